@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import hypothesis
 import pytest
 import redis
 
@@ -50,6 +51,10 @@ for _name, _value in spark_home.environment().items():
 
 # A test that names no server must not reach this account's server or the developer's.
 os.environ["ACKQ_REDIS_URL"] = "redis://a-test-names-its-server.invalid"
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("ackq", deadline=None)
+hypothesis.settings.load_profile("ackq")
 
 # redis-py reads its own version again for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)

@@ -316,7 +316,7 @@ class Terminal:
                 self.shown += os.read(self.parent, 65536)
             return all(word in self.shown for word in words)
 
-        wait_until(seen, f"{words} to be shown", 20)
+        wait_until(seen, f"{words} to be shown")
 
     def exit_code(self) -> int | None:
         """Wait until the command ends. It could not, if nothing read what it still shows."""
@@ -365,10 +365,10 @@ def test_a_queue_is_opened_with_causes_and_workers(
         "busy": 1,
         "concurrency": 3,
         "interval": 5.0,
-        "lifetime": 30.0,
+        "lifetime": 600.0,
     }
     record = encode_record(fields, [("order-17", 4.0)])
-    busy.execute(lambda spec: heartbeat(spec, "w1", record, 30.0, b""))
+    busy.execute(lambda spec: heartbeat(spec, "w1", record, 600.0, b""))
     with Terminal(url, size=size) as top:
         top.wait_for(busy.name.encode(), b"by backlog")
         top.press(b"\r")

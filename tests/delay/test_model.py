@@ -305,7 +305,6 @@ def test_every_sequence_of_operations_agrees_with_the_model(
         settings=settings(
             max_examples=max(1, round(60 * SOAK)),
             stateful_step_count=40,
-            deadline=None,
             database=None,
             print_blob=True,
             suppress_health_check=list(HealthCheck),

@@ -60,7 +60,7 @@ def test_every_body_goes_through_as_it_is(make_rsmq: MakeRSMQ) -> None:
     assert rsmq.delete_messages("q", [each.id for each in got]) == 2 * len(BODIES)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), database=None)
 @given(bodies=st.lists(st.one_of(st.binary(max_size=300), st.text(max_size=100)), max_size=8))
 def test_any_bytes_and_any_text_go_through(
     plain_client: redis.Redis, url: str, token: str, bodies: list[bytes | str]

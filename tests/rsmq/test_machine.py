@@ -48,7 +48,6 @@ def test_every_sequence_of_operations_agrees_with_the_model(
         settings=settings(
             max_examples=max(1, round(EXAMPLES[flavour] * SOAK)),
             stateful_step_count=40,
-            deadline=None,
             print_blob=True,
             database=None,
             report_multiple_bugs=False,

@@ -180,16 +180,21 @@ def test_a_pop_goes_on_if_a_shard_is_closed_before_it_waits_there(
     names = shard_names(token, 3)
     closed: list[bool] = []
     wait = operations.wait
-    with Queue(target.make_client(), names[0]) as shard:
+    with (
+        Queue(target.make_client(), names[0]) as shard,
+        Queue(target.make_client(), names[1]) as other,
+    ):
 
         def close_and_wait(spec: Any, *args: Any) -> Any:
             if spec.name == names[0] and not closed:
                 closed.append(shard.execute(resize.retire, 1))
+                other.push({"id": "a"})
             return (yield from wait(spec, *args))
 
         monkeypatch.setattr(operations, "wait", close_and_wait)
-        assert queue.pop(timeout=0.3) is None
-    assert closed == [True]
+        message = queue.pop(timeout=30)
+        assert (closed, message and message.id) == ([True], "a")
+        queue.ack(message)
     for name in (*shard_names(token, 2), *names):
         target.control.delete(name)
         target.control.delete(f"{name}CONTEXT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -151,8 +152,10 @@ def test_ackq_work_runs_as_its_role(
         wait_until(lambda: len(command.events("end")) >= 3, "three ticks", 40)
         command.process.terminate()
         assert command.wait() == 0
-        # On a busy machine a process may start too late for the first look at its health.
-        logged = [line for line in command.log().splitlines() if "health: " not in line]
-        assert "WARNING" not in "\n".join(logged)
+        # On a busy machine a process may start too late for the first look at its health, and be
+        # too late for a tick.
+        late = re.compile("health: |missed$")
+        warnings = [line for line in command.log().splitlines() if "WARNING" in line]
+        assert [line for line in warnings if not late.search(line)] == []
         assert denied(admin, settings["username"]) == []
         assert settings["password"] not in command.log()

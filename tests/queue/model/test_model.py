@@ -29,7 +29,6 @@ EXAMPLES = {"sync": 80, "async": 15}
 settings.register_profile(
     "ackq",
     stateful_step_count=40,
-    deadline=None,
     print_blob=True,
     database=None,
     report_multiple_bugs=False,
