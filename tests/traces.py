@@ -129,7 +129,8 @@ def _name(message: Any) -> Any:
 
 
 def _state(message: Any) -> str:
+    settled = message.settled_by.name if message.settled_by else ""
     return (
-        f"dead={message.dead} lost={message.lease_lost} settled={message._settled!r}"
-        f" sent={message._settles_sent} until={message.lease_expires_at}"
+        f"dead={message.dead} lost={message.lease_lost} settled={settled!r}"
+        f" sent={message.settles_sent} until={message.lease_expires_at}"
     )

@@ -9,14 +9,11 @@ from typing import Protocol, TypeVar
 
 from ackq.config import RecordErrors
 from ackq.core.call import Spec, call
-from ackq.core.chunking import HasBody, settle_chunks
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import Failure, capture, parse
 from ackq.core.inspected import PeekedMessage
 
-#: Verbs that record why a message failed, and how many messages one call of theirs settles: each
-#: failure takes up to 8 KiB.
-FAILS = frozenset({"nack", "reject"})
+#: Messages that one call settles if it records why they failed: each failure takes up to 8 KiB.
 FAILED_CHUNK = 100
 #: Notes that one call reads, of at most 40 KiB each.
 READ = 50
@@ -30,7 +27,7 @@ class Failing(Protocol):
     failure: bytes
 
 
-S = TypeVar("S", bound=HasBody)
+S = TypeVar("S")
 
 
 def note_error(
@@ -43,11 +40,9 @@ def note_error(
             message.failure = failure
 
 
-def chunks(verb: str, messages: Sequence[S]) -> Iterable[Sequence[S]]:
-    """Yield the messages that one call settles; those that failed take up more room."""
-    if verb in FAILS:
-        return (messages[at : at + FAILED_CHUNK] for at in range(0, len(messages), FAILED_CHUNK))
-    return settle_chunks(messages)
+def failed_chunks(messages: Sequence[S]) -> Iterable[Sequence[S]]:
+    """Return messages in chunks that one nack or reject may settle."""
+    return (messages[at : at + FAILED_CHUNK] for at in range(0, len(messages), FAILED_CHUNK))
 
 
 def arguments(messages: Sequence[Failing]) -> list[Arg]:

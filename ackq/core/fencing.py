@@ -1,4 +1,4 @@
-"""Interpret the replies to settles, using what the lease holder knows about its own settles.
+"""Settle messages, and interpret the replies by what the holder knows about its own settles.
 
 The scripts keep no record of a message that is gone, so their reply does not show whether this
 holder settled it or another client did. Each message therefore records how many settles were sent
@@ -8,73 +8,183 @@ that may have been applied, and which one certainly was.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from redis.exceptions import RedisError, ResponseError
 
+from ackq import scripts
+from ackq.config import Confirm
+from ackq.core import failure_notes
 from ackq.core.call import Spec, call
-from ackq.core.effects import Operation, Request
+from ackq.core.chunking import settle_chunks
+from ackq.core.confirm import check_confirmed, require_confirmable
+from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import AckqError, LeaseLost
 
 
-class Leased(Protocol):
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What a consumer can do with its messages, and how that is sent."""
+
+    name: str
+    script: str
+    #: Splits messages into those that one call settles.
+    chunks: Callable[[Sequence[Any]], Iterable[Sequence[Any]]] = settle_chunks
+    #: Whether the lease ends. If not, the verb may be sent any number of times.
+    settles: bool = True
+    #: Whether the message is delivered again.
+    gives_back: bool = False
+    #: Whether the message goes to the dead letters.
+    kills: bool = False
+    #: Whether the queue records why the message failed.
+    notes_errors: bool = False
+
+
+class Leased:
     """A message of any product that gives leases."""
 
+    #: What errors call the queue, and why a holder loses its lease.
+    kind: ClassVar[str]
+    cause: ClassVar[str] = "the lease ended"
+
+    __slots__ = (
+        "body",
+        "dead",
+        "failure",
+        "lease_expires_at",
+        "lease_lost",
+        "queue",
+        "receipt",
+        "receive_count",
+        "settled_by",
+        "settles_sent",
+    )
+
+    queue: str
+    body: bytes
+    receipt: int
+    receive_count: int
+    lease_expires_at: float
     lease_lost: bool
-    _settled: str
-    _settles_sent: int
+    dead: bool
+    #: Why this delivery failed, as a nack or reject stores it; see `ackq.core.failure`.
+    failure: bytes
+    #: The verb of the settle that was certainly applied.
+    settled_by: Verb | None
+    #: How many settles were sent that may have been applied.
+    settles_sent: int
+
+    @property
+    def label(self) -> str:
+        """What errors call the message."""
+        raise NotImplementedError
 
 
 M = TypeVar("M", bound=Leased)
 
-#: Settles after which the message is delivered again.
-GIVES_BACK = frozenset({"nack", "release"})
-#: May be sent any number of times: it settles nothing.
-EXTEND = "extend"
 #: Errors raised for an error reply, or if the server was not reached.
 APPLIED_NOTHING = (RedisError, AckqError, OSError)
 
 
-def admit(verb: str, messages: Sequence[M]) -> tuple[list[M], list[M]]:
+def settle(
+    spec: Spec,
+    verb: Verb,
+    messages: Sequence[M],
+    arguments: Callable[[Sequence[M]], tuple[tuple[Arg, ...], Sequence[M]]],
+    confirm: Confirm | None = None,
+) -> Operation[int]:
+    """Settle messages in as many calls as they need, and return how many were settled.
+
+    Args:
+        spec: of their queue.
+        verb: the requested operation.
+        messages: of this queue.
+        arguments: returns the arguments of a call that settles some messages, and the messages in
+            the order in which the call names them.
+        confirm: the replicas or disks to wait for.
+
+    Raises:
+        LeaseLost: some messages were refused; the others are settled.
+    """
+    settled = 0
+    refused: list[M] = []
+    if confirm is not None:
+        yield from require_confirmable(confirm)
+    held, given_back = admit(verb, messages)
+    for chunk in verb.chunks(held):
+        while chunk:
+            args, order = arguments(chunk)
+            if verb.notes_errors:
+                args = (*args, *failure_notes.arguments(order))
+            request = Request(args, scripts.load(verb.script), resend=True, confirm=confirm)
+            reply = yield from send(spec, verb, request, order)
+            if confirm is not None:
+                reply, confirmation = reply
+                check_confirmed(confirm, confirmation)
+            lease_ends = None if verb.settles else reply.pop(0) / 1_000_000
+            dead = reply.pop() if isinstance(reply[-1], list) else ()
+            reply, chunk = split_remaining(reply, order)
+            settled += reply[0]
+            refused += note_reply(verb, order, reply[1:], request, len(chunk))
+            for position in dead:
+                order[position - 1].dead = True
+            if verb.kills:
+                for message in order:
+                    message.dead = message.settled_by == verb
+            if lease_ends is not None:
+                for message in order:
+                    if not message.lease_lost:
+                        message.lease_expires_at = lease_ends
+    if refused or given_back:
+        raise lease_lost(verb, refused, given_back, settled)
+    return settled
+
+
+def admit(verb: Verb, messages: Sequence[M]) -> tuple[list[M], list[M]]:
     """Return the messages to send, and those refused here, which are marked.
 
     A message that this holder has settled is not sent again, since another delivery may have the
     same receipt for a while. It is refused if it was returned and the verb is a different one.
     """
-    sent = [message for message in messages if not message._settled]
+    sent = [message for message in messages if message.settled_by is None]
     if len(sent) == len(messages):
         return sent, []
-    refused = [each for each in messages if each._settled in GIVES_BACK - {verb}]
+    refused = [
+        each
+        for each in messages
+        if (earlier := each.settled_by) and earlier.gives_back and earlier != verb
+    ]
     for message in refused:
         message.lease_lost = True
     return sent, refused
 
 
-def send(spec: Spec, verb: str, request: Request, messages: Sequence[M]) -> Operation[Any]:
+def send(spec: Spec, verb: Verb, request: Request, messages: Sequence[M]) -> Operation[Any]:
     """Send a settle and return its reply. Record first that it may be applied.
 
     Raises:
         Exception: as in `call`. If the server certainly applied nothing, the record is undone.
     """
-    if verb == EXTEND:
+    if not verb.settles:
         return (yield from call(spec, request))
     for message in messages:
-        message._settles_sent += 1
+        message.settles_sent += 1
     try:
         # Not through `call`: another generator would cost every pop that acks.
         return (yield request)
     except APPLIED_NOTHING as error:
         if not request.reply_lost:
             for message in messages:
-                message._settles_sent -= 1
+                message.settles_sent -= 1
         if isinstance(error, ResponseError):
             yield from spec.raise_for_reply(error)
         raise
 
 
 def note_reply(
-    verb: str, messages: Sequence[M], positions: Collection[int], request: Request, left: int = 0
+    verb: Verb, messages: Sequence[M], positions: Collection[int], request: Request, left: int = 0
 ) -> list[M]:
     """Record the reply to a settle; mark and return the refused messages.
 
@@ -90,81 +200,67 @@ def note_reply(
         messages, unread = messages[:-left], messages[-left:]
         if not request.reply_lost:
             for message in unread:
-                message._settles_sent -= 1
+                message.settles_sent -= 1
     if not positions:
-        if verb != EXTEND:
+        if verb.settles:
             for message in messages:
-                message._settled = verb
+                message.settled_by = verb
         return []
-    named = Counter(map(id, messages)) if verb != EXTEND else Counter[int]()
+    named = Counter(map(id, messages)) if verb.settles else Counter[int]()
     missed = {abs(position) - 1 for position in positions}
     lost = []
     for position in positions:
         message = messages[abs(position) - 1]
         # An extend that was sent twice settled nothing the first time either.
-        repeated = request.reply_lost and verb != EXTEND
-        earlier = repeated or message._settles_sent > named[id(message)]
+        repeated = request.reply_lost and verb.settles
+        earlier = repeated or message.settles_sent > named[id(message)]
         if position > 0 or not earlier:
             message.lease_lost = True
             lost.append(message)
-    if verb != EXTEND:
+    if verb.settles:
         for at, message in enumerate(messages):
             if at not in missed:
-                message._settled = verb
+                message.settled_by = verb
         if not request.reply_lost:
             for message in lost:
-                message._settles_sent -= 1
+                message.settles_sent -= 1
     return lost
 
 
-def was_settled(message: Leased, verb: str) -> bool:
-    """Return whether this holder certainly settled the message, with this verb."""
-    return message._settled == verb
-
-
-def raise_if_refused(
-    where: str,
-    verb: str,
-    refused: Sequence[M],
-    given_back: Sequence[M],
-    settled: int,
-    name_of: Callable[[M], str],
-    cause: str = "the lease ended",
-) -> None:
-    """Raise `LeaseLost` for messages that the server refused and those that `admit` refused.
+def lease_lost(
+    verb: Verb, refused: Sequence[M], given_back: Sequence[M], settled: int
+) -> LeaseLost:
+    """Return the error for refused messages.
 
     Args:
-        where: names the queue.
         verb: the requested operation.
         refused: by the server.
         given_back: refused by `admit`.
         settled: how many were not refused.
-        name_of: returns what the error calls a message.
-        cause: why a holder loses its lease.
     """
-    if not refused and not given_back:
-        return
+    first = (*refused, *given_back)[0]
     reasons = []
     if refused:
         reasons.append(
-            f"{verb} refused for {_named(refused, name_of)}: {cause}, and the message was, or will"
-            " be, delivered again, unless others have settled or deleted it by now. Use a longer"
-            " visibility_timeout or extend in time"
+            f"{verb.name} refused for {_named(refused)}: {first.cause}, and the message was, or"
+            " will be, delivered again, unless others have settled or deleted it by now. Use a"
+            " longer visibility_timeout or extend in time"
         )
     if given_back:
+        earlier = given_back[0].settled_by
         reasons.append(
-            f"{verb} refused for {_named(given_back, name_of)}: this consumer gave the message back"
-            f" with {given_back[0]._settled}, so it may be another's by now. Nothing was sent"
+            f"{verb.name} refused for {_named(given_back)}: this consumer gave the message back"
+            f" with {earlier and earlier.name}, so it may be another's by now. Nothing was sent"
         )
-    raise LeaseLost(
-        f"{where}: {'; '.join(reasons)}; the other {settled} were settled",
+    return LeaseLost(
+        f"{first.kind} {first.queue!r}: {'; '.join(reasons)}; the other {settled} were settled",
         messages=(*refused, *given_back),
         settled=settled,
     )
 
 
-def _named(messages: Sequence[M], name_of: Callable[[M], str]) -> str:
-    names = ", ".join(repr(name_of(message)) for message in messages[:5])
+def _named(messages: Sequence[Leased]) -> str:
+    names = ", ".join(repr(message.label) for message in messages[:5])
     return names + (f" and {len(messages) - 5} more" if len(messages) > 5 else "")
 
 

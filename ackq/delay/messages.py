@@ -16,6 +16,7 @@ from ackq.core import observing
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
 from ackq.core.encode import to_json
+from ackq.core.fencing import Leased
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from ackq.membership.operations import GroupKeys, GroupSpec
 
@@ -133,7 +134,7 @@ class DelaySpec:
         return raise_for_type(f"delay queue {self.name!r}", expected, error)
 
 
-class DelayedMessage:
+class DelayedMessage(Leased):
     """A message under a lease: yours until ``lease_expires_at``, then delivered again.
 
     Attributes:
@@ -153,22 +154,9 @@ class DelayedMessage:
         session: the consumer's session in its group; empty in a queue without partitions.
     """
 
-    __slots__ = (
-        "_settled",
-        "_settles_sent",
-        "body",
-        "dead",
-        "failure",
-        "key",
-        "lease_expires_at",
-        "lease_lost",
-        "partition",
-        "queue",
-        "ready_time",
-        "receipt",
-        "receive_count",
-        "session",
-    )
+    __slots__ = ("key", "partition", "ready_time", "session")
+    kind = "delay queue"
+    cause = "the lease ended or the consumer was fenced off"
 
     def __init__(
         self,
@@ -193,12 +181,14 @@ class DelayedMessage:
         self.lease_lost = False
         self.dead = False
         self.session = session
-        # Used by `ackq.core.fencing`: how many settles were sent that may have been applied, and
-        # the verb of the one that was applied.
-        self._settles_sent = 0
-        self._settled = ""
-        # Why this delivery failed, as a nack or reject stores it; see `ackq.core.failure`.
+        self.settles_sent = 0
+        self.settled_by = None
         self.failure = b""
+
+    @property
+    def label(self) -> str:
+        """What errors call the message."""
+        return self.key
 
     def json(self) -> Any:
         """Return the body parsed as JSON by orjson.

@@ -4,28 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ackq import scripts
 from ackq.config import microseconds
-from ackq.core import failure_notes, fencing
 from ackq.core.backoff import backoff
-from ackq.core.effects import Arg, Operation, Request
-from ackq.core.fencing import split_remaining
+from ackq.core.chunking import settle_chunks
+from ackq.core.effects import Arg, Operation
+from ackq.core.failure_notes import failed_chunks, note_error
+from ackq.core.fencing import Verb, settle
 from ackq.core.io.jitter import draw_jitter
 from ackq.core.observed import Settle, observed
 from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
 
+Messages = Sequence[DelayedMessage]
+
+
+def _by_session(messages: Messages) -> Iterable[Messages]:
+    """Return messages in chunks of one session each, so that a fenced session fails alone."""
+    return (chunk for each in _sessions(messages) for chunk in settle_chunks(each))
+
+
+def _failed_by_session(messages: Messages) -> Iterable[Messages]:
+    """Return messages in chunks of one session each that one nack or reject may settle."""
+    return (chunk for each in _sessions(messages) for chunk in failed_chunks(each))
+
+
+def _sessions(messages: Messages) -> Iterable[Messages]:
+    sessions: dict[bytes, list[DelayedMessage]] = {}
+    for message in messages:
+        sessions.setdefault(message.session, []).append(message)
+    return sessions.values()
+
+
+DELETE = Verb("delete", "delay/delete", _by_session)
+NACK = Verb("nack", "delay/nack", _failed_by_session, gives_back=True, notes_errors=True)
+RELEASE = Verb("release", "delay/nack", _by_session, gives_back=True)
+REJECT = Verb("reject", "delay/reject", _failed_by_session, kills=True, notes_errors=True)
+EXTEND = Verb("extend", "delay/extend", _by_session, settles=False)
+
 
 @observed(Settle("delete"))
-def delete(spec: DelaySpec, messages: Sequence[DelayedMessage]) -> Operation[int]:
+def delete(spec: DelaySpec, messages: Messages) -> Operation[int]:
     """Delete; see `ackq.delay.DelayQueue.delete`."""
-    return (yield from _settle(spec, "delete", (), messages))
+    return (yield from _settle(spec, DELETE, (), messages))
 
 
 @observed(Settle("nack"))
 def nack(
     spec: DelaySpec,
-    messages: Sequence[DelayedMessage],
+    messages: Messages,
     delay: float | None,
     charge: bool = True,
     error: BaseException | None = None,
@@ -37,94 +63,46 @@ def nack(
         return round(backoff(message.receive_count) * 1_000_000) if fixed is None else fixed
 
     head = (int(charge), spec.config.max_receives or 0)
-    verb = "nack" if charge else "release"
-    return (yield from _settle(spec, verb, head, messages, delay_of, error=error))
+    verb = NACK if charge else RELEASE
+    return (yield from _settle(spec, verb, head, messages, delay_of, error))
 
 
 @observed(Settle("reject"))
 def reject(
     spec: DelaySpec,
-    messages: Sequence[DelayedMessage],
+    messages: Messages,
     reason: str,
     error: BaseException | None = None,
 ) -> Operation[int]:
     """Move to the dead letters; see `ackq.delay.DelayQueue.reject`."""
     if not isinstance(reason, str) or len(reason.encode()) > 1024:
         raise ConfigurationError("reason is at most 1024 bytes of text")
-    return (yield from _settle(spec, "reject", (reason,), messages, error=error))
+    return (yield from _settle(spec, REJECT, (reason,), messages, error=error))
 
 
-def extend(
-    spec: DelaySpec, messages: Sequence[DelayedMessage], timeout: float | None
-) -> Operation[int]:
+def extend(spec: DelaySpec, messages: Messages, timeout: float | None) -> Operation[int]:
     """Renew leases; see `ackq.delay.DelayQueue.extend`."""
     seconds = spec.config.visibility_timeout if timeout is None else timeout
     lease = microseconds(seconds, "timeout")
-    deadlines: list[int] = []
-    head = (lease, draw_jitter())
-    return (yield from _settle(spec, "extend", head, messages, deadlines=deadlines))
+    return (yield from _settle(spec, EXTEND, (lease, draw_jitter()), messages))
 
 
 def _settle(
     spec: DelaySpec,
-    verb: str,
+    verb: Verb,
     head: tuple[Arg, ...],
-    messages: Sequence[DelayedMessage],
+    messages: Messages,
     delay_of: Callable[[DelayedMessage], int] | None = None,
-    deadlines: list[int] | None = None,
     error: BaseException | None = None,
 ) -> Operation[int]:
     _check_own(spec, messages)
-    failure_notes.note_error(messages, error, spec.config.record_errors)
-    settled = 0
-    refused: list[DelayedMessage] = []
-    script = scripts.load(f"delay/{'nack' if verb in fencing.GIVES_BACK else verb}")
-    held, given_back = fencing.admit(verb, messages)
-    for session, chunk in _chunks(verb, held):
-        while chunk:
-            keys, args, order = _group(spec, chunk, delay_of)
-            if verb in failure_notes.FAILS:
-                args += failure_notes.arguments(order)
-            request = Request((len(keys), *keys, session, *head, *args), script=script, resend=True)
-            reply = yield from fencing.send(spec, verb, request, order)
-            deadline = reply.pop(0) if deadlines is not None else 0
-            dead = reply.pop() if isinstance(reply[-1], list) else ()
-            reply, chunk = split_remaining(reply, order)
-            settled += reply[0]
-            refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
-            for position in dead:
-                order[position - 1].dead = True
-            for message in order if verb == "reject" else ():
-                message.dead = fencing.was_settled(message, verb)
-            for message in order if deadline else ():
-                if not message.lease_lost:
-                    message.lease_expires_at = deadline / 1_000_000
-    fencing.raise_if_refused(
-        f"delay queue {spec.name!r}",
-        verb,
-        refused,
-        given_back,
-        settled,
-        _name_of,
-        "the lease ended or the consumer was fenced off",
-    )
-    return settled
+    note_error(messages, error, spec.config.record_errors)
 
+    def arguments(chunk: Messages) -> tuple[tuple[Arg, ...], Messages]:
+        keys, named, order = _group(spec, chunk, delay_of)
+        return (len(keys), *keys, chunk[0].session, *head, *named), order
 
-def _name_of(message: DelayedMessage) -> str:
-    return message.key
-
-
-def _chunks(
-    verb: str, messages: Sequence[DelayedMessage]
-) -> Iterable[tuple[bytes, Sequence[DelayedMessage]]]:
-    """Yield the messages of one session at a time, so that a fenced session fails alone."""
-    sessions: dict[bytes, list[DelayedMessage]] = {}
-    for message in messages:
-        sessions.setdefault(message.session, []).append(message)
-    for session, members in sessions.items():
-        for chunk in failure_notes.chunks(verb, members):
-            yield session, chunk
+    return (yield from settle(spec, verb, messages, arguments))
 
 
 def _group(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +10,17 @@ import orjson
 
 from ackq.core.counters import Counters
 from ackq.core.created import created_at
+from ackq.core.effects import Arg
+from ackq.core.fencing import Leased
 from ackq.core.ids import text_of_key
+from ackq.errors import ConfigurationError
 
 #: What the messages of one pop share: when they were taken, in seconds since the epoch by the
 #: server's clock, and `QueueConfig.time_field`. A bare tuple, since each pop makes one.
 Delivery = tuple[float, str | None]
 
 
-class Message:
+class Message(Leased):
     """A message under a lease: yours until ``lease_expires_at``, then delivered again.
 
     Attributes:
@@ -36,22 +39,8 @@ class Message:
             the reply was lost, since then nobody knows.
     """
 
-    __slots__ = (
-        "_delivery",
-        "_settled",
-        "_settles_sent",
-        "_trace_id",
-        "body",
-        "dead",
-        "failure",
-        "key",
-        "lease_expires_at",
-        "lease_lost",
-        "queue",
-        "receipt",
-        "receive_count",
-        "timed_out",
-    )
+    __slots__ = ("_delivery", "_trace_id", "key", "timed_out")
+    kind = "queue"
 
     def __init__(
         self,
@@ -71,11 +60,8 @@ class Message:
         self.lease_lost = False
         self.timed_out = False
         self.dead = False
-        # Used by `ackq.core.fencing`: how many settles were sent that may have been applied, and
-        # the verb of the one that was applied.
-        self._settles_sent = 0
-        self._settled = ""
-        # Why this delivery failed, as a nack or reject stores it; see `ackq.core.failure`.
+        self.settles_sent = 0
+        self.settled_by = None
         self.failure = b""
         self._delivery = delivery
 
@@ -83,6 +69,11 @@ class Message:
     def id(self) -> str:
         """The id in the body as text, or the lease key if the body has no usable id."""
         return text_of_key(self.key, self.body)
+
+    @property
+    def label(self) -> str:
+        """What errors call the message."""
+        return self.id
 
     @property
     def created_at(self) -> float | None:
@@ -139,6 +130,51 @@ class Pushed(str):
     """
 
     stored: bool | None = True
+
+
+def check_own(name: str, messages: Iterable[Message]) -> None:
+    """Raise an error for a message of another queue: its receipt would match nothing here."""
+    for message in messages:
+        if type(message) is not Message:
+            check_message(message)
+        if message.queue != name:
+            raise ConfigurationError(
+                f"message {message.id!r} was taken from queue {message.queue!r},"
+                f" not {name!r}: settle it there"
+            )
+
+
+def check_message(message: Any) -> None:
+    """Raise an error unless this is a message, not, say, a reason passed without its keyword."""
+    if not isinstance(message, Message):
+        raise ConfigurationError(
+            f"settle takes messages that pop returned, not {type(message).__name__}: pass them one"
+            " by one, or as *messages, and a reason, a delay or a timeout by its name, as in"
+            " reject(message, reason='no such order')"
+        )
+
+
+def by_receipt(messages: Sequence[Message]) -> tuple[list[Arg], Sequence[Message]]:
+    """Return script arguments grouped by receipt, and the messages in the same order.
+
+    Messages from one pop share a receipt, so it is passed once for all of them.
+    """
+    if messages:
+        receipt = messages[0].receipt
+        if len(messages) == 1:
+            return [receipt, 1, messages[0].key], messages
+        keys = [message.key for message in messages if message.receipt == receipt]
+        if len(keys) == len(messages):
+            return [receipt, len(keys), *keys], messages
+    groups: dict[int, list[Message]] = {}
+    for message in messages:
+        groups.setdefault(message.receipt, []).append(message)
+    args: list[Arg] = []
+    order: list[Message] = []
+    for receipt, members in groups.items():
+        args += (receipt, len(members), *(message.key for message in members))
+        order += members
+    return args, order
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
 
 from ackq import scripts
 from ackq.config import Confirm, microseconds
-from ackq.core import failure_notes, fencing
 from ackq.core.backoff import backoff
 from ackq.core.call import call
-from ackq.core.chunking import SETTLE_CHUNK, settle_chunks
-from ackq.core.confirm import check_confirmed, require_confirmable
+from ackq.core.chunking import SETTLE_CHUNK
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.fencing import split_remaining
+from ackq.core.failure_notes import failed_chunks, note_error
+from ackq.core.fencing import Verb, settle
 from ackq.core.io.jitter import draw_jitter
 from ackq.core.limits import LATEST
 from ackq.core.observed import Settle, observed
-from ackq.errors import ConfigurationError
-from ackq.queue.messages import Message
+from ackq.queue.messages import Message, by_receipt, check_own
 from ackq.queue.spec import QueueSpec
+
+ACK = Verb("ack", "ack")
+NACK = Verb("nack", "nack", failed_chunks, gives_back=True, notes_errors=True)
+RELEASE = Verb("release", "nack", gives_back=True)
+REJECT = Verb("reject", "reject", failed_chunks, kills=True, notes_errors=True)
+EXTEND = Verb("extend", "extend", settles=False)
+
+#: The arguments of a call that settles some messages, and the messages in its order.
+Named = tuple[tuple[Arg, ...], Sequence[Message]]
 
 
 @observed(Settle("ack"))
@@ -28,18 +34,14 @@ def ack(
     spec: QueueSpec, messages: Sequence[Message], confirm: Confirm | None = None
 ) -> Operation[int]:
     """Ack messages; see `ackq.Queue.ack`."""
-    keys = spec.keys
-    head = (
-        7,
-        keys.backup,
-        keys.context,
-        keys.receives,
-        keys.extended,
-        keys.delayed,
-        keys.counters,
-        keys.errors,
-    )
-    return (yield from _settle(spec, "ack", head, messages, confirm))
+    check_own(spec.name, messages)
+
+    def arguments(chunk: Sequence[Message]) -> Named:
+        # Acked messages are gone, so their order does not matter.
+        named, order = by_receipt(chunk)
+        return (*spec.ack_keys, *named), order
+
+    return (yield from settle(spec, ACK, messages, arguments, confirm))
 
 
 def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
@@ -101,8 +103,13 @@ def nack(
         int(charge),
         config.max_receives or 0,
     )
-    verb = "nack" if charge else "release"
-    return (yield from _settle(spec, verb, head, messages, None, delay_of, error))
+    check_own(spec.name, messages)
+    note_error(messages, error, config.record_errors)
+
+    def arguments(chunk: Sequence[Message]) -> Named:
+        return (*head, *_runs(chunk, delay_of)), chunk
+
+    return (yield from settle(spec, NACK if charge else RELEASE, messages, arguments))
 
 
 @observed(Settle("reject"))
@@ -123,7 +130,13 @@ def reject(
         keys.counters,
         reason,
     )
-    return (yield from _settle(spec, "reject", head, messages, error=error))
+    check_own(spec.name, messages)
+    note_error(messages, error, spec.config.record_errors)
+
+    def arguments(chunk: Sequence[Message]) -> Named:
+        return (*head, *_runs(chunk)), chunk
+
+    return (yield from settle(spec, REJECT, messages, arguments))
 
 
 def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Operation[int]:
@@ -131,60 +144,18 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
     keys = spec.keys
     if timeout is None:
         timeout = spec.config.visibility_timeout
-    microseconds_from_now = microseconds(timeout, "timeout")
-    extended = 0
-    refused: list[Message] = []
-    check_own(spec, messages)
-    held, given_back = fencing.admit(fencing.EXTEND, messages)
-    for chunk in settle_chunks(held):
-        args, order = group(chunk)
-        request = Request(
-            (
-                3,
-                keys.backup,
-                keys.extended,
-                keys.delayed,
-                microseconds_from_now,
-                draw_jitter(),
-                *args,
-            ),
-            script=scripts.load("extend"),
-            resend=True,
-        )
-        deadline, count, *positions = yield from fencing.send(spec, fencing.EXTEND, request, order)
-        refused += fencing.note_reply(fencing.EXTEND, order, positions, request)
-        extended += count
-        for message in order:
-            if not message.lease_lost:
-                message.lease_expires_at = deadline / 1_000_000
-    fencing.raise_if_refused(_where(spec), fencing.EXTEND, refused, given_back, extended, _name_of)
-    return extended
+    lease = microseconds(timeout, "timeout")
+    check_own(spec.name, messages)
+
+    def arguments(chunk: Sequence[Message]) -> Named:
+        named, order = by_receipt(chunk)
+        head = (3, keys.backup, keys.extended, keys.delayed, lease, draw_jitter())
+        return (*head, *named), order
+
+    return (yield from settle(spec, EXTEND, messages, arguments))
 
 
-def group(messages: Sequence[Message]) -> tuple[list[Arg], Sequence[Message]]:
-    """Return script arguments grouped by receipt, and the messages in the same order.
-
-    Messages from one pop share a receipt, so it is passed once for all of them.
-    """
-    if messages:
-        receipt = messages[0].receipt
-        if len(messages) == 1:
-            return [receipt, 1, messages[0].key], messages
-        keys = [message.key for message in messages if message.receipt == receipt]
-        if len(keys) == len(messages):
-            return [receipt, len(keys), *keys], messages
-    groups: dict[int, list[Message]] = {}
-    for message in messages:
-        groups.setdefault(message.receipt, []).append(message)
-    args: list[Arg] = []
-    order: list[Message] = []
-    for receipt, members in groups.items():
-        args += (receipt, len(members), *(message.key for message in members))
-        order += members
-    return args, order
-
-
-def runs(
+def _runs(
     messages: Sequence[Message], delay_of: Callable[[Message], int] | None = None
 ) -> list[Arg]:
     """Return script arguments, one group per run of equal receipt and delay, in order."""
@@ -198,77 +169,6 @@ def runs(
         keys = [message.key for message in run]
         args += (*head, len(keys), *keys)
     return args
-
-
-def _settle(
-    spec: QueueSpec,
-    verb: str,
-    head: tuple[Arg, ...],
-    messages: Sequence[Message],
-    confirm: Confirm | None = None,
-    delay_of: Callable[[Message], int] | None = None,
-    error: BaseException | None = None,
-) -> Operation[int]:
-    settled = 0
-    refused: list[Message] = []
-    yield from require_confirmable(confirm)
-    check_own(spec, messages)
-    failure_notes.note_error(messages, error, spec.config.record_errors)
-    script = scripts.load("nack" if verb in fencing.GIVES_BACK else verb)
-    held, given_back = fencing.admit(verb, messages)
-    for chunk in failure_notes.chunks(verb, held):
-        while chunk:
-            # What is acked is gone; all else keeps its order.
-            args, order = group(chunk) if verb == "ack" else (runs(chunk, delay_of), chunk)
-            if verb in failure_notes.FAILS:
-                args += failure_notes.arguments(order)
-            request = Request((*head, *args), script=script, resend=True, confirm=confirm)
-            reply = yield from fencing.send(spec, verb, request, order)
-            if confirm is not None:
-                reply, confirmation = reply
-                check_confirmed(confirm, confirmation)
-            dead = reply.pop() if isinstance(reply[-1], list) else ()
-            reply, chunk = split_remaining(reply, order)
-            settled += reply[0]
-            refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
-            for position in dead:
-                order[position - 1].dead = True
-            if verb == "reject":
-                for message in order:
-                    message.dead = fencing.was_settled(message, verb)
-    fencing.raise_if_refused(_where(spec), verb, refused, given_back, settled, _name_of)
-    return settled
-
-
-def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
-    """Raise an error for a message of another queue: its receipt would match nothing here."""
-    name = spec.name
-    for message in messages:
-        if type(message) is not Message:
-            check_message(message)
-        if message.queue != name:
-            raise ConfigurationError(
-                f"message {message.id!r} was taken from queue {message.queue!r},"
-                f" not {spec.name!r}: settle it there"
-            )
-
-
-def check_message(message: Any) -> None:
-    """Raise an error unless this is a message, not, say, a reason passed without its keyword."""
-    if not isinstance(message, Message):
-        raise ConfigurationError(
-            f"settle takes messages that pop returned, not {type(message).__name__}: pass them one"
-            " by one, or as *messages, and a reason, a delay or a timeout by its name, as in"
-            " reject(message, reason='no such order')"
-        )
-
-
-def _where(spec: QueueSpec) -> str:
-    return f"queue {spec.name!r}"
-
-
-def _name_of(message: Message) -> str:
-    return message.id
 
 
 def _delay_us(delay: float) -> int:

@@ -44,6 +44,21 @@ class QueueSpec:
         return (len(keys), *keys)
 
     @cached_property
+    def ack_keys(self) -> tuple[Arg, ...]:
+        """The first arguments of every call of the ack script."""
+        keys = self.keys
+        return (
+            7,
+            keys.backup,
+            keys.context,
+            keys.receives,
+            keys.extended,
+            keys.delayed,
+            keys.counters,
+            keys.errors,
+        )
+
+    @cached_property
     def pop_settings(self) -> tuple[Arg, ...]:
         """The queue's settings as arguments of the pop script."""
         config = self.config

@@ -21,8 +21,8 @@ from ackq.core.waiting import AT_ONCE, PAUSED_POLL, WAIT_JITTER, Deadline, block
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue import pop_from
 from ackq.queue.handed_over import return_some
-from ackq.queue.messages import Message
-from ackq.queue.settle import ack, check_own, group
+from ackq.queue.messages import Message, by_receipt, check_own
+from ackq.queue.settle import ACK, ack
 from ackq.queue.spec import QueueSpec
 
 #: Seconds between two ticks of an idle Redis, by its default. Blocking commands end on a tick.
@@ -41,7 +41,7 @@ def pop_many(
 ) -> Operation[list[Message]]:
     """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
     settled = _as_messages(acked)
-    check_own(spec, settled)
+    check_own(spec.name, settled)
     deadline = AT_ONCE if timeout is None else Deadline(timeout)
     lease = check(spec.lease, wanted, visibility_timeout)
     parts = settle_chunks(settled)
@@ -53,7 +53,7 @@ def pop_many(
         request, order = _request(spec, wanted, lease, jitter, settled)
         # No generator of its own for this step: each costs as much as encoding a message.
         try:
-            sending = fencing.send(spec, "ack", request, order) if order else call(spec, request)
+            sending = fencing.send(spec, ACK, request, order) if order else call(spec, request)
             reply: Sequence[Any] = yield from sending
         except ResponseError as error:
             if not pop_from.is_missing(error):
@@ -68,7 +68,7 @@ def pop_many(
                 yield from _ack_marking(spec, settled)
             raise
         if order:
-            fencing.note_reply("ack", order, reply[1], request)
+            fencing.note_reply(ACK, order, reply[1], request)
         settled = ()
         status = reply[0]
         if status == b"ok":
@@ -109,8 +109,8 @@ def _request(
     args: list[Arg] = []
     order: Sequence[Message] = ()
     if settled:
-        held, _ = fencing.admit("ack", settled)
-        args, order = group(held)
+        held, _ = fencing.admit(ACK, settled)
+        args, order = by_receipt(held)
     request = Request(
         (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *args),
         script=scripts.load("pop"),

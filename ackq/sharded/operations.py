@@ -21,10 +21,9 @@ from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutco
 from ackq.membership import shards
 from ackq.membership.shards import Shards
 from ackq.queue import settle
-from ackq.queue.messages import Message, QueueCounters, QueueStats
+from ackq.queue.messages import Message, QueueCounters, QueueStats, check_message
 from ackq.queue.push import Pushable
 from ackq.queue.push import account as account_of_one
-from ackq.queue.settle import check_message
 from ackq.queue.spec import QueueSpec
 
 #: Longest wait on a shard in seconds, after which a consumer checks its assignment again.

@@ -74,7 +74,7 @@ def test_an_extension_is_no_settle_of_its_own() -> None:
     message = _held()
     steps = settle.extend(SPEC, [message], 5.0)
     _first(steps)
-    assert message._settles_sent == 0
+    assert message.settles_sent == 0
     with pytest.raises(LeaseLost):
         steps.send([9_000_000, 0, -1])
     assert (message.lease_lost, message.lease_expires_at) == (True, 0.000001)
