@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_queue
+from ackq.cli.connection import examples
+from ackq.cli.queues import on_queue, open_list
 from ackq.cli.settled import messages_of, settled_argument
 
 
@@ -19,5 +20,5 @@ def ack(queue: str, url: str | None, settled: tuple[str, ...]) -> None:
     already settled, dead-lettered, purged or drained.
     """
     messages = messages_of(queue, settled)
-    with open_queue(url, queue) as opened:
+    with open_list(url, queue) as opened:
         click.echo(opened.ack(*messages))

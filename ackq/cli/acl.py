@@ -7,7 +7,8 @@ from textwrap import wrap
 
 import click
 
-from ackq.cli.connection import examples, json_option, print_json, queue_argument
+from ackq.cli.connection import examples, json_option, print_json
+from ackq.cli.queues import queue_argument
 from ackq.config import PopFrom
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.ops.acl import OTHER_ROLES, ROLES, roles_of, rules

@@ -7,7 +7,8 @@ from dataclasses import asdict
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import examples, json_option, on_queue_end, open_queue, print_json
+from ackq.cli.connection import examples, json_option, print_json
+from ackq.cli.queues import on_queue_end, open_list
 from ackq.escaping import printable
 
 
@@ -18,7 +19,7 @@ from ackq.escaping import printable
 @click.pass_context
 def audit(ctx: click.Context, queue: str, url: str | None, repair: bool, as_json: bool) -> None:
     """Check every record of QUEUE for inconsistencies. Exit code 1 if any remain."""
-    with open_queue(url, queue) as opened:
+    with open_list(url, queue) as opened:
         report = opened.audit(repair)
     if as_json:
         print_json({"sound": report.sound, **asdict(report)})

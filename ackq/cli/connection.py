@@ -1,42 +1,28 @@
-"""Shared by the commands: options, opening the queue, and output."""
+"""Shared by the commands: options and output."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import click
 from click.core import ParameterSource
-from redis.exceptions import NoPermissionError
 
-from ackq.config import PopFrom
-from ackq.errors import ConfigurationError
 from ackq.escaping import json_line, printable
-from ackq.queue.client import Queue
-from ackq.queue.pop_from import recorded
-
-if TYPE_CHECKING:
-    from ackq.sharded.client import ShardedQueue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Longest body in bytes. High, so that the command line dead-letters no message for its size.
-MAX_BODY_BYTES = 512 * 1024 * 1024
 #: Characters of a body that a table shows.
 SHOWN = 200
 
-queue_argument = click.argument("queue")
 #: Key of the context's meta that holds the URL read from --url-file.
 _URL_FROM_FILE = "ackq.url"
 number_option = click.option(
     "-n", "--number", type=click.IntRange(1), default=1, help="Maximum number of messages.  [1]"
 )
-#: Key of the context's meta that holds the value of --pop-from.
-_POP_FROM = "ackq.pop_from"
 #: Help text of ``--wait``.
 WAIT_HELP = "Wait this long for the first message; inf: forever.  [do not wait]"
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -86,20 +72,6 @@ def _url(ctx: click.Context, parameter: click.Parameter, url: str | None) -> str
     return from_file
 
 
-def _note_end(ctx: click.Context, parameter: click.Parameter, end: PopFrom | None) -> None:
-    ctx.meta[_POP_FROM] = end
-
-
-pop_from_option = click.option(
-    "--pop-from",
-    type=click.Choice(["right", "left"]),
-    expose_value=False,
-    callback=_note_end,
-    help="End of QUEUE's list that is popped: left if producers use RPUSH."
-    "  [as recorded, or right]",
-)
-
-
 time_field_option = click.option(
     "--time-field",
     metavar="FIELD",
@@ -108,116 +80,12 @@ time_field_option = click.option(
 )
 
 
-def on_queue(command: F) -> F:
-    """Add the argument QUEUE and the URL options."""
-    return queue_argument(url_option(command))
-
-
-def on_queue_end(command: F) -> F:
-    """Add the argument QUEUE, the URL options and --pop-from."""
-    return on_queue(pop_from_option(command))
-
-
 def examples(*commands: str) -> str:
     """Return the Examples section of a command's help.
 
     A test runs the examples in order, on a queue ``jobs`` with messages in every state.
     """
     return "\n".join(["\b", "Examples:", *(f"  {each}" for each in commands)])
-
-
-def open_queue(
-    url: str | None, name: str, *, pop_from: PopFrom | None = None, **settings: Any
-) -> Queue:
-    """Return the queue as a context manager. Without a URL, use the embedded server.
-
-    ``pop_from`` defaults to --pop-from, then to what is recorded.
-
-    Raises:
-        ConfigurationError: it is a sharded queue, for which there is no such command.
-    """
-    if _is_sharded(url, name):
-        raise ConfigurationError(
-            f"{name!r} is a sharded queue: use ackq sharded, or name a shard, as ackq sharded"
-            f" shards {name} lists them"
-        )
-    end = pop_from or end_of(url, name)
-    return Queue.from_url(url, name, max_body_bytes=MAX_BODY_BYTES, pop_from=end, **settings)
-
-
-def open_any(
-    url: str | None,
-    name: str,
-    *,
-    end: Callable[[str | None, str], PopFrom] | None = None,
-    **settings: Any,
-) -> Queue | ShardedQueue:
-    """Return the queue, sharded or not, like `open_queue`.
-
-    Args:
-        url: of the server.
-        name: of the queue.
-        end: returns the end from which the queue or shard of a name is popped. Defaults to
-            `end_of`.
-        settings: of the queue.
-    """
-    end = end or end_of
-    if _is_sharded(url, name):
-        return open_sharded(url, name, end=end, **settings)
-    settings["max_body_bytes"] = MAX_BODY_BYTES
-    return Queue.from_url(url, name, pop_from=end(url, name), **settings)
-
-
-def open_sharded(
-    url: str | None,
-    name: str,
-    shards: int | None = None,
-    *,
-    end: Callable[[str | None, str], PopFrom] | None = None,
-    **settings: Any,
-) -> ShardedQueue:
-    """Return the sharded queue, which is created if ``shards`` are given. See `open_any`."""
-    from ackq.sharded.client import ShardedQueue
-
-    settings["max_body_bytes"] = MAX_BODY_BYTES
-    opened = ShardedQueue.from_url(url, name, shards, **settings)
-    found = (end or end_of)(url, opened.shards()[0].name)
-    if found == "right":
-        return opened
-    opened.close()
-    return ShardedQueue.from_url(url, name, shards, pop_from=found, **settings)
-
-
-def lists_of(opened: Queue | ShardedQueue) -> Sequence[Queue]:
-    """Return the shards of a sharded queue, or the queue itself."""
-    return (opened,) if isinstance(opened, Queue) else opened.shards()
-
-
-def _is_sharded(url: str | None, name: str) -> bool:
-    """Return whether the queue is sharded. Warn if there is a list of its name."""
-    from ackq.core.client import client_of
-    from ackq.ops.sharded import hides_list, is_sharded
-
-    with client_of(url) as client:
-        if not is_sharded(client, name):
-            return False
-        if hides_list(client, name):
-            text = f"ackq: {name} is a sharded queue; the list of the same name is left alone"
-            click.echo(printable(text), err=True)
-    return True
-
-
-def end_of(url: str | None, name: str) -> PopFrom:
-    """Return the end from which the queue is popped: --pop-from, else as recorded."""
-    chosen: PopFrom | None = click.get_current_context().meta.get(_POP_FROM)
-    return chosen or recorded_end(url, name)
-
-
-def recorded_end(url: str | None, name: str) -> PopFrom:
-    """Return the end from which the queue is popped, as far as it is recorded."""
-    with Queue.from_url(url, name) as queue, suppress(NoPermissionError):
-        return queue.execute(lambda spec: recorded(spec.keys))
-    return "right"
 
 
 def ask(question: str, yes: bool) -> None:
@@ -262,9 +130,9 @@ def body_fields(body: bytes) -> dict[str, str]:
     return _text_field("body", body)
 
 
-def key_fields(key: str) -> dict[str, str]:
-    """Return the key of a delayed message for JSON output, like `body_fields`."""
-    return _text_field("key", key.encode(errors="surrogateescape"))
+def id_fields(id: str, name: str = "id") -> dict[str, str]:
+    """Return the id or key of a message for JSON output, like `body_fields`."""
+    return _text_field(name, id.encode(errors="surrogateescape"))
 
 
 def _text_field(name: str, value: bytes) -> dict[str, str]:

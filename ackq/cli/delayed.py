@@ -13,15 +13,12 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
-    lists_of,
-    on_queue,
-    on_queue_end,
-    open_any,
     print_json,
     print_table,
     short_time,
     yes_option,
 )
+from ackq.cli.queues import on_queue, on_queue_end, open_any
 
 if TYPE_CHECKING:
     from ackq.core.inspected import PeekedMessage
@@ -67,9 +64,9 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
     entry. An error is the cause of the last failure, if the consumer recorded one. The messages
     of a sharded queue are listed shard by shard.
     """
-    with open_any(url, queue) as opened:
+    with open_any(url, queue, "delayed") as opened:
         found: list[PeekedMessage] = []
-        for shard in lists_of(opened):
+        for shard in opened.parts():
             found += shard.peek(number - len(found), "delayed")
     causes = [each.errors[-1].cause if each.errors else "" for each in found]
     if as_json:
@@ -163,15 +160,15 @@ def _change(
     """
     if bool(entries or ids) + (question is not None) != 1:
         raise click.UsageError("give ENTRIES or --id, or --all")
-    with open_any(url, queue) as opened:
+    with open_any(url, queue, "delayed") as opened:
         if question is None:
-            click.echo(getattr(opened, verb)(*entries, ids=ids))
+            click.echo(getattr(opened.client, verb)(*entries, ids=ids))
         else:
-            count = opened.stats().delayed
+            count = opened.client.stats().delayed
             ask(question.format(count, queue), yes)
             changed = 0
-            for shard in lists_of(opened):
-                delayed = count if shard is opened else shard.stats().delayed
+            for shard in opened.parts():
+                delayed = shard.stats().delayed if opened.divided else count
                 changed += _each_page(shard, delayed, getattr(shard, verb))
             click.echo(changed)
 

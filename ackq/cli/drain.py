@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import ask, examples, on_queue_end, open_queue, yes_option
+from ackq.cli.connection import ask, examples, yes_option
+from ackq.cli.queues import on_queue_end, open_list
 
 
 @click.command(epilog=examples("ackq drain jobs --yes"))
@@ -19,7 +20,7 @@ def drain(queue: str, url: str | None, yes: bool) -> None:
 
     Prints the number of messages put back.
     """
-    with open_queue(url, queue) as opened:
+    with open_list(url, queue) as opened:
         if not yes:
             now = opened.stats()
             ask(

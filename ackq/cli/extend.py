@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_queue, seconds
+from ackq.cli.connection import examples, seconds
+from ackq.cli.queues import on_queue, open_list
 from ackq.cli.settled import messages_of, settled_argument
 
 
@@ -26,5 +27,5 @@ def extend(queue: str, url: str | None, settled: tuple[str, ...], lease: float) 
     flight under its RECEIPT, the exit code is 3; the others are extended anyway.
     """
     messages = messages_of(queue, settled)
-    with open_queue(url, queue) as opened:
+    with open_list(url, queue) as opened:
         click.echo(opened.extend(*messages, timeout=lease))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, lists_of, on_queue_end, open_any, recorded_end, seconds
+from ackq.cli.connection import examples, seconds
 from ackq.cli.progress import progress
+from ackq.cli.queues import on_queue_end, open_any
 from ackq.config import PopFrom
 
 
@@ -71,12 +72,11 @@ def move(
     if skip and not copying:
         raise click.UsageError("--skip is for --copy; a move goes on by itself")
     to_url = to_url or url
-    to_end = recorded_end if to_pop_from is None else lambda url, name: to_pop_from
     with (
-        open_any(url, queue, visibility_timeout=lease) as source,
-        open_any(to_url, destination, end=to_end) as target,
+        open_any(url, queue, "push", visibility_timeout=lease) as opened,
+        open_any(to_url, destination, "push", pop_from=to_pop_from) as opened_target,
     ):
-        lists = lists_of(source)
+        source, target, lists = opened.client, opened_target.client, opened.parts()
         for each in (source, *lists):
             mover.check_apart(each, target)
         before = source.stats()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_queue, seconds
+from ackq.cli.connection import examples, seconds
+from ackq.cli.queues import on_queue, open_list
 from ackq.cli.settled import messages_of, settled_argument
 
 
@@ -42,7 +43,7 @@ def nack(
     if (delay is not None) + release + (dead is not None) > 1:
         raise click.UsageError("give one of --delay, --release and --dead")
     messages = messages_of(queue, settled)
-    with open_queue(url, queue) as opened:
+    with open_list(url, queue) as opened:
         if release:
             click.echo(opened.release(*messages))
         elif dead is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_any
+from ackq.cli.connection import examples
+from ackq.cli.queues import on_queue, open_any
 
 
 @click.command(epilog=examples("ackq pause jobs"))
@@ -14,5 +15,5 @@ def pause(queue: str, url: str | None) -> None:
 
     Pushing and settling still work. A bare RPOP ignores the pause.
     """
-    with open_any(url, queue) as opened:
-        opened.pause()
+    with open_any(url, queue, "pause") as opened:
+        opened.client.pause()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -9,20 +10,19 @@ import click
 from ackq.cli.connection import (
     body_fields,
     examples,
+    id_fields,
     json_option,
-    lists_of,
-    on_queue_end,
-    open_any,
     print_json,
     print_table,
     short_time,
     time_field_option,
 )
+from ackq.cli.queues import on_any_queue, open_any, part_column
 from ackq.core.inspected import PeekedMessage, State
 
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))
-@on_queue_end
+@on_any_queue("peek")
 @click.option(
     "-n", "--number", type=click.IntRange(0), default=10, help="Number of messages.  [10]"
 )
@@ -39,22 +39,21 @@ def peek(
 ) -> None:
     """Show messages of QUEUE in delivery order, without taking them.
 
-    Those of a sharded queue are shown shard by shard.
+    Those of a sharded queue are shown shard by shard, those of a partitioned delay queue partition
+    by partition.
     """
     messages: list[PeekedMessage] = []
-    shards: list[str] = []
-    with open_any(url, queue, time_field=time_field) as opened:
-        lists = lists_of(opened)
-        for shard in lists:
-            messages += shard.peek(number - len(messages), state)
-            shards += [shard.name] * (len(messages) - len(shards))
-        sharded = lists[0] is not opened
+    names: list[str] = []
+    with open_any(url, queue, "peek", time_field=time_field) as opened:
+        for part in opened.parts():
+            messages += part.peek(number - len(messages), state)
+            names += [part.name] * (len(messages) - len(names))
     if as_json:
-        for each, name in zip(messages, shards, strict=True):
+        for each, name in zip(messages, names, strict=True):
             print_json(
                 {
-                    **({"queue": name} if sharded else {}),
-                    "id": each.id,
+                    **({"queue": name} if opened.divided else {}),
+                    **id_fields(each.id),
                     "receive_count": each.receive_count,
                     "at": each.at,
                     "created_at": each.created_at,
@@ -63,8 +62,8 @@ def peek(
                 }
             )
         return
-    columns = {
-        **({"shard": shards} if sharded else {}),
+    columns: dict[str, Sequence[object]] = {
+        **part_column(opened, names),
         "id": [each.id for each in messages],
         "receives": [each.receive_count for each in messages],
         "created": [short_time(each.created_at) for each in messages],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ackq.cli import Group
-from ackq.cli.connection import examples, json_option, open_queue, print_json, url_option
+from ackq.cli.connection import examples, json_option, print_json, url_option
 from ackq.cli.pipeline_runs import (
     config_argument,
     make,
@@ -19,6 +19,7 @@ from ackq.cli.pipeline_runs import (
     run,
     submit,
 )
+from ackq.cli.queues import open_list
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 
@@ -186,7 +187,7 @@ def infer(queue: str, sample: int, url: str | None) -> None:
     refuse_without_spark()
     from ackq.spark.pipeline.infer import infer as infer_schema
 
-    with open_queue(url, queue) as opened:
+    with open_list(url, queue) as opened:
         pages = (opened.peek(min(PAGE, sample - at), skip=at) for at in range(0, sample, PAGE))
         found = infer_schema(each.body for page in takewhile(bool, pages) for each in page)
     if not found.types:

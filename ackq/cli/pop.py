@@ -14,12 +14,11 @@ from ackq.cli.connection import (
     json_option,
     key_to_text,
     number_option,
-    on_queue_end,
-    open_queue,
     print_body,
     print_json,
     seconds,
 )
+from ackq.cli.queues import on_queue_end, open_list
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 
@@ -63,7 +62,7 @@ def pop(
     Pipes and files get the exact bytes.
     """
     left = number
-    with open_queue(url, queue, visibility_timeout=lease) as opened:
+    with open_list(url, queue, visibility_timeout=lease) as opened:
         while left and (messages := opened.pop_many(left, timeout=wait)):
             print_messages(messages, as_json)
             if ack:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import click
 
-from ackq.cli.connection import ask, examples, on_queue_end, open_any, yes_option
-
-if TYPE_CHECKING:
-    from ackq.delay.messages import DelayStats
-    from ackq.queue.messages import QueueStats
+from ackq.cli.connection import ask, examples, yes_option
+from ackq.cli.queues import on_any_queue, open_any
 
 
 @click.command(epilog=examples("ackq purge jobs --yes"))
-@on_queue_end
+@on_any_queue("purge")
 @click.option("--dead", is_flag=True, help="Delete the dead letters, too.")
 @yes_option
 def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
@@ -23,18 +17,10 @@ def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
 
     Prints the number deleted. The markers of pushes with dedup= stay until their windows end.
     """
-    with open_any(url, queue) as opened:
-        ask_to_purge(queue, opened.stats, dead, yes)
-        click.echo(opened.purge(dead=dead))
-
-
-def ask_to_purge(
-    name: str, stats: Callable[[], QueueStats | DelayStats], dead: bool, yes: bool
-) -> None:
-    """Show the current counts and ask for confirmation, unless --yes was given."""
-    if yes:
-        return
-    now = stats()
-    waiting = f"{now.ready:,} ready, {now.in_flight:,} in flight, {now.delayed:,} delayed"
-    letters = f", {now.dead:,} dead" if dead else ""
-    ask(f"Delete every message of {name}: {waiting}{letters}?", yes)
+    with open_any(url, queue, "purge") as opened:
+        if not yes:
+            now = opened.client.stats()
+            waiting = f"{now.ready:,} ready, {now.in_flight:,} in flight, {now.delayed:,} delayed"
+            letters = f", {now.dead:,} dead" if dead else ""
+            ask(f"Delete every message of {queue}: {waiting}{letters}?", yes)
+        click.echo(opened.client.purge(dead=dead))

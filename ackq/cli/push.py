@@ -12,8 +12,9 @@ from typing import BinaryIO
 import click
 import orjson
 
-from ackq.cli.connection import examples, on_queue_end, open_any, seconds
+from ackq.cli.connection import examples, seconds
 from ackq.cli.progress import progress
+from ackq.cli.queues import on_queue_end, open_any
 from ackq.core.ids import key_of_id
 from ackq.core.io.wall_clock import now
 from ackq.errors import AckqError
@@ -81,17 +82,18 @@ def push(
         raise click.UsageError("give either JSON arguments or lines, with --file, --skip, --ids")
     if raw and time_field:
         raise click.UsageError("--raw pushes messages unchanged: leave out --time-field")
-    with open_any(url, queue, time_field=time_field) as opened:
+    with open_any(url, queue, "push", time_field=time_field) as opened:
+        push_many = opened.client.push_many
         if json:
             for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field):
-                _print(opened.push_many(chunk, delay=delay))
+                _print(push_many(chunk, delay=delay))
             return
         source = file or sys.stdin.buffer
         advice = "go on with --skip {count}"
         pushed = 0
         with progress("lines pushed", _size(source), advice, skip) as on_step:
             for chunk, number, read in _chunks(source, skip, raw, time_field):
-                stored = opened.push_many(chunk, delay=delay)
+                stored = push_many(chunk, delay=delay)
                 on_step(number, read)
                 pushed += len(stored)
                 if ids:

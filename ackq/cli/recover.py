@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import ask, examples, on_queue, print_table, yes_option
+from ackq.cli.connection import ask, examples, print_table, yes_option
 from ackq.cli.progress import progress
+from ackq.cli.queues import on_queue
 
 
 @click.command(

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
 
 from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
-    body_fields,
     examples,
     json_option,
     number_option,
-    open_sharded,
-    pop_from_option,
     print_body,
     print_json,
-    print_table,
     seconds,
     url_option,
 )
 from ackq.cli.pop import print_messages, settle
+from ackq.cli.queues import open_shards, pop_from_option
 
 F = TypeVar("F", bound=Callable[..., Any])
-COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
 
 
 @click.group(cls=Group)
@@ -56,7 +51,7 @@ def _on_shards(command: F) -> F:
 @url_option
 def create(name: str, shards: int | None, url: str | None) -> None:
     """Create sharded queue NAME. If it exists with this number of shards, nothing changes."""
-    with open_sharded(url, name, shards) as opened:
+    with open_shards(url, name, shards) as opened:
         print_body(f"{name}: {len(opened.shards())} shards")
 
 
@@ -69,7 +64,7 @@ def resize_shards(name: str, shards: int, url: str | None) -> None:
 
     Producers and consumers may go on. Consumers empty the former shards, which are then closed.
     """
-    with open_sharded(url, name, None) as opened:
+    with open_shards(url, name) as opened:
         opened.resize(shards)
     print_body(f"{name}: {shards} shards")
 
@@ -82,7 +77,7 @@ def list_shards(name: str, url: str | None, shards: int | None, as_json: bool) -
 
     Each shard is a list queue, to which plain clients push.
     """
-    with open_sharded(url, name, shards) as opened:
+    with open_shards(url, name, shards) as opened:
         for queue in opened.shards():
             if as_json:
                 print_json({"queue": queue.name})
@@ -114,7 +109,7 @@ def push(
     """Push JSON objects onto sharded queue NAME and print their ids."""
     from ackq.cli.push import objects
 
-    with open_sharded(url, name, shards) as opened:
+    with open_shards(url, name, shards) as opened:
         for id in opened.push_many(objects(json), key=key, delay=delay):
             print_body(id)
 
@@ -151,7 +146,7 @@ def pop(
     shard (as queue), the key and the receipt, which `ackq ack` needs.
     """
     left = number
-    with open_sharded(url, name, shards, visibility_timeout=lease) as opened:
+    with open_shards(url, name, shards, visibility_timeout=lease) as opened:
         for queue in opened.shards():
             while left and (messages := queue.pop_many(left)):
                 print_messages(messages, as_json, named=True)
@@ -160,76 +155,3 @@ def pop(
                 left -= len(messages)
     if left == number:
         ctx.exit(NOTHING)
-
-
-@sharded.command(epilog=examples("ackq sharded peek orders -n 3"))
-@_on_shards
-@click.option(
-    "-n", "--number", type=click.IntRange(0), default=10, help="Number of messages per shard.  [10]"
-)
-@json_option
-def peek(name: str, url: str | None, shards: int | None, number: int, as_json: bool) -> None:
-    """Show the next messages of each shard of NAME, without taking them."""
-    with open_sharded(url, name, shards) as opened:
-        found = [(queue.name, each) for queue in opened.shards() for each in queue.peek(number)]
-    if as_json:
-        for shard, each in found:
-            print_json(
-                {
-                    "queue": shard,
-                    "id": each.id,
-                    "receive_count": each.receive_count,
-                    **body_fields(each.body),
-                }
-            )
-        return
-    print_table(
-        ("shard", "id", "receives", "body"),
-        [(shard, each.id, each.receive_count, each.body) for shard, each in found],
-    )
-
-
-@sharded.command(epilog=examples("ackq sharded stats orders"))
-@_on_shards
-@json_option
-def stats(name: str, url: str | None, shards: int | None, as_json: bool) -> None:
-    """Count the messages of NAME by state, per shard and in total."""
-    from ackq.sharded.operations import total
-
-    with open_sharded(url, name, shards) as opened:
-        found = [(queue.name, queue.stats()) for queue in opened.shards()]
-    found.append(("total", total([each for _, each in found])))
-    if as_json:
-        for shard, each in found:
-            print_json({"queue": name if shard == "total" else shard, **asdict(each)})
-        return
-    print_table(
-        COLUMNS,
-        [
-            (
-                shard,
-                each.ready,
-                each.in_flight,
-                each.delayed,
-                each.dead,
-                "yes" if each.paused else "no",
-            )
-            for shard, each in found
-        ],
-    )
-
-
-@sharded.command(epilog=examples("ackq sharded pause orders"))
-@_on_shards
-def pause(name: str, url: str | None, shards: int) -> None:
-    """Pause NAME: no consumer takes messages until `resume`."""
-    with open_sharded(url, name, shards) as opened:
-        opened.pause()
-
-
-@sharded.command(epilog=examples("ackq sharded resume orders"))
-@_on_shards
-def resume(name: str, url: str | None, shards: int) -> None:
-    """Resume NAME after a pause."""
-    with open_sharded(url, name, shards) as opened:
-        opened.resume()

@@ -5,92 +5,108 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from redis.exceptions import ResponseError
 
 from ackq.cli.connection import (
     examples,
     json_option,
     local_time,
-    on_queue_end,
-    open_any,
     print_json,
     print_table,
     time_field_option,
 )
-from ackq.core.counters import LONGEST_WATCH, Counters
-from ackq.ops.trials import is_denial
+from ackq.cli.queues import on_any_queue, open_any
+from ackq.core.counters import LONGEST_WATCH
 
-if TYPE_CHECKING:
-    from ackq.queue.client import Queue
-    from ackq.sharded.client import ShardedQueue
+#: The counts of a table, in this order: those before the dead, by reason, and those after.
+BEFORE = ("pushed", "taken", "acked", "returned", "nacked", "released")
+AFTER = {"redriven": "redriven", "dropped": "dropped", "dead_dropped": "dead letters dropped"}
+#: Counts that are times since the epoch.
+TIMES = ("since", "created", "modified")
+#: The columns of the table of parts.
+COLUMNS = ("ready", "in_flight", "delayed", "dead", "paused")
 
-totals_option = click.option(
+
+@click.command(
+    epilog=examples(
+        "ackq stats jobs", "ackq stats jobs --totals --json", "ackq stats orders --parts"
+    )
+)
+@on_any_queue("stats")
+@click.option(
     "--totals",
     is_flag=True,
     help="Also show how many messages were pushed, taken, acked and so on since counting began."
-    " Counting begins with the first call and ends a week after the last one.",
+    " Counting begins with the first call and ends a week after the last one. RSMQ counts since the"
+    " queue was created.",
 )
-
-
-@click.command(epilog=examples("ackq stats jobs", "ackq stats jobs --totals --json"))
-@on_queue_end
-@totals_option
+@click.option("--parts", is_flag=True, help="Show each shard or partition, then the total.")
 @time_field_option
 @json_option
-def stats(queue: str, url: str | None, totals: bool, time_field: str | None, as_json: bool) -> None:
+def stats(
+    queue: str, url: str | None, totals: bool, parts: bool, time_field: str | None, as_json: bool
+) -> None:
     """Count the messages of QUEUE by state.
 
     Each message is counted once, as ready, in_flight, delayed or dead. expired (lease ended) and
     due (delay over) are parts of ready; claimed, the messages in claims, is part of in_flight.
-    oldest_ready is the time for which the oldest ready message has been ready. It is unknown if
-    that message contains no time. For a sharded queue, these are the sums of its shards; ackq
-    sharded stats shows each.
+    oldest_ready is the time for which the oldest ready message of a list has been ready. It is
+    unknown if that message contains no time. For a sharded or partitioned queue, these are sums.
+
+    A queue of RSMQ, NAMESPACE:QUEUE, has its settings and counts. msgs includes hiddenmsgs, those
+    that were received or are delayed. For topics, see ackq topic stats.
     """
-    with open_any(url, queue, time_field=time_field) as opened:
-        counts = asdict(opened.stats()) | {"oldest_ready": _oldest_ready(opened)}
-        counted = opened.counters(LONGEST_WATCH) if totals else None
-    if as_json:
-        print_json(counts | ({"totals": total_fields(counted)} if counted else {}))
+    if parts and totals:
+        raise click.UsageError("give --parts or --totals")
+    with open_any(url, queue, "stats", time_field=time_field) as opened:
+        found = [(part.name, opened.kind.stats(part)) for part in opened.parts() if parts]
+        counts = opened.kind.stats(opened.client)
+        counted = opened.client.counters(LONGEST_WATCH) if totals else None
+    if parts:
+        _print_parts([*found, (queue, counts)], as_json)
         return
-    rows = [(name, shown(value)) for name, value in counts.items()]
-    print_table(("", queue), [*rows, *(total_rows(counted) if counted else ())])
-
-
-def _oldest_ready(queue: Queue | ShardedQueue) -> float | None:
-    try:
-        return queue.oldest_ready()
-    except ResponseError as error:
-        if is_denial(error):  # the user may count, but read no message
-            return None
-        raise
-
-
-def total_fields(counted: Counters) -> dict[str, Any]:
-    """Return the totals as JSON shows them."""
-    fields = asdict(counted)
+    fields = asdict(counted) if counted else {}
     fields.pop("timeouts", None)
-    return fields
+    if as_json:
+        print_json(counts | ({"totals": fields} if fields else {}))
+        return
+    rows = [(name, _shown(name, value)) for name, value in counts.items()]
+    print_table(("", queue), [*rows, *(_total_rows(fields) if fields else ())])
 
 
-def total_rows(counted: Counters) -> Iterator[tuple[str, str | float | None]]:
-    """Yield the rows of the table that show the totals."""
-    yield "since", local_time(counted.since)
-    for name in ("pushed", "taken", "acked", "returned", "nacked", "released"):
-        yield name, shown(getattr(counted, name))
-    for reason, number in sorted(counted.dead.items()):
-        yield f"dead: {reason}", shown(number)
-    yield "redriven", shown(counted.redriven)
-    yield "dropped", shown(counted.dropped)
-    yield "dead letters dropped", shown(counted.dead_dropped)
+def _print_parts(found: list[tuple[str, dict[str, Any]]], as_json: bool) -> None:
+    """Print the counts of each part, and of the queue as the last one."""
+    if as_json:
+        for name, counts in found:
+            print_json({"queue": name, **counts})
+        return
+    columns = [each for each in COLUMNS if each in found[-1][1]]
+    found[-1] = ("total", found[-1][1])
+    print_table(
+        ("queue", *(each.replace("_", " ") for each in columns)),
+        [(name, *(_shown(each, counts[each]) for each in columns)) for name, counts in found],
+    )
 
 
-def shown(value: float | None) -> str | float | None:
-    """Format a count, a flag or a number of seconds for a table."""
+def _total_rows(fields: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield the rows of the table that show the totals; each kind of queue has some of them."""
+    names = ("since", *BEFORE, "dead", *AFTER)
+    for name in (each for each in names if each in fields):
+        if isinstance(fields[name], dict):
+            for reason, number in sorted(fields[name].items()):
+                yield f"dead: {reason}", number
+        else:
+            yield AFTER.get(name, name), _shown(name, fields[name])
+
+
+def _shown(name: str, value: object) -> object:
+    """Format a count, a flag, a time or a number of seconds for a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name in TIMES and isinstance(value, int | float):
+        return local_time(value)
     if isinstance(value, float):
         return f"{value:,.1f} s" if sys.stdout.isatty() else round(value, 1)
     return value

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from ackq.cli.connection import (
-    MAX_BODY_BYTES,
     examples,
     seconds,
     time_field_option,
     url_option,
 )
+from ackq.ops.kinds.kind import MAX_BODY_BYTES
 
 
 @click.command(

@@ -20,10 +20,10 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.names import check_name
 from ackq.membership.shards import whole_of
-from ackq.ops.read_kinds import check, look_up, read
+from ackq.ops.kinds import check, look_up, read
 from ackq.ops.read_lists import TOGETHER, may_be_together, read_together
-from ackq.ops.readings import Asked, Reading, merged
-from ackq.ops.search import Found, Kind, Search
+from ackq.ops.readings import Asked, Found, KindName, Reading, merged
+from ackq.ops.search import Search
 
 #: SCANs of one reading on each server: few, except until all keys were examined once.
 STEPS, FIRST_STEPS = 10, 1000
@@ -370,7 +370,7 @@ def _address(client: redis.Redis | redis.RedisCluster) -> str:
 
 def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, ...]:
     """Return one reading for each queue: shards and partitions are those of one queue."""
-    parts: dict[tuple[Kind, str], list[Reading]] = {}
+    parts: dict[tuple[KindName, str], list[Reading]] = {}
     whole: list[Reading] = []
     workers: dict[str, Reading] = {}
     for each in readings:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ackq.config import QueueConfig
 from ackq.core.counters import Counters
 from ackq.core.effects import Operation, Request
-from ackq.ops.search import Kind
 from ackq.ops.trials import is_denial
 from ackq.queue.messages import QueueStats
+
+KindName = Literal["list", "sharded", "delay", "topic", "rsmq"]
 
 #: The counts that are reported, if they are known.
 COUNTED = (
@@ -34,6 +35,13 @@ S = TypeVar("S")
 C = TypeVar("C", bound=Counters)
 
 
+class Found(NamedTuple):
+    """A queue or part: its kind and name. That of an RSMQ queue is ``<namespace>:<queue>``."""
+
+    kind: KindName
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Counts that only grow, since a time. A count that restarts has a later ``since``."""
@@ -52,7 +60,7 @@ class Totals:
 class Reading:
     """The figures of one queue at one instant. None means unknown."""
 
-    kind: Kind
+    kind: KindName
     name: str
     #: Messages that need a consumer now: ready and in flight, without those in claims. For a
     #: topic, the lag of the consumer that is furthest behind.
@@ -173,7 +181,9 @@ def totals_of(found: Counters) -> Totals:
     return Totals(found.since, counts, found.dead, found.at)
 
 
-def merged(name: str, kind: Kind, parts: list[Reading], whole: Reading | None = None) -> Reading:
+def merged(
+    name: str, kind: KindName, parts: list[Reading], whole: Reading | None = None
+) -> Reading:
     """Return the figures of shards or partitions as those of one queue: sums, or the largest.
 
     Args:

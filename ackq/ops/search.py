@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
 
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request
 from ackq.core.names import SUFFIXES, WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
-
-Kind = Literal["list", "sharded", "delay", "topic", "rsmq"]
+from ackq.ops.readings import Found, KindName
 
 #: Keys that one SCAN examines.
 SCANNED = 1000
@@ -25,13 +23,6 @@ _CONSUMERS = b":consumers:"
 _SIDE = tuple(each.encode() for each in (*SUFFIXES, WORKERS_SEEN) if each != "COUNTERS")
 #: The name of the consumer group of a sharded queue.
 _NUMBERED = re.compile(r"^(\{[^{}]+\}):\d+$")
-
-
-class Found(NamedTuple):
-    """A queue: its kind and name. The name of an RSMQ queue is ``<namespace>:<queue>``."""
-
-    kind: Kind
-    name: str
 
 
 @dataclass(slots=True)
@@ -90,7 +81,7 @@ class Search:
         elif part == b"QUEUES" and (text := _name(name)):
             self._namespaces.add(text)
 
-    def _add(self, kind: Kind, name: bytes) -> None:
+    def _add(self, kind: KindName, name: bytes) -> None:
         if text := _name(name):
             self.queues.add(Found(kind, text))
 

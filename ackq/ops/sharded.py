@@ -1,6 +1,8 @@
-"""Which names are those of sharded queues."""
+"""Which names are those of sharded queues, and the names of their shards."""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import redis
 from redis.exceptions import NoPermissionError, ResponseError
@@ -17,9 +19,7 @@ def is_sharded(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
     False for a user who may not read the record, and for a queue that an earlier release created.
     Cost: one or two round trips.
     """
-    if not name or "{" in name or "}" in name:
-        return False
-    return _run(client, f"{{{name}}}", _is_recorded(name))
+    return _run(client, f"{{{name}}}", is_recorded(name))
 
 
 def hides_list(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
@@ -35,7 +35,10 @@ def _run(client: redis.Redis | redis.RedisCluster, key: str, steps: Operation[bo
         driver.route.close()
 
 
-def _is_recorded(name: str) -> Operation[bool]:
+def is_recorded(name: str) -> Operation[bool]:
+    """Return whether ``name`` is a sharded queue; see `is_sharded`."""
+    if not name or "{" in name or "}" in name:
+        return False
     try:
         recorded = yield from recorded_shards(name)
     except ResponseError as error:
@@ -50,3 +53,12 @@ def _exists(name: str) -> Operation[bool]:
         return bool((yield Request((b"EXISTS", name), resend=True)))
     except NoPermissionError:
         return False
+
+
+def shard_names_of(name: str) -> Operation[list[str]]:
+    """Return the names of the shards of sharded queue ``name``; none if there is no such queue."""
+    with suppress(ResponseError):  # denied, on another node, or of another type
+        known = yield from recorded_shards(name)
+        if known is not None:
+            return [*known.names(name), *known.draining_names(name)]
+    return []

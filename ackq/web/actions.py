@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
@@ -11,31 +11,33 @@ import redis
 
 from ackq.delay.client import DelayQueue
 from ackq.errors import AckqError, ConfigurationError, redact
-from ackq.ops.causes import MOST_READ, every
+from ackq.ops import dead_letters
+from ackq.ops.dead_letters import MOST_READ, every
+from ackq.ops.kinds import kind_for, only_part, opened
+from ackq.ops.kinds.kind import Part, Redis, Verb
 from ackq.ops.registry import Order
 from ackq.ops.workers import send_order, workers
 from ackq.queue.client import Queue
 from ackq.sharded import ShardedQueue
 from ackq.topic.client import Topic
-from ackq.web import dead_letters, format, inspecting
+from ackq.web import format, inspecting
 from ackq.web.asking import Ask
-from ackq.web.inspecting import Redis
 from ackq.web.jobs import Job, Jobs, Step
 from ackq.web.log import OperationLog
 
-#: What each action can be done to.
-KINDS: dict[str, tuple[str, ...]] = {
-    "pause": ("list", "sharded"),
-    "resume": ("list", "sharded"),
-    "redrive": dead_letters.KINDS,
-    "drop": dead_letters.KINDS,
-    "run_now": ("list", "delay"),
-    "cancel": ("list", "delay"),
-    "seek": ("topic",),
-    "quiet_worker": ("list",),
-    "resume_worker": ("list",),
-    "stop_worker": ("list",),
-    "stop_job": dead_letters.KINDS,
+#: What a kind of queue has to do for each action.
+NEEDED: dict[str, Verb] = {
+    "pause": "pause",
+    "resume": "pause",
+    "redrive": "dead",
+    "drop": "dead",
+    "run_now": "run_now",
+    "cancel": "run_now",
+    "seek": "seek",
+    "quiet_worker": "workers",
+    "resume_worker": "workers",
+    "stop_worker": "workers",
+    "stop_job": "dead",
 }
 ORDERS: dict[str, Order] = {
     "quiet_worker": "quiet",
@@ -226,8 +228,8 @@ class Actions:
             count = size
             text = f"All {dead(count)} of {short(ask.name)} {becomes}."
         else:
-            with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
-                count, read = dead_letters.count_with(letters, ask.cause, until)
+            with opened(self._client, ask.kind, ask.name, "dead") as queue:
+                count, read = dead_letters.count_with(only_part(queue), ask.cause, until)
             text = (
                 f"{dead(count)} of {short(ask.name)} with the cause “{short(ask.cause)}” {becomes}."
             )
@@ -268,21 +270,22 @@ class Actions:
         )
 
     def _steps(self, ask: Ask, most: int) -> Iterator[Step]:
-        with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
-            act = letters.redrive if ask.action == "redrive" else letters.drop
+        with opened(self._client, ask.kind, ask.name, "dead") as queue:
+            part = only_part(queue)
+            act = _redrive if ask.action == "redrive" else _drop
             if ask.entries:
                 chosen = iter([(each, True) for each in ask.entries])
             else:
-                chosen = _chosen(letters, ask)
+                chosen = _chosen(part, ask)
             looked, batch = 0, list[str]()
             for entry, wanted in chosen:
                 looked += 1
                 batch += [entry] * wanted
                 if len(batch) >= most or looked >= MOST_READ:
-                    yield Step(looked, act(batch) if batch else 0)
+                    yield Step(looked, act(part, batch) if batch else 0)
                     looked, batch = 0, []
             if looked:
-                yield Step(looked, act(batch) if batch else 0)
+                yield Step(looked, act(part, batch) if batch else 0)
 
     def _stop(self, who: str, ask: Ask) -> str:
         job = self._jobs.find(ask.job)
@@ -298,10 +301,9 @@ def check(ask: Ask) -> None:
     Raises:
         ConfigurationError: it cannot.
     """
-    if ask.action not in KINDS:
+    if ask.action not in NEEDED:
         raise ConfigurationError("there is no such operation")
-    if ask.kind not in KINDS[ask.action]:
-        raise ConfigurationError(f"that cannot be done to a queue of kind {ask.kind!r}")
+    kind_for(NEEDED[ask.action], ask.kind)
 
 
 def message_of(ask: Ask) -> str:
@@ -351,9 +353,17 @@ def _preview_cancel(ask: Ask) -> Preview:
     )
 
 
-def _chosen(letters: dead_letters.DeadLetters, ask: Ask) -> Iterator[tuple[str, bool]]:
+def _redrive(part: Part, entries: Sequence[str]) -> int:
+    return part.redrive(entries=entries)
+
+
+def _drop(part: Part, entries: Sequence[str]) -> int:
+    return part.drop_dead_letters(*entries)
+
+
+def _chosen(part: Part, ask: Ask) -> Iterator[tuple[str, bool]]:
     """Yield the entries that were there at the preview, and whether each has the cause."""
-    for letter in every(letters.read, None):
+    for letter in every(part):
         if dead_letters.is_after(letter.entry, ask.until):
             return
         yield letter.entry, ask.cause is None or letter.cause == ask.cause

@@ -34,7 +34,9 @@ from ackq.errors import (
     QueueNotFound,
     redact,
 )
-from ackq.web import dead_letters, inspecting, overview, rendering
+from ackq.ops import dead_letters
+from ackq.ops.kinds import only_part, opened
+from ackq.web import inspecting, overview, rendering
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
@@ -267,8 +269,8 @@ class _Site:
         """Show dead letters of a queue."""
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         cause, after = request.query_params.get("cause"), _text(request, "after") or None
-        with dead_letters.opened(self.client, kind, name) as letters:
-            page = dead_letters.dead_page(letters, after, cause)
+        with opened(self.client, kind, name, "dead") as queue:
+            page = dead_letters.page(only_part(queue), after, cause)
         total, newest = dead_letters.newest(self.client, kind, name)
         return self._show(
             request,
@@ -307,8 +309,8 @@ class _Site:
     def _letter(self, request: Request) -> tuple[str, str, str, DeadLetter]:
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         entry = _text(request, "entry")
-        with dead_letters.opened(self.client, kind, name) as letters:
-            letter = dead_letters.find(letters, entry)
+        with opened(self.client, kind, name, "dead") as queue:
+            letter = dead_letters.find(only_part(queue), entry)
         if letter is None:
             raise HTTPException(404)
         return kind, name, entry, letter

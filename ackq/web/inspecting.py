@@ -19,8 +19,8 @@ from ackq.delay.messages import DelayStats
 from ackq.ops.diagnosis import DURABILITY, Finding, durability_of, judge_server
 from ackq.ops.facts import read_facts
 from ackq.ops.listed import WorkerInfo
-from ackq.ops.read_kinds import shard_names_of
 from ackq.ops.script_times import ScriptTimes, script_times
+from ackq.ops.sharded import shard_names_of
 from ackq.ops.workers import workers
 from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats

@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ackq.errors import ConfigurationError
+from ackq.ops.kinds.kind import Redis
 from ackq.web import asking, format, forms
 from ackq.web.actions import Actions
 from ackq.web.asking import Ask
-from ackq.web.inspecting import Redis
 from ackq.web.jobs import Job, Jobs
 from ackq.web.rendering import Renderer, root_of, who_of
 

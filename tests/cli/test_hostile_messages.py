@@ -68,13 +68,13 @@ def commands(url: str, name: str, plain_client: redis.Redis) -> Iterator[list[li
                 ["top", "--once"],
                 ["push", name, json.dumps({"id": ORDERS})],
                 ["stats", f"{name}\x9bx"],
-                ["delay", "peek", f"{name}:delay"],
-                ["delay", "peek", f"{name}:delay", "--state", "delayed"],
+                ["peek", f"{name}:delay"],
+                ["peek", f"{name}:delay", "--state", "delayed"],
                 ["delay", "take", f"{name}:delay"],
-                ["delay", "dead", f"{name}:delay"],
+                ["dead", "list", f"{name}:delay"],
                 ["rsmq", "receive", "orders", "--ns", f"{name}:rsmq"],
                 ["topic", "consume", f"{name}:topic", "me"],
-                ["sharded", "peek", f"{name}:sharded", "--shards", "1"],
+                ["peek", f"{name}:sharded"],
                 ["sharded", "pop", f"{name}:sharded", "--shards", "1", "-n", "2"],
                 ["sharded", "push", f"{name}:sharded", json.dumps({"id": ORDERS}), "--shards", "1"],
             )
@@ -137,7 +137,7 @@ def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
     from ackq.cli.top.detail import Detail, wrapped
     from ackq.cli.top.table import table
     from ackq.cli.top.view import Row, Sample, View
-    from ackq.ops.causes import Causes
+    from ackq.ops.dead_letters import Causes
     from ackq.ops.overview import Snapshot
     from ackq.ops.rates import UNKNOWN
     from ackq.ops.readings import Reading

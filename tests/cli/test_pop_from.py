@@ -5,7 +5,7 @@ from __future__ import annotations
 import redis
 
 from ackq import Queue
-from ackq.ops.causes import causes_of
+from ackq.ops.dead_letters import causes_of
 from ackq.ops.overview import Overview
 from ackq.sharded.client import ShardedQueue
 from tests.cli.conftest import Run

@@ -60,8 +60,6 @@ WRITING = {
     "claims release",
     "delayed run",
     "delayed cancel",
-    "delay drop-dead",
-    "rsmq drop-dead",
     "pause",
     "resume",
     "move",
@@ -75,7 +73,6 @@ WRITING = {
     "rsmq drop",
     "rsmq set",
     "rsmq visibility",
-    "rsmq redrive",
     "delay reschedule",
     "topic unsubscribe",
     "topic publish",
@@ -87,14 +84,9 @@ WRITING = {
     "workers stop",
     "delay push",
     "delay cancel",
-    "delay release-claims",
-    "delay redrive",
-    "delay purge",
     "sharded create",
     "sharded push",
     "sharded resize",
-    "sharded pause",
-    "sharded resume",
 }
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))

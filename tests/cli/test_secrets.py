@@ -104,7 +104,7 @@ def test_what_a_library_says_is_looked_through_once_more(
     def fail(*_: object, **__: object) -> None:
         raise error(f"cannot talk to redis://me:{CANARY}@somewhere:6379/0")
 
-    monkeypatch.setattr(Queue, "from_url", fail)
+    monkeypatch.setattr(Queue, "stats", fail)
     result = click.testing.CliRunner().invoke(main, ["stats", "jobs", "--url", url])
     assert result.exit_code in (3, 4)
     assert "redis://***@somewhere" in result.output

@@ -69,38 +69,6 @@ def test_commands_for_a_list_say_what_to_do_with_a_sharded_queue(
     plain_client.delete(name)
 
 
-def test_dead_letters_of_all_shards_are_listed_redriven_and_dropped(
-    ackq: Run, sharded: ShardedQueue
-) -> None:
-    name = sharded.name
-    for number in range(9):
-        sharded.push({"id": str(number)})
-    taken = [message for each in sharded.shards() for message in each.pop_many(9)]
-    for number, message in enumerate(taken):
-        sharded.reject(message, reason="even" if number % 2 == 0 else "odd")
-    listed = lines(ackq, "dead", "list", name)
-    assert len({each["queue"] for each in listed}) == 3
-    assert sorted(each["id"] for each in listed) == sorted("012345678")
-    assert len(lines(ackq, "dead", "list", name, "-n", "4")) == 4
-    causes = {
-        each["cause"]: each["count"] for each in lines(ackq, "dead", "list", name, "--causes")
-    }
-    assert causes == {"even": 5, "odd": 4}
-    one = listed[-1]
-    assert one["id"] in {each["id"] for each in lines(ackq, "dead", "show", name, one["entry"])}
-    for verb in ("redrive", "drop"):
-        assert "give the shard" in ackq("dead", verb, name, one["entry"], code=2).stderr
-    assert ackq("dead", "redrive", one["queue"], one["entry"]).output == "1\n"
-    odd = 4 - (one["reason"] == "odd")
-    assert ackq("dead", "redrive", name, "--cause", "odd").output == f"{odd}\n"
-    assert sharded.stats().dead == 8 - odd
-    assert ackq("dead", "redrive", name, "-n", "2").output == "2\n"
-    assert ackq("dead", "drop", name, "--cause", "odd", "--yes").output == "0\n"
-    assert ackq("dead", "drop", name, "--all", "--yes").output == f"{6 - odd}\n"
-    assert (sharded.stats().dead, sharded.stats().ready) == (0, odd + 3)
-    sharded.purge()
-
-
 def test_messages_move_between_a_list_and_a_sharded_queue(
     ackq: Run, sharded: ShardedQueue, plain_client: redis.Redis, token: str
 ) -> None:

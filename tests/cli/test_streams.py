@@ -47,7 +47,7 @@ def test_a_closed_input_cannot_confirm(url: str, name: str) -> None:
 
 
 def test_an_error_that_cannot_be_printed_still_has_its_exit_code(url: str, name: str) -> None:
-    assert run("2>&-", "rsmq", "stats", name, "--url", url).returncode == 3
+    assert run("2>&-", "stats", f"{name}:x", "--kind", "rsmq", "--url", url).returncode == 3
 
 
 def test_what_an_encoding_lacks_is_escaped(url: str, name: str) -> None:

@@ -19,7 +19,7 @@ from ackq.cli.reference import commands, help_of
 from ackq.cli.top.detail import Detail, wrapped
 from ackq.cli.top.table import table
 from ackq.cli.top.view import Row, Sample, View
-from ackq.ops.causes import Causes
+from ackq.ops.dead_letters import Causes
 from ackq.ops.overview import Server, Snapshot
 from ackq.ops.rates import COUNTED
 from ackq.ops.readings import Reading, Totals

@@ -1,4 +1,4 @@
-"""``--totals`` of ``ackq stats``, and of the same command for the other kinds of queue."""
+"""``--totals`` of ``ackq stats``, for each kind of queue that counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.conftest import Run
 
 @pytest.fixture
 def totals(ackq: Run) -> Any:
-    """``totals("delay", "stats", name)``: the totals that the command reports, without zeros."""
+    """``totals("stats", name, "--kind", "delay")``: the totals that the command reports, without zeros."""
 
     def totals(*args: str) -> dict[str, Any]:
         found = json.loads(ackq(*args, "--totals", "--json").output)["totals"]
@@ -69,14 +69,14 @@ def test_stats_show_the_totals_of_a_list_queue(
 def test_delay_stats_show_totals_and_dead_letters_their_causes(
     ackq: Run, totals: Any, plain_client: redis.Redis, name: str
 ) -> None:
-    began = totals("delay", "stats", name)
+    began = totals("stats", name, "--kind", "delay")
     with DelayQueue(plain_client, name) as queue:
         queue.push_many(DelayEntry(key, "body") for key in "abc")
         first, second, third = queue.take(3)
         queue.delete(first)
         queue.nack(second, delay=60)
         queue.reject(third, reason="no such order", error=KeyError("order\n\x1b[31m"))
-    assert totals("delay", "stats", name) == {
+    assert totals("stats", name, "--kind", "delay") == {
         **began,
         "pushed": 3,
         "taken": 3,
@@ -84,16 +84,15 @@ def test_delay_stats_show_totals_and_dead_letters_their_causes(
         "nacked": 1,
         "dead": {"rejected": 1},
     }
-    assert "dead: rejected\t1\n" in ackq("delay", "stats", name, "--totals").output
-    letter = json.loads(ackq("delay", "dead", name, "--json").output)
+    assert "dead: rejected\t1\n" in ackq("stats", name, "--totals").output
+    letter = json.loads(ackq("dead", "list", name, "--json").output)
     assert (letter["cause"], letter["errors"][0]["type"]) == ("KeyError", "KeyError")
-    assert "no such order: KeyError\t" in ackq("delay", "dead", name).output
+    assert "no such order: KeyError\t" in ackq("dead", "list", name).output
 
 
 def test_rsmq_stats_show_what_was_counted_since_the_queue_was_created(
     ackq: Run, totals: Any, plain_client: redis.Redis, name: str
 ) -> None:
-    options = ["--ns", name]
     with RSMQ(plain_client, name, max_receives=1) as rsmq:
         rsmq.create_queue("mails", vt=0)
         plain_client.hset(f"{name}:mails:Q", "totalsent", 5)  # by the original, and deleted by it
@@ -102,11 +101,11 @@ def test_rsmq_stats_show_what_was_counted_since_the_queue_was_created(
         rsmq.pop_message("mails")
         rsmq.receive_message("mails")
         assert rsmq.receive_message("mails") is None  # it died
-        found = totals("rsmq", "stats", "mails", *options)
+        found = totals("stats", f"{name}:mails")
         assert (found["pushed"], found["taken"], found["acked"]) == (8, 2, 5 + 2)
         assert found["letters"] == 1
         assert found.get("dead") in (1, None)  # None before Redis 7
-        assert "acked\t7\n" in ackq("rsmq", "stats", "mails", "--totals", *options).output
+        assert "acked\t7\n" in ackq("stats", f"{name}:mails", "--totals").output
         assert rsmq.redrive("mails") == 1
         again = rsmq.counters("mails")
         assert (again.pushed, again.acked, again.dead) == (8, 7, found.get("dead"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import redis
     from rich.text import Text
 
-    from ackq.ops.causes import Causes
+    from ackq.ops.dead_letters import Causes
     from ackq.ops.listed import WorkerInfo
     from ackq.ops.readings import Reading
 
@@ -67,7 +67,7 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
     from redis.exceptions import ResponseError
 
     from ackq.errors import AckqError
-    from ackq.ops.causes import causes_of
+    from ackq.ops.dead_letters import causes_of
     from ackq.ops.workers import workers
 
     causes, found, problem = None, None, ""

@@ -1,0 +1,141 @@
+"""The kinds of queue: one table for the commands, the page, the metrics and the live view.
+
+To add a kind, write a module with its `Kind`, add that to `KINDS`, and its keys to
+`ackq.ops.search`, which finds queues without their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+
+from ackq.core.effects import Operation, Request
+from ackq.core.io.connections import route_of
+from ackq.core.io.driver import Driver
+from ackq.core.io.together import run_all
+from ackq.errors import ConfigurationError
+from ackq.ops.kinds.delays import DELAY
+from ackq.ops.kinds.kind import Kind, Opened, Part, Redis, Verb, has_type, unless_denied
+from ackq.ops.kinds.lists import LIST, SHARDED
+from ackq.ops.kinds.rsmq import RSMQ_QUEUE
+from ackq.ops.kinds.topics import TOPIC
+from ackq.ops.readings import Asked, Found, Reading
+from ackq.ops.sharded import is_recorded
+from ackq.queue.keys import QueueKeys
+
+KINDS: dict[str, Kind] = {each.name: each for each in (LIST, SHARDED, DELAY, TOPIC, RSMQ_QUEUE)}
+
+
+def kind_for(verb: Verb | None, kind: str) -> Kind:
+    """Return a kind that can do something; None: nothing special.
+
+    Raises:
+        ConfigurationError: there is no such kind, or it cannot do that.
+    """
+    if kind not in KINDS:
+        raise ConfigurationError(f"{kind!r} is not a kind of queue")
+    if verb is not None and verb not in KINDS[kind].does:
+        raise ConfigurationError(f"that cannot be done with {KINDS[kind].called}")
+    return KINDS[kind]
+
+
+def opened(client: Redis, kind: str, name: str, verb: Verb | None = None) -> Opened:
+    """Open a queue of a kind that can do something; see `kind_for`.
+
+    Raises:
+        ConfigurationError: there is no such kind, or it cannot do that.
+        QueueNameError: the name is impossible.
+    """
+    return kind_for(verb, kind).open(client, name)
+
+
+def only_part(queue: Opened) -> Part:
+    """Return what has the dead letters of a queue without shards or partitions.
+
+    Raises:
+        ConfigurationError: it has some: entries are those of one of them.
+    """
+    if queue.divided:
+        raise ConfigurationError(f"{queue.name!r} has {queue.kind.part}s: name one of these")
+    (part,) = queue.parts()
+    return part  # type: ignore[no-any-return]
+
+
+def kinds_of(client: Redis, name: str, verb: Verb) -> list[Kind]:
+    """Return the kinds of the queues with this name that can do something, and sharded queues.
+
+    A list queue that is empty has no keys, so it is found if there is nothing else. Cost: one
+    round trip, or a few if there is more than a list. A kind that this user may not look for is
+    not found.
+    """
+    route = route_of(client, name.encode())
+    others = [each for each in KINDS.values() if each is not LIST and _concerns(each, verb)]
+    with closing(route):
+        results = run_all(
+            [(Driver(route.beside(_key(each, name))), _is_there(each, name)) for each in others]
+        )
+        for each in results:
+            if isinstance(each, Exception):
+                raise each
+        found = [kind for kind, is_there in zip(others, results, strict=True) if is_there]
+        if verb in LIST.does and (not found or Driver(route).run(_has_list(name))):
+            found.insert(0, LIST)
+    return found
+
+
+def _concerns(kind: Kind, verb: Verb) -> bool:
+    # The name of a sharded queue is never that of a list: its shards are lists.
+    return verb in kind.does or kind is SHARDED
+
+
+def _key(kind: Kind, name: str) -> bytes:
+    return (f"{{{name}}}" if kind is SHARDED else name).encode()
+
+
+def _is_there(kind: Kind, name: str) -> Operation[bool]:
+    if kind is SHARDED:
+        return (yield from is_recorded(name))
+    return bool((yield from kind.look_up(name)))
+
+
+def _has_list(name: str) -> Operation[bool]:
+    """Return whether a list has messages: RSMQ has another key with the name of its queue."""
+    if (yield from has_type(name, b"list")):
+        return True
+    keys = QueueKeys.of(name)
+    request = Request((b"EXISTS", keys.backup, keys.delayed, keys.dead), resend=True)
+    return bool((yield from unless_denied(request)))
+
+
+def read(found: Found, consumers: Iterable[str], asked: Asked) -> Operation[Reading]:
+    """Return the figures of a queue or part.
+
+    Args:
+        found: its kind and name.
+        consumers: those of a topic, whose lags are read.
+        asked: what to read, and how.
+
+    Raises:
+        KeyTypeError: a key of that name does not belong to a queue of that kind.
+    """
+    return KINDS[found.kind].read(found.name, sorted(consumers), asked)
+
+
+def check(found: Found) -> Operation[None]:
+    """Raise an error if the keys of a queue belong to another program.
+
+    Raises:
+        KeyTypeError: they do.
+    """
+    return KINDS[found.kind].check(found.name)
+
+
+def look_up(name: str) -> Operation[list[Found]]:
+    """Return what is named ``name``: the kinds of queue that its keys show, shards and partitions.
+
+    A list queue that is empty has no keys, so it is always among them.
+    """
+    found: list[Found] = []
+    for kind in KINDS.values():
+        found += yield from kind.look_up(name)
+    return [*dict.fromkeys(found)]

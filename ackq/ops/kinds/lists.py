@@ -1,0 +1,140 @@
+"""List queues and sharded queues, as operators see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ackq.config import PopFrom
+from ackq.core.effects import Operation
+from ackq.membership.shards import whole
+from ackq.ops.kinds.kind import MAX_BODY_BYTES, Kind, Opened, Redis, unchecked
+from ackq.ops.read_lists import read_alone
+from ackq.ops.readings import Asked, Found, Reading
+from ackq.ops.sharded import shard_names_of
+from ackq.ops.trials import is_denial
+from ackq.queue import claims
+from ackq.queue.client import Queue
+from ackq.queue.keys import QueueKeys
+from ackq.queue.pop_from import recorded
+from ackq.sharded.client import ShardedQueue
+
+
+def open_list(
+    client: Redis, name: str, *, pop_from: PopFrom | None = None, **settings: Any
+) -> Opened:
+    """Open a list queue.
+
+    Args:
+        client: of its server.
+        name: of the queue.
+        pop_from: the end that consumers pop. Defaults to None: as recorded, or right.
+        settings: of the queue.
+    """
+    queue = Queue(client, name, max_body_bytes=MAX_BODY_BYTES, **settings)
+    if (pop_from or end_of(queue)) == "left":
+        queue = queue.with_config(pop_from="left")
+    return Opened(LIST, name, queue, lambda: (queue,))
+
+
+def open_sharded(
+    client: Redis,
+    name: str,
+    shards: int | None = None,
+    *,
+    pop_from: PopFrom | None = None,
+    **settings: Any,
+) -> Opened:
+    """Open a sharded queue, which is created if ``shards`` are given; see `open_list`."""
+    settings["max_body_bytes"] = MAX_BODY_BYTES
+    queue = ShardedQueue(client, name, shards, **settings)
+    if (pop_from or end_of(queue.shards()[0])) == "left":
+        queue.close()
+        queue = ShardedQueue(client, name, shards, pop_from="left", **settings)
+    return Opened(SHARDED, name, queue, queue.shards, divided=True)
+
+
+def end_of(queue: Queue) -> PopFrom:
+    """Return the end from which a queue is popped, as far as it is recorded."""
+    with suppress(NoPermissionError):
+        return queue.execute(lambda spec: recorded(spec.keys))
+    return "right"
+
+
+def _stats(queue: Queue | ShardedQueue) -> dict[str, Any]:
+    return asdict(queue.stats()) | {"oldest_ready": _oldest_ready(queue)}
+
+
+def _oldest_ready(queue: Queue | ShardedQueue) -> float | None:
+    try:
+        return queue.oldest_ready()
+    except ResponseError as error:
+        if is_denial(error):  # the user may count, but read no message
+            return None
+        raise
+
+
+def _release_claims(queue: Queue, group: str) -> int:
+    timeout = 1.0  # which a release does not look at
+    return queue.execute(lambda spec: claims.release(claims.Group(spec, group, timeout)))
+
+
+def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
+    return read_alone(name, asked)
+
+
+def _look_up(name: str) -> Operation[list[Found]]:
+    """Return the list itself: one that is empty has no keys."""
+    yield from ()
+    return [Found("list", name)]
+
+
+def _look_up_shards(name: str) -> Operation[list[Found]]:
+    shards = [] if "{" in name or "}" in name else (yield from shard_names_of(name))
+    return [Found("list", each) for each in (whole(name), *shards)] if shards else []
+
+
+LIST = Kind(
+    "list",
+    "List",
+    "a list queue",
+    "",
+    frozenset(
+        {
+            "stats",
+            "peek",
+            "dead",
+            "claims",
+            "purge",
+            "pause",
+            "push",
+            "pop",
+            "delayed",
+            "run_now",
+            "workers",
+        }
+    ),
+    open_list,
+    _stats,
+    _read,
+    _look_up,
+    unchecked,
+    lambda name: QueueKeys.of(name).dead,
+    _release_claims,
+)
+SHARDED = Kind(
+    "sharded",
+    "Sharded",
+    "a sharded queue",
+    "shard",
+    frozenset({"stats", "peek", "dead", "purge", "pause", "delayed", "push"}),
+    open_sharded,
+    _stats,
+    _read,
+    _look_up_shards,
+    unchecked,
+)

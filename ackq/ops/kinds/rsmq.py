@@ -1,0 +1,110 @@
+"""Queues of RSMQ, as operators see them: their names are ``<namespace>:<queue>``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ackq.core.client import Closable
+from ackq.core.effects import Operation
+from ackq.core.inspected import DeadLetter
+from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unchecked
+from ackq.ops.readings import Asked, Found, Reading, Totals
+from ackq.rsmq import operations
+from ackq.rsmq.client import RSMQ
+from ackq.rsmq.values import TOO_OFTEN, RSMQCounters, RSMQDeadLetter, RSMQSpec
+
+
+class _Queue(Closable):
+    """A queue of a namespace, with the methods of other queues."""
+
+    def __init__(self, client: Redis, name: str) -> None:
+        namespace, self._queue = _split(name)
+        self.name = name
+        self._rsmq = RSMQ(client, namespace)
+
+    def stats(self) -> dict[str, Any]:
+        """Return the attributes, and the number of dead letters, which is none of them."""
+        counted = self._rsmq.counters(self._queue)
+        return asdict(self._rsmq.get_queue_attributes(self._queue)) | {"dead": counted.letters}
+
+    def counters(self, window: float) -> RSMQCounters:
+        """Return RSMQ's own counts, which need no watching."""
+        return self._rsmq.counters(self._queue)
+
+    def dead_letters(self, n: int = 100, *, after: str | None = None) -> list[DeadLetter]:
+        return [*map(_letter, self._rsmq.dead_letters(self._queue, n, after=after))]
+
+    def redrive(self, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
+        return self._rsmq.redrive(self._queue, n, entries=entries)
+
+    def drop_dead_letters(self, *entries: str) -> int:
+        return self._rsmq.drop_dead_letters(self._queue, *entries)
+
+    def close(self) -> None:
+        self._rsmq.close()
+
+
+def _split(name: str) -> tuple[str, str]:
+    namespace, _, queue = name.rpartition(":")
+    return namespace, queue
+
+
+def _open(client: Redis, name: str) -> Opened:
+    queue = _Queue(client, name)
+    return Opened(RSMQ_QUEUE, name, queue, lambda: (queue,))
+
+
+def _letter(letter: RSMQDeadLetter) -> DeadLetter:
+    return DeadLetter(
+        letter.entry,
+        letter.id,
+        letter.body,
+        TOO_OFTEN,
+        letter.rc,
+        letter.died_at / 1000,
+        letter.errors,
+    )
+
+
+def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
+    namespace, queue = _split(name)
+    spec = RSMQSpec(namespace)
+    found = yield from operations.attributes(spec, queue)
+    counted = yield from operations.counters(spec, queue)
+    states = {
+        "ready": found.msgs - found.hiddenmsgs,
+        "hidden": found.hiddenmsgs,
+        "dead": counted.letters,
+    }
+    zset = spec.keys(queue).zset
+    age = (yield from age_of_first(zset, 0.001, asked.now)) if states["ready"] else 0.0
+    counts = {"pushed": counted.pushed, "taken": counted.taken, "acked": counted.acked}
+    dead = {"max receives": counted.dead} if counted.dead else {}
+    totals = Totals(counted.since, counts, dead, counted.at)
+    return Reading("rsmq", name, found.msgs, states, oldest_ready=age, totals=totals)
+
+
+def _look_up(name: str) -> Operation[list[Found]]:
+    return [Found("rsmq", name)] * (yield from has_type(f"{name}:Q", b"hash"))
+
+
+def _dead(name: str) -> bytes:
+    namespace, queue = _split(name)
+    return RSMQSpec(namespace).keys(queue).dead
+
+
+RSMQ_QUEUE = Kind(
+    "rsmq",
+    "RSMQ",
+    "an RSMQ queue",
+    "",
+    frozenset({"stats", "dead"}),
+    _open,
+    _Queue.stats,
+    _read,
+    _look_up,
+    unchecked,
+    _dead,
+)

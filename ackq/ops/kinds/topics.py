@@ -1,0 +1,94 @@
+"""Topics, as operators see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackq.core.created import created_at
+from ackq.core.effects import Operation, Request
+from ackq.errors import KeyTypeError
+from ackq.ops.kinds.kind import Kind, Opened, Redis, has_type, unchecked
+from ackq.ops.readings import Asked, Found, Reading, Totals
+from ackq.topic.client import Topic
+from ackq.topic.keys import TopicKeys
+
+#: Most places in a topic for which the age of the next message is read.
+MOST_AGES = 20
+#: Bytes of a message above which its time is not read.
+LONGEST_TIMED = 65_536
+
+
+def _open(client: Redis, name: str) -> Opened:
+    return Opened(TOPIC, name, Topic(client, name), lambda: ())
+
+
+def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
+    keys = TopicKeys.of(name)
+    places = [keys.consumer(each).place for each in consumers]
+    newest, first, *found = yield Request((b"MGET", keys.newest, keys.first, *places), resend=True)
+    last = _index(name, newest)
+    positions = {
+        consumer: _index(name, place)
+        for consumer, place in zip(consumers, found, strict=True)
+        if place is not None
+    }
+    lags = {consumer: max(0, last - position) for consumer, position in positions.items()}
+    trimmed = max(0, _index(name, first) - 1)
+    totals = Totals(None, {"pushed": last, "dropped": trimmed})
+    # Where consumers read next. Most are at few places; of those furthest behind, read the ages.
+    after = {each: max(positions[each], trimmed) for each, lag in lags.items() if lag}
+    known: dict[int, float] = {}
+    for place in sorted({*after.values()})[:MOST_AGES]:
+        if (age := (yield from _age(keys, place, asked))) is not None:
+            known[place] = age
+    ages = {
+        each: known[after[each]] if each in after else 0.0
+        for each in lags
+        if each not in after or after[each] in known
+    }
+    oldest = known.get(min(after.values())) if after else 0.0
+    return Reading(
+        "topic",
+        name,
+        max(lags.values(), default=0),
+        oldest_ready=oldest,
+        totals=totals,
+        lags=lags,
+        lag_seconds=ages,
+        positions=positions,
+    )
+
+
+def _age(keys: TopicKeys, after: int, asked: Asked) -> Operation[float | None]:
+    """Return the age of the message that follows index ``after``."""
+    (key,) = keys.messages(after, 1)
+    # A body that is cut is no JSON, so its time is unknown.
+    body = yield Request((b"GETRANGE", key, 0, LONGEST_TIMED - 1), resend=True)
+    created = created_at(body, asked.config.time_field)
+    if asked.now is None or created is None:
+        return None
+    return max(0.0, asked.now / 1_000_000 - created)
+
+
+def _index(name: str, value: bytes | None) -> int:
+    if value is not None and not value.isdigit():
+        raise KeyTypeError(f"topic {name!r}: a key holds {value[:50]!r} and not an index")
+    return int(value or 0)
+
+
+def _look_up(name: str) -> Operation[list[Found]]:
+    return [Found("topic", name)] * (yield from has_type(f"{name}:nextIndex", b"string"))
+
+
+TOPIC = Kind(
+    "topic",
+    "Topic",
+    "a topic",
+    "",
+    frozenset({"seek"}),
+    _open,
+    lambda topic: {"oldest": topic.oldest(), "newest": topic.newest()},
+    _read,
+    _look_up,
+    unchecked,
+)

@@ -1,0 +1,1 @@
+"""What the tools of operators do with a queue of every kind."""
