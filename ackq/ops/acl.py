@@ -274,7 +274,7 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
             "takes claims, as Spark's source does", _DELAY_CLAIM, _DELAY_CLAIM_COMMANDS
         ),
         "viewer": Role(
-            "looks: ackq delay stats and peek, ackq exporter, ackq web",
+            "looks: ackq stats and peek, ackq exporter, ackq web",
             _DELAY_VIEW,
             _DELAY_VIEW_COMMANDS,
         ),
@@ -331,7 +331,7 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
             {"info": (), "blpop": (":Q.wake",)},
         ),
         "viewer": Role(
-            "looks: ackq rsmq stats, ackq exporter, ackq web",
+            "looks: ackq stats, ackq exporter, ackq web",
             _RSMQ_VIEW,
             _RSMQ_VIEW_COMMANDS,
             without="hset",

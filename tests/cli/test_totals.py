@@ -16,7 +16,7 @@ from tests.cli.conftest import Run
 
 @pytest.fixture
 def totals(ackq: Run) -> Any:
-    """``totals("stats", name, "--kind", "delay")``: the totals that the command reports, without zeros."""
+    """``totals("stats", name)``: the totals that the command reports, without zeros."""
 
     def totals(*args: str) -> dict[str, Any]:
         found = json.loads(ackq(*args, "--totals", "--json").output)["totals"]

@@ -187,7 +187,7 @@ def test_claims_are_listed_and_released(
             else Claims(plain_client, part, "nightly", pop_from="left" if left else "right")
         ) as claims:
             claims.begin()
-            claims.claim(0, messages=100, batch=1)  # type: ignore[call-arg]
+            claims.claim(0, messages=100, batch=1)
     shown = lines(ackq, "claims", "list", stock.name)
     assert [(each["group"], each["batch"]) for each in shown] == [("nightly", 1)]
     assert shown[0]["rows"] == 2

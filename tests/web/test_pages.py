@@ -15,9 +15,10 @@ from starlette.testclient import TestClient
 
 from ackq import Queue
 from ackq.errors import ConfigurationError
-from ackq.ops import causes, rates
+from ackq.ops import dead_letters, rates
+from ackq.ops.kinds import only_part, opened
 from ackq.topic import Topic
-from ackq.web import application, dead_letters, watcher
+from ackq.web import application, watcher
 from ackq.web.watcher import Watcher
 from tests.web.conftest import HOSTILE, Stock
 
@@ -148,14 +149,14 @@ def test_pages_of_dead_letters_have_each_one_once(
 def test_a_page_of_dead_letters_reads_a_bounded_number_of_bytes(
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(causes, "MOST_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr(dead_letters, "MOST_BYTES", 2 * 1024 * 1024)
     with Queue(plain_client, name) as queue:
         for _ in range(12):
             queue.push(b'{"a":"' + b"x" * 400_000 + b'"}')
             queue.reject(*queue.pop_many(1), reason="large")
-    with dead_letters.opened(plain_client, "list", name) as letters:
-        page = dead_letters.dead_page(letters, None, None)
-        assert 5 <= page.read <= 8
+    with opened(plain_client, "list", name) as queue:
+        page = dead_letters.page(only_part(queue), None, None)
+        assert 5 <= page.causes.read <= 8
         assert page.after == page.letters[-1].entry
 
 
