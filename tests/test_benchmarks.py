@@ -35,7 +35,7 @@ from benchmarks.worst.scene import Scene
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
-#: Who must be in the result; of others it is enough that ackq is there.
+#: The contestants in the result. Of other benchmarks it is enough that ackq is among them.
 CONTESTANTS = {
     "cycle": {
         "bare list",
@@ -133,8 +133,8 @@ def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None
     (result,) = from_json(json.loads(path.read_bytes()))
     assert result.benchmark == name
     found = {each.contestant for each in result.measures}
-    assert found == CONTESTANTS.get(name, found)
-    assert any("ackq" in who for who in found)
+    wanted = CONTESTANTS.get(name)
+    assert found == wanted if wanted else any("ackq" in who for who in found)
     assert all(who in done.stdout for who in found)
     assert all(math.isfinite(value) for each in result.measures for value in each.rounds)
     assert all(math.isfinite(value) for each in result.ratios for value in each.rounds)
