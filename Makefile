@@ -16,7 +16,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
-.PHONY: help dev demo test test-core test-spark test-random test-campaign campaign simulation mutation test-lowest clients parts lint docs picture pictures-of-the-page clean
+.PHONY: help dev demo test test-core test-spark test-random test-campaign campaign simulation mutation tests-of test-lowest clients parts lint docs picture pictures-of-the-page clean
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
@@ -28,7 +28,8 @@ help:
 	@echo "make test-campaign  the long tests"
 	@echo "make campaign   a quarter of an hour of faults; CAMPAIGN=8 for hours"
 	@echo "make simulation  thousands of simulated histories with faults; SIMULATION=3600 for seconds"
-	@echo "make mutation   does a test notice a planted mistake? MUTANTS=60 for each package"
+	@echo "make mutation   does a test notice a planted mistake? MUTANTS=60 for each package, or QUIET=16 for each kind"
+	@echo "make tests-of ackq/queue/take.py:120  the tests that run this line"
 	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
 	@echo "make clients    write the blocking clients from the asyncio ones"
 	@echo "make parts      write the functions of lua/parts into the scripts that use them"
@@ -68,7 +69,17 @@ simulation: .venv/installed
 
 mutation: .venv/installed
 	$(BIN)/python -m pip install --quiet --group mutation
-	nice -n 15 $(BIN)/python -m tests.mutation $(if $(MUTANTS),--size $(MUTANTS))
+	nice -n 15 $(BIN)/python -m tests.mutation $(if $(QUIET),--quiet --size $(QUIET),$(if $(MUTANTS),--size $(MUTANTS)))
+
+tests-of: .venv/installed
+	@$(BIN)/python -m pip install --quiet --group mutation
+	@$(BIN)/python -m tests.mutation.tests_of $(filter-out $@,$(MAKECMDGOALS))
+
+# The line is no target.
+ifeq (tests-of,$(firstword $(MAKECMDGOALS)))
+.DEFAULT:
+	@:
+endif
 
 test-lowest: .venv/lowest/installed
 	ACKQ_TEST_SERVERS=oldest .venv/lowest/bin/pytest -n $(WORKERS) --dist loadgroup \

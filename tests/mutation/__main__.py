@@ -7,123 +7,54 @@ tests have been written.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
-import os
-import subprocess
 import sys
-import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from multiprocessing.pool import ThreadPool
-from pathlib import Path
 from typing import Any
 
 from tests.campaign.run import environment
 
-from .mutants import PACKAGES, WORK, Mutant
-from .mutants import mutants as all_mutants
-from .places import ROOT
+from . import mutants as loud
+from . import quiet
+from .mutants import PACKAGES, Mutant
+from .places import WORK
+from .recording import TESTS, recorded, run_pytest
 from .report import RESULTS, drawn_before, write
 from .survivors import reason_of
 from .twins import Twin, twin_of
 
-#: The folders and files whose tests may notice a mutant. Those of Spark do without a JVM.
-TESTS = (
-    "core",
-    "queue",
-    "delay",
-    "topic",
-    "rsmq",
-    "sharded",
-    "membership",
-    "staging",
-    "worker",
-    "dropin",
-    "faults",
-    "ops",
-    "otel",
-    "metrics",
-    "cli",
-    "web",
-    "process/test_plan.py",
-    "test_embedded.py",
-    "spark",
-)
-#: Of some folders only these files: no browser, and a JVM at most for some tests, which `plugin`
-#: leaves out.
-ONLY = {
-    "web": ("guard", "mounted", "operating", "pages", "idle"),
-    "spark": (
-        "options",
-        "rows",
-        "sink_task",
-        "sink_rows",
-        "reading_parts",
-        "source",
-        "stream",
-        "topic",
-        "sink",
-        "peek",
-        "conversions",
-        "delay_stream",
-        "launch",
-        "pipeline_config",
-        "pipeline_display",
-        "pipeline_infer",
-        "pipeline_rejects",
-        "report",
-        "submission",
-    ),
-}
-#: The servers of a run: one of each way to reach a server.
-SERVERS = "debian,cluster,sentinel"
-#: The folders whose tests run on all of them. Tests of the others would run the same lines there.
-ON_ALL_SERVERS = ("core", "queue", "sharded", "dropin", "faults")
 #: The tests of the defaults of arguments.
 DEFAULTS = "tests/core/test_defaults.py::"
-#: The test that starts the servers.
-ANCHOR = "tests/mutation/anchor.py"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
 LONGEST_TEST = 3.0
-ARGUMENTS = (
-    "-q",
-    "-p",
-    "no:randomly",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "tests.mutation.plugin",
-    "--timeout",
-    "20",
-    "-m",
-    "not campaign",
-)
 
 
 def main() -> int:
     """Draw, try, store, report."""
     options = _options()
     print("making the mutants ...", flush=True)
-    mutants = all_mutants()
-    drawn = _draw(mutants, options.seed, options.size, options.package or PACKAGES)
+    mutants = quiet.mutants() if options.quiet else loud.mutants()
+    groups = quiet.KINDS if options.quiet else PACKAGES
+    drawn = _draw(mutants, options.seed, options.size, options.package or groups)
     results = _results()
     wanted = [each for each in drawn if _is_open(each, results, options.again)]
     if wanted:
-        tests = _recorded(options.tests or TESTS, options.jobs)
+        tests = recorded(options.tests or TESTS, options.jobs)
         plan = [_planned(each, tests, options.budget) for each in wanted]
         about = {"seed": options.seed, "commit": environment()["commit"]}
         with ThreadPool(options.jobs) as pool:
             pool.starmap(_try, [(plan[at :: options.jobs], about) for at in range(options.jobs)])
-    drawn = _draw(mutants, options.seed, options.size, PACKAGES)
-    _store(mutants, drawn, options)
+    drawn = _draw(mutants, options.seed, options.size, groups)
+    _store(mutants, drawn, groups, options)
     return 0
 
 
 def _try(plan: list[dict[str, Any]], about: dict[str, Any]) -> None:
     files = {test.partition("::")[0] for each in plan for test in each["tests"]}
-    _pytest({"into": str(WORK / "results.jsonl"), "plan": plan, "about": about}, sorted(files))
+    run_pytest({"into": str(WORK / "results.jsonl"), "plan": plan, "about": about}, sorted(files))
 
 
 def _draw(mutants: list[Mutant], seed: int, size: int, packages: Iterable[str]) -> list[Mutant]:
@@ -167,7 +98,7 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     by_file: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
     twin = twin_of(mutant.function, mutant.code, mutant.place)
     variants: list[Mutant | Twin] = [mutant, twin] if twin else [mutant]
-    changed = {each.place for each in variants}
+    changed = {place for each in variants for place in each.place.split(", ")}
     running = {name: test for name, test in tests.items() if not changed.isdisjoint(test["places"])}
     if not running:  # a default value, or code that has changed since the tests were recorded
         functions = tuple(f"{each.function}+" for each in variants)
@@ -210,71 +141,14 @@ def _within(
     return chosen
 
 
-def _recorded(folders: Iterable[str], jobs: int) -> dict[str, dict[str, Any]]:
-    """Return which statements each test runs; record the tests of files that have changed."""
-    (WORK / "tests").mkdir(parents=True, exist_ok=True)
-    with ThreadPool(jobs) as pool:
-        return {
-            name: test for found in pool.imap(_recorded_in, folders) for name, test in found.items()
-        }
-
-
-def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
-    path = WORK / "tests" / f"{folder.replace('/', '-')}.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    digests = {}
-    where = ROOT / "tests" / folder
-    for file in [where] if where.is_file() else sorted(where.rglob("test_*.py")):
-        if folder not in ONLY or file.stem.removeprefix("test_") in ONLY[folder]:
-            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-            digests[str(file.relative_to(ROOT))] = digest
-    known = {file: known[file] for file in digests if file in known}
-    stale = [file for file in digests if known.get(file, {}).get("digest") != digests[file]]
-    if stale:
-        print(f"recording what {len(stale)} files of tests/{folder} run ...", flush=True)
-        known |= {file: {"digest": digests[file], "tests": {}} for file in stale}
-        servers = SERVERS if folder in ON_ALL_SERVERS else SERVERS.partition(",")[0]
-        for test in _record(stale, servers):
-            if not test["test"].startswith(ANCHOR):
-                tests = known[test["test"].partition("::")[0]]["tests"]
-                tests[test["test"]] = {"seconds": test["seconds"], "places": test["places"]}
-        with _temporary() as whole:
-            whole.write_text(json.dumps(known))
-            whole.replace(path)
-    return {name: test for each in known.values() for name, test in each["tests"].items()}
-
-
-def _record(files: list[str], servers: str) -> list[dict[str, Any]]:
-    with _temporary() as into:
-        _pytest({"into": str(into)}, files, servers)
-        return [json.loads(line) for line in into.read_text().splitlines()]
-
-
-def _pytest(order: dict[str, Any], files: list[str], servers: str = SERVERS) -> None:
-    with _temporary() as path:
-        path.write_text(json.dumps(order))
-        subprocess.run(
-            [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files],
-            cwd=ROOT,
-            check=False,
-            env={"ACKQ_TEST_SERVERS": servers, **os.environ, "ACKQ_MUTATION": str(path)},
-        )
-
-
-@contextlib.contextmanager
-def _temporary() -> Iterator[Path]:
-    """A file that no other run writes."""
-    path = WORK / f"{uuid.uuid4().hex}.tmp"
-    path.touch()
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespace) -> None:
+def _store(
+    mutants: list[Mutant],
+    drawn: list[Mutant],
+    groups: Iterable[str],
+    options: argparse.Namespace,
+) -> None:
     results = _results()
-    packages = {package: sum(each.package == package for each in mutants) for package in PACKAGES}
+    packages = {package: sum(each.package == package for each in mutants) for package in groups}
     earlier = drawn_before(options.seed)
     lines = []
     commits = set()
@@ -301,15 +175,24 @@ def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespa
         "seed": options.seed,
         "size": options.size,
         "budget": options.budget,
+        "of": "kind" if options.quiet else "package",
     }
-    write(RESULTS / f"seed-{options.seed}.json", {**about, "mutants": packages}, lines)
+    name = f"quiet-{options.seed}" if options.quiet else f"seed-{options.seed}"
+    write(RESULTS / f"{name}.json", {**about, "mutants": packages}, lines)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.mutation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="draws the mutants; defaults to 1")
     parser.add_argument("--size", type=int, default=60, help="mutants a package; defaults to 60")
-    parser.add_argument("--package", action="append", choices=PACKAGES, help="only these")
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="quiet mutants of all packages, and of kinds for --package",
+    )
+    parser.add_argument(
+        "--package", action="append", choices=(*PACKAGES, *quiet.KINDS), help="only these"
+    )
     parser.add_argument(
         "--tests",
         action="append",

@@ -14,10 +14,8 @@ from mutmut.utils.format_utils import (
     orig_function_and_class_names_from_key,
 )
 
-from .places import ROOT, function_lines, places
+from .places import ROOT, WORK, function_lines, places
 
-#: Where a run keeps its files.
-WORK = ROOT / ".mutation"
 #: The packages in order: first those where a wrong line could lose a message.
 PACKAGES = (
     "core",
@@ -59,13 +57,13 @@ GENERATED = "# Written by tools/blocking.py"
 class Mutant:
     """One change in one function."""
 
-    package: str
+    package: str  #: of a quiet mutant: its kind
     function: str  #: such as "ackq/delay/take.py: take"
     before: str
     after: str
     occurrence: int  #: of the same change in the function
     code: str  #: of the function with the change
-    place: str  #: of the changed statement
+    place: str  #: of the changed statement, or of those that use a changed constant
 
     @property
     def key(self) -> str:

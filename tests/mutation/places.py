@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 ROOT = Path(__file__).parents[2]
+#: Where runs keep their files.
+WORK = ROOT / ".mutation"
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -17,7 +19,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 def places(path: Path) -> dict[int, str]:
     """Return the place of each line, such as "ackq/delay/take.py: take+12"."""
     found = {}
-    for name, function in _functions(ast.parse(path.read_text())):
+    for name, function in functions(ast.parse(path.read_text())):
         begin = function.body[0].lineno
         for each in ast.walk(function):
             if isinstance(each, ast.stmt | ast.excepthandler):
@@ -38,14 +40,14 @@ def statements(path: Path) -> dict[str, list[int]]:
             for each in ast.walk(function)
             if isinstance(each, ast.stmt | ast.excepthandler)
         ]
-        for name, function in _functions(ast.parse(path.read_text()))
+        for name, function in functions(ast.parse(path.read_text()))
     }
 
 
 @functools.cache
 def function_lines(path: Path) -> dict[str, int]:
     """Return the line of the ``def`` of each function and method."""
-    return {name: each.lineno for name, each in _functions(ast.parse(path.read_text()))}
+    return {name: each.lineno for name, each in functions(ast.parse(path.read_text()))}
 
 
 def _last_line(node: ast.stmt | ast.excepthandler) -> int:
@@ -57,7 +59,7 @@ def _last_line(node: ast.stmt | ast.excepthandler) -> int:
     return max(node.lineno, first.lineno - 1)
 
 
-def _functions(module: ast.Module) -> Iterator[tuple[str, Function]]:
+def functions(module: ast.Module) -> Iterator[tuple[str, Function]]:
     for node in module.body:
         if isinstance(node, Function):
             yield node.name, node

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import inspect
 import itertools
 import json
 import os
@@ -237,10 +238,22 @@ def _plant(function: str, code: str) -> None:
     module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
     owner, _, name = name.rpartition(".")
     place = vars(vars(module)[owner]) if owner else vars(module)
+    if isinstance(place[name], int | float):
+        _plant_constant(name, place[name], code)
+        return
     original, mutant = _inner(place[name]), _inner(_compiled(owner, name, code, vars(module)))
     original.__code__ = mutant.__code__.replace(co_name=original.__code__.co_name)
     original.__defaults__ = mutant.__defaults__
     original.__kwdefaults__ = mutant.__kwdefaults__
+
+
+def _plant_constant(name: str, value: float, code: str) -> None:
+    """Give a constant another value in each module that has imported it."""
+    made: dict[str, Any] = {}
+    exec(code, made)
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith(("ackq", "tests")) and vars(module).get(name) == value:
+            setattr(module, name, made[name])
 
 
 def _compiled(owner: str, name: str, code: str, namespace: dict[str, Any]) -> Any:
@@ -255,7 +268,9 @@ def _compiled(owner: str, name: str, code: str, namespace: dict[str, Any]) -> An
 
 
 def _inner(found: Any) -> FunctionType:
-    function = getattr(found, "__func__", found)  # of a class method or a static one
+    for name in ("__func__", "fget", "callback"):  # a class method, a property, a command
+        found = getattr(found, name, found)
+    function = inspect.unwrap(found)
     assert isinstance(function, FunctionType)
     return function
 

@@ -62,8 +62,8 @@ def page(stored: dict[str, Any]) -> str:
             f" {', '.join(stored['first tried on'])}, and those that survived again on commit"
             f" {stored['commit']}. Python {stored['python']}, redis-py {stored['redis-py']}.",
             "",
-            "| package | mutants | tried | equivalent | noticed | score | 95 % interval |"
-            " noticed with the tests written since | score then |",
+            f"| {stored.get('of', 'package')} | mutants | tried | equivalent | noticed | score |"
+            " 95 % interval | noticed with the tests written since | score then |",
             "|---|" + "---:|" * 8,
             *rows,
             "",

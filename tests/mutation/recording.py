@@ -1,0 +1,147 @@
+"""Which statements of ackq each test runs: recorded once, and again for files that change."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+from .places import ROOT, WORK
+
+#: The folders and files whose tests may notice a mutant. Those of Spark do without a JVM.
+TESTS = (
+    "core",
+    "queue",
+    "delay",
+    "topic",
+    "rsmq",
+    "sharded",
+    "membership",
+    "staging",
+    "worker",
+    "dropin",
+    "faults",
+    "ops",
+    "otel",
+    "metrics",
+    "cli",
+    "web",
+    "process/test_plan.py",
+    "test_embedded.py",
+    "spark",
+)
+#: Of some folders only these files: no browser, and a JVM at most for some tests, which `plugin`
+#: leaves out.
+ONLY = {
+    "web": ("guard", "mounted", "operating", "pages", "idle"),
+    "spark": (
+        "options",
+        "rows",
+        "sink_task",
+        "sink_rows",
+        "reading_parts",
+        "source",
+        "stream",
+        "topic",
+        "sink",
+        "peek",
+        "conversions",
+        "delay_stream",
+        "launch",
+        "pipeline_config",
+        "pipeline_display",
+        "pipeline_infer",
+        "pipeline_rejects",
+        "report",
+        "submission",
+    ),
+}
+#: The servers of a run: one of each way to reach a server.
+SERVERS = "debian,cluster,sentinel"
+#: The folders whose tests run on all of them. Tests of the others would run the same lines there.
+ON_ALL_SERVERS = ("core", "queue", "sharded", "dropin", "faults")
+#: The test that starts the servers.
+ANCHOR = "tests/mutation/anchor.py"
+ARGUMENTS = (
+    "-q",
+    "-p",
+    "no:randomly",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "tests.mutation.plugin",
+    "--timeout",
+    "20",
+    "-m",
+    "not campaign",
+)
+
+
+def recorded(folders: Iterable[str] = TESTS, jobs: int = 1) -> dict[str, dict[str, Any]]:
+    """Return which statements each test runs; record the tests of files that have changed."""
+    (WORK / "tests").mkdir(parents=True, exist_ok=True)
+    with ThreadPool(jobs) as pool:
+        return {
+            name: test for found in pool.imap(_recorded_in, folders) for name, test in found.items()
+        }
+
+
+def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
+    path = WORK / "tests" / f"{folder.replace('/', '-')}.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    digests = {}
+    where = ROOT / "tests" / folder
+    for file in [where] if where.is_file() else sorted(where.rglob("test_*.py")):
+        if folder not in ONLY or file.stem.removeprefix("test_") in ONLY[folder]:
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+            digests[str(file.relative_to(ROOT))] = digest
+    known = {file: known[file] for file in digests if file in known}
+    stale = [file for file in digests if known.get(file, {}).get("digest") != digests[file]]
+    if stale:
+        print(f"recording what {len(stale)} files of tests/{folder} run ...", flush=True)
+        known |= {file: {"digest": digests[file], "tests": {}} for file in stale}
+        servers = SERVERS if folder in ON_ALL_SERVERS else SERVERS.partition(",")[0]
+        for test in _record(stale, servers):
+            if not test["test"].startswith(ANCHOR):
+                tests = known[test["test"].partition("::")[0]]["tests"]
+                tests[test["test"]] = {"seconds": test["seconds"], "places": test["places"]}
+        with _temporary() as whole:
+            whole.write_text(json.dumps(known))
+            whole.replace(path)
+    return {name: test for each in known.values() for name, test in each["tests"].items()}
+
+
+def _record(files: list[str], servers: str) -> list[dict[str, Any]]:
+    with _temporary() as into:
+        run_pytest({"into": str(into)}, files, servers)
+        return [json.loads(line) for line in into.read_text().splitlines()]
+
+
+def run_pytest(order: dict[str, Any], files: list[str], servers: str = SERVERS) -> None:
+    with _temporary() as path:
+        path.write_text(json.dumps(order))
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files],
+            cwd=ROOT,
+            check=False,
+            env={"ACKQ_TEST_SERVERS": servers, **os.environ, "ACKQ_MUTATION": str(path)},
+        )
+
+
+@contextlib.contextmanager
+def _temporary() -> Iterator[Path]:
+    """A file that no other run writes."""
+    path = WORK / f"{uuid.uuid4().hex}.tmp"
+    path.touch()
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
