@@ -368,8 +368,11 @@ class UnknownOutcome(PushAccount, redis.ConnectionError):
         self.stored = stored
 
 
+#: The placeholders of ackq's own advice are left.
 _CREDENTIALS = re.compile(
-    r"(?P<kept>\b[a-z+]+://)\S*@|(?P<option>\bpassword=)[^&\s'\"]*", re.IGNORECASE
+    r"(?P<kept>\b[a-z+]+://)(?!(?-i:(?:USER)?:PASSWORD)@[^\s@]*(?:\s|$))\S*@"
+    r"|(?P<option>\bpassword=)[^&\s'\"]*",
+    re.IGNORECASE,
 )
 
 

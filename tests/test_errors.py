@@ -54,6 +54,8 @@ def test_a_lost_reply_is_caught_by_handlers_of_connection_errors() -> None:
         "rediss://:canary@host",
         "unix://u:canary@/tmp/s",
         "cannot reach redis://:can@ary@host/0 now",
+        "redis://:PASSWORD@canary@host",
+        "redis://user:canary@host, as in redis://:PASSWORD@host:6379",
     ],
 )
 def test_redact_hides_credentials(text: str) -> None:
@@ -63,8 +65,14 @@ def test_redact_hides_credentials(text: str) -> None:
     assert "***@" in redacted
 
 
-def test_redact_leaves_other_text_alone() -> None:
-    text = "redis://host:6379/0 refused mail for a@b.example"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "redis://host:6379/0 refused mail for a@b.example",
+        "as in redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379, or",
+    ],
+)
+def test_redact_leaves_other_text_alone(text: str) -> None:
     assert errors.redact(text) == text
 
 

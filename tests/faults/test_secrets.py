@@ -127,6 +127,7 @@ def test_the_command_line_says_that_a_password_is_missing(guarded: Server) -> No
     result = click.testing.CliRunner().invoke(main, ["stats", "jobs", "--url", guarded.url])
     assert result.exit_code == FAILED
     assert "ackq: the server requires a password" in result.output
+    assert "redis://:PASSWORD@host:6379" in result.output
 
 
 def test_tls_to_a_plain_port_ends_with_a_hint(server: Server, flavour: str, portal: Portal) -> None:
