@@ -88,15 +88,16 @@ elseif before - now < timeout / 2 then
   return {'ok', rows, 0}
 end
 
--- Parts: delay/lease_of, delay/in_seconds, delay/count_up
+-- Parts: delay/lease_of, delay/score_of, delay/count_up
 -- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
 -- keep their order if nobody renews them. A renewal moves the first messages first.
 local function lease_of(index)
   return (index < renewed and base or before) + index
 end
 
-local function in_seconds(microseconds)
-  return string.format('%.6f', microseconds / 1000000)
+-- Return the score of a ready time: a time in µs, in seconds.
+local function score_of(time)
+  return string.format('%.6f', time / 1000000)
 end
 
 -- Count for those who watch the partition. A field that is no number is left alone.
@@ -108,7 +109,7 @@ end
 -- End of parts (edit them in lua/parts)
 
 local room = math.min(CHUNK, messages - rows)
-local listed = redis.call('ZRANGEBYSCORE', z, '-inf', in_seconds(now), 'WITHSCORES', 'LIMIT', 0,
+local listed = redis.call('ZRANGEBYSCORE', z, '-inf', score_of(now), 'WITHSCORES', 'LIMIT', 0,
   room)
 local keys = {}
 for i = 1, #listed, 2 do
@@ -157,7 +158,7 @@ for i, key in ipairs(keys) do
     break
   elseif until_ and until_ > now then
     -- A client without leases changed the ready time: as in take.lua, wait for the end.
-    redis.call('ZADD', z, 'XX', in_seconds(until_ + 1), key)
+    redis.call('ZADD', z, 'XX', score_of(until_ + 1), key)
   elseif redis.call('HEXISTS', h, key) == 0 then
     dead_letter(key, count - 1)
   elseif has_extended and is_receipt(key, lease) then
@@ -166,7 +167,7 @@ for i, key in ipairs(keys) do
     break
   else
     taken = taken + 1
-    ready[2 * taken - 1], ready[2 * taken] = in_seconds(deadline), key
+    ready[2 * taken - 1], ready[2 * taken] = score_of(deadline), key
     leased[2 * taken - 1], leased[2 * taken] = lease, key
     entries[taken] = listed[2 * i] .. ':' .. key
     returned = returned + (until_ and 1 or 0)

@@ -62,7 +62,7 @@ if renewed == 0 then
   base = now + timeout
 end
 
--- Parts: delay/lease_of, delay/is_claimed, delay/split, delay/in_seconds
+-- Parts: delay/lease_of, delay/is_claimed, delay/split, delay/score_of
 -- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
 -- keep their order if nobody renews them. A renewal moves the first messages first.
 local function lease_of(index)
@@ -86,8 +86,9 @@ local function split(entries)
   return times, keys
 end
 
-local function in_seconds(microseconds)
-  return string.format('%.6f', microseconds / 1000000)
+-- Return the score of a ready time: a time in µs, in seconds.
+local function score_of(time)
+  return string.format('%.6f', time / 1000000)
 end
 -- End of parts (edit them in lua/parts)
 
@@ -100,7 +101,7 @@ local ready, leased = {}, {}
 for i, key in ipairs(keys) do
   local index = renewed + i - 1
   if is_claimed(index, held[i], scores[i]) then
-    ready[#ready + 1], ready[#ready + 2] = in_seconds(base + index), key
+    ready[#ready + 1], ready[#ready + 2] = score_of(base + index), key
     leased[#leased + 1], leased[#leased + 2] = string.format('%.0f', base + index), key
   else
     -- Forget it: another consumer's lease may end when this one would.

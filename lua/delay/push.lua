@@ -55,35 +55,56 @@ for first = 1, #KEYS, STRIDE do
   stored[first], latest[first] = {}, {}
 end
 
--- Parts: delay/behind, delay/count_up
--- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
--- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
--- full. Once its time has come, its front may be taken already: look for the rest of it.
+-- Parts: delay/score_of, delay/time_of, behind, delay/count_up
+-- Return the score of a ready time: a time in µs, in seconds.
+local function score_of(time)
+  return string.format('%.6f', time / 1000000)
+end
+
+-- Return the ready time in µs that a score in seconds means.
+local function time_of(number)
+  return math.floor(number * 1000000 + 0.5)
+end
+
+local GAP = 100 -- µs without a message that a row may have, beside as many as it has messages
+local GAPS = 100 -- such gaps that one call passes over
+
+-- Return the first microsecond behind the messages for this time, whose score is text. They are a
+-- microsecond apart, in the order of the pushes, because Redis sorts equal scores by key. Some of
+-- this row may be gone: canceled, or made ready. Once its time has come, its front may be taken
+-- already: look for the rest of it.
 local function behind(zset, time, text)
-  -- Up to 0.1 ms later: the first may be cancelled. Formatting another number would cost more.
-  if time > now and redis.call('ZCOUNT', zset, text, string.sub(text, 1, -3) .. '99') == 0 then
-    return time
-  end
-  local low, width = time, 4096
-  if time <= now then
-    local head = redis.call('ZRANGEBYSCORE', zset, text,
-      string.format('%.6f', math.min(time / 1000000 + 1, now / 1000000)), 'WITHSCORES', 'LIMIT',
-      '0', '2')
-    if head[4] and head[4] - head[2] < 0.0000015 then
-      low, text = math.floor(head[2] * 1000000 + 0.5), head[2]
+  local last = time
+  if time > now then
+    if redis.call('ZCOUNT', zset, text, score_of(time + GAP - 1)) == 0 then
+      return time
+    end
+  else
+    local head = redis.call('ZRANGEBYSCORE', zset, text, score_of(math.min(time + 1000000, now)),
+      'WITHSCORES', 'LIMIT', '0', '2')
+    if head[4] and time_of(head[4]) - time_of(head[2]) <= 1 then
+      last, text = time_of(head[2]), head[2]
     end
   end
-  while true do
-    local last = string.format('%.6f', (low + width - 1) / 1000000)
-    local count = redis.call('ZCOUNT', zset, text, last)
-    if 2 * count < width then
-      -- Only the row itself has so many messages so close together.
-      last = string.format('%.6f', (low + 2 * count) / 1000000)
-      local tail = redis.call('ZREVRANGEBYSCORE', zset, last, text, 'WITHSCORES', 'LIMIT', '0', '1')
-      return tail[2] and math.floor(tail[2] * 1000000 + 0.5) + 1 or time
+  for _ = 1, GAPS do
+    local first, width = last, 256
+    local count
+    repeat
+      width = 16 * width
+      count = redis.call('ZCOUNT', zset, text, score_of(first + width - 1))
+    until 2 * count < width
+    -- Only the row itself has so many messages so close together.
+    local tail = redis.call('ZREVRANGEBYSCORE', zset, score_of(first + 2 * count + GAP - 1), text,
+      'WITHSCORES', 'LIMIT', '0', '1')
+    if not tail[2] then
+      return time
     end
-    width = 16 * width
+    last, text = time_of(tail[2]), tail[2]
+    if last <= first + 2 * count then
+      break
+    end
   end
+  return last + 1
 end
 
 -- Count for those who watch the partition. A field that is no number is left alone.
@@ -102,7 +123,7 @@ for at = 1, #ARGV, 5 do
     due = now + due
   end
   local wanted, row = due, latest[first]
-  local text = string.format('%.6f', math.min(due, LATEST) / 1000000)
+  local text = score_of(math.min(due, LATEST))
   if row[wanted] then
     due = row[wanted] + 1
   elseif ARGV[at + 1] == 'at' then
@@ -110,7 +131,7 @@ for at = 1, #ARGV, 5 do
   end
   row[wanted] = due
   if due > wanted then
-    text = string.format('%.6f', math.min(due, LATEST) / 1000000)
+    text = score_of(math.min(due, LATEST))
   end
   -- Write the ready time first: at maxmemory it is rejected before anything is stored.
   if redis.call('ZADD', KEYS[first], 'NX', text, key) == 0 then
@@ -119,7 +140,7 @@ for at = 1, #ARGV, 5 do
     stored[first][key] = true
     if redis.call('HSETNX', KEYS[first + 1], key, ARGV[at + 4]) == 0 then
       -- A body without a ready time was left by another client. It was accepted, so it is due now.
-      redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
+      redis.call('ZADD', KEYS[first], score_of(now), key)
       duplicates[#duplicates + 1] = (at + 4) / 5
     end
     if has_side[first] then

@@ -62,12 +62,13 @@ local now = clock[1] * 1000000 + clock[2]
 local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
--- Parts: delay/in_seconds
-local function in_seconds(microseconds)
-  return string.format('%.6f', microseconds / 1000000)
+-- Parts: delay/score_of
+-- Return the score of a ready time: a time in µs, in seconds.
+local function score_of(time)
+  return string.format('%.6f', time / 1000000)
 end
 -- End of parts (edit them in lua/parts)
-local now_text, deadline_text = in_seconds(now), in_seconds(deadline)
+local now_text, deadline_text = score_of(now), score_of(deadline)
 
 -- Find all messages and check every type before the first write, so that an error means that
 -- nothing was done.
@@ -258,7 +259,7 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
         -- A client without leases changed the ready time. Wait for the end of the lease, and one µs
         -- more: this may be a different message by now, so the lease holder must not be able to
         -- delete it.
-        redis.call('ZADD', KEYS[first], 'XX', in_seconds(until_ + 1), key)
+        redis.call('ZADD', KEYS[first], 'XX', score_of(until_ + 1), key)
       elseif not body then
         dead_letter(first, key, '', 'body missing', count - 1, {})
       elseif max_receives > 0 and count > max_receives then

@@ -61,32 +61,56 @@ redis.call('PERSIST', list)
 
 local moved, bytes, derived, latest = 0, 0, 0, {}
 
--- Parts: behind, count_up
--- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
--- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
--- full. Once its time has come, its front may be taken already: look for the rest of it.
+-- Parts: score_of, time_of, behind, count_up
+-- Return the score of a due time in µs.
+local function score_of(time)
+  return string.format('%.0f', time)
+end
+
+-- Return the due time in µs that a score means.
+local function time_of(number)
+  return tonumber(number)
+end
+
+local GAP = 100 -- µs without a message that a row may have, beside as many as it has messages
+local GAPS = 100 -- such gaps that one call passes over
+
+-- Return the first microsecond behind the messages for this time, whose score is text. They are a
+-- microsecond apart, in the order of the pushes, because Redis sorts equal scores by key. Some of
+-- this row may be gone: canceled, or made ready. Once its time has come, its front may be taken
+-- already: look for the rest of it.
 local function behind(zset, time, text)
-  if time > now and redis.call('ZCOUNT', zset, text, text) == 0 then
-    return time
-  end
-  local low, width = time, 4096
-  if time <= now then
-    local head = redis.call('ZRANGEBYSCORE', zset, text,
-      string.format('%.0f', math.min(time + 1000000, now)), 'WITHSCORES', 'LIMIT', '0', '2')
-    if head[4] and head[4] - head[2] <= 1 then
-      low, text = tonumber(head[2]), head[2]
+  local last = time
+  if time > now then
+    if redis.call('ZCOUNT', zset, text, score_of(time + GAP - 1)) == 0 then
+      return time
+    end
+  else
+    local head = redis.call('ZRANGEBYSCORE', zset, text, score_of(math.min(time + 1000000, now)),
+      'WITHSCORES', 'LIMIT', '0', '2')
+    if head[4] and time_of(head[4]) - time_of(head[2]) <= 1 then
+      last, text = time_of(head[2]), head[2]
     end
   end
-  while true do
-    local count = redis.call('ZCOUNT', zset, text, string.format('%.0f', low + width - 1))
-    if 2 * count < width then
-      -- Only the row itself has so many messages so close together.
-      local last = string.format('%.0f', low + 2 * count)
-      local tail = redis.call('ZREVRANGEBYSCORE', zset, last, text, 'WITHSCORES', 'LIMIT', '0', '1')
-      return tail[2] and tail[2] + 1 or time
+  for _ = 1, GAPS do
+    local first, width = last, 256
+    local count
+    repeat
+      width = 16 * width
+      count = redis.call('ZCOUNT', zset, text, score_of(first + width - 1))
+    until 2 * count < width
+    -- Only the row itself has so many messages so close together.
+    local tail = redis.call('ZREVRANGEBYSCORE', zset, score_of(first + 2 * count + GAP - 1), text,
+      'WITHSCORES', 'LIMIT', '0', '1')
+    if not tail[2] then
+      return time
     end
-    width = 16 * width
+    last, text = time_of(tail[2]), tail[2]
+    if last <= first + 2 * count then
+      break
+    end
   end
+  return last + 1
 end
 
 -- Count for those who watch. A field that is no number is left alone.
@@ -105,9 +129,9 @@ local function store_later(text)
   local due, first = string.match(text, '^(%d+):()')
   due = tonumber(due or now)
   latest[due] = latest[due] and latest[due] + 1
-    or behind(delayed, due, string.format('%.0f', due))
+    or behind(delayed, due, score_of(due))
   local body = string.sub(text, first or 1)
-  local due_text = string.format('%.0f', math.min(latest[due], 9007199254740991))
+  local due_text = score_of(math.min(latest[due], 9007199254740991))
   local head = string.sub(body, 1, HEAD)
   local key = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
     or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -60,17 +61,20 @@ def test_each_partition_keeps_the_order(make_delay: MakeDelay) -> None:
 
 
 def test_a_message_for_a_past_time_waits_behind_the_rest(delay: Any) -> None:
-    pushed = push(delay, 300, "x", at=PAST)
-    delay.delete(*delay.take(200))
+    pushed = push(delay, 1000, "x", at=PAST)
+    delay.delete(*delay.take(900))
     pushed += push(delay, 1, "a", at=PAST)
-    assert keys(delay.peek(200)) == pushed[200:]
+    assert keys(delay.peek(200)) == pushed[900:]
 
 
-def test_a_message_waits_behind_the_rest_although_the_first_was_deleted(delay: Any) -> None:
-    pushed = push(delay, 100, "c", at=FUTURE)
-    assert delay.cancel(pushed[0])
-    pushed += push(delay, 1, "b", at=FUTURE)
-    assert keys(delay.peek(200, "delayed")) == pushed[1:]
+@pytest.mark.parametrize("left", [range(1, 100), [99], range(0, 300, 40)])
+def test_a_message_waits_behind_those_that_are_left(delay: Any, left: Sequence[int]) -> None:
+    pushed = push(delay, left[-1] + 1, "c", at=FUTURE)
+    kept = [pushed[number] for number in left]
+    for key in pushed:
+        assert key in kept or delay.cancel(key)
+    kept += push(delay, 1, "b", at=FUTURE)
+    assert keys(delay.peek(200, "delayed")) == kept
 
 
 def test_messages_for_other_times_are_not_held_up(delay: Any) -> None:
@@ -84,9 +88,9 @@ def test_messages_for_other_times_are_not_held_up(delay: Any) -> None:
 MISTAKES = {
     "one time for a call": ("due = row[wanted] + 1", "due = row[wanted]"),
     "a later call begins at the same time": ("due = behind(KEYS[first], due, text)", "due = due"),
-    "in front of the rest": ("low, text = math.floor(head[2] * 1000000 + 0.5), head[2]", ""),
-    "behind any message that is near": ("low + 2 * count", "low + 4096"),
-    "in front of a row that lost its first": ("'99'", "'00'"),
+    "in front of the rest": ("last, text = time_of(head[2]), head[2]", ""),
+    "behind any message that is near": ("2 * count + GAP - 1", "4096"),
+    "in front of a row that lost its first": ("score_of(time + GAP - 1)", "text"),
 }
 
 
@@ -104,5 +108,5 @@ def test_a_planted_mistake_is_noticed(
     with pytest.raises(AssertionError):  # noqa: PT012 - each mistake shows in one of them
         test_each_partition_keeps_the_order(make_delay)
         test_a_message_for_a_past_time_waits_behind_the_rest(make_delay())
-        test_a_message_waits_behind_the_rest_although_the_first_was_deleted(make_delay())
+        test_a_message_waits_behind_those_that_are_left(make_delay(), range(1, 100))
         test_messages_for_other_times_are_not_held_up(make_delay())

@@ -48,14 +48,14 @@ MUTANTS = (
     mutant(
         "claim",
         "early",
-        "z, '-inf', in_seconds(now), 'WITHSCORES'",
-        "z, '-inf', in_seconds(now + 1), 'WITHSCORES'",
+        "z, '-inf', score_of(now), 'WITHSCORES'",
+        "z, '-inf', score_of(now + 1), 'WITHSCORES'",
         LEASED,
     ),
     mutant(
         "claim",
         "other consumers see the messages",
-        "in_seconds(deadline), key\n  ",
+        "score_of(deadline), key\n  ",
         "listed[2 * i], key\n  ",
         LEASED,
     ),
@@ -134,8 +134,8 @@ MUTANTS = (
     mutant(
         "claim",
         "takes a lease's message when it ends",
-        "in_seconds(until_ + 1)",
-        "in_seconds(until_)",
+        "score_of(until_ + 1)",
+        "score_of(until_)",
         f"{C}.test_running_leases_are_respected",
     ),
     mutant(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.catalogue import Mutant
 
 PUSHED = "test_schedule.test_messages_for_one_time_keep_the_order_of_their_pushes"
+LEFT = "test_schedule.test_a_message_comes_behind_those_that_are_left_for_its_time"
 PAST = "test_schedule.test_a_message_for_a_past_time_waits_behind_the_rest_for_that_time"
 DIFFERENT = "test_schedule.test_messages_for_different_past_times_keep_their_times"
 
@@ -34,43 +35,74 @@ MUTANTS = (
     Mutant(
         "schedule",
         "behind any message that is near",
-        "low + 2 * count)",
-        "low + 4096)",
+        "first + 2 * count + GAP - 1)",
+        "first + 4096)",
         "test_schedule.test_messages_for_other_times_are_not_held_up",
     ),
     Mutant(
         "schedule",
         "in front of the rest of a row",
-        "low, text = tonumber(head[2]), head[2]",
-        "low = low",
+        "last, text = time_of(head[2]), head[2]",
+        "last = last",
         PAST,
-        {"taken": 90},
+        {"taken": 900},
     ),
     Mutant(
         "schedule",
         "any past time is the same",
-        "head[4] and head[4] - head[2] <= 1",
+        "head[4] and time_of(head[4]) - time_of(head[2]) <= 1",
         "head[2]",
         DIFFERENT,
     ),
     Mutant(
+        "schedule",
+        "in front of a row whose first was canceled",
+        "score_of(time + GAP - 1)",
+        "text",
+        LEFT,
+        {"left": [1, 2], "end": "cancel"},
+    ),
+    Mutant(
+        "schedule",
+        "in front of what is left of a row",
+        "GAP = 100",
+        "GAP = 1",
+        LEFT,
+        {"left": [99], "end": "run_now"},
+    ),
+    Mutant(
+        "schedule",
+        "a row has one gap at most",
+        "GAPS = 100",
+        "GAPS = 1",
+        LEFT,
+        {"left": range(0, 3000, 40), "end": "cancel"},
+    ),
+    Mutant(
+        "schedule",
+        "others hold up a message for ever",
+        "GAPS = 100",
+        "GAPS = 1000",
+        "test_schedule.test_other_messages_hold_up_a_message_for_milliseconds_at_most",
+    ),
+    Mutant(
         "push_once",
         "one time for all",
-        "or behind(delayed, due, string.format('%.0f', due))",
+        "or behind(delayed, due, score_of(due))",
         "or due",
         "test_push_once.test_messages_for_one_time_keep_the_order_of_their_pushes",
     ),
     Mutant(
         "held/give_back",
         "one time for all rows of a step",
-        "latest[due] and latest[due] + 1\n    or behind(delayed, due, string.format('%.0f', due))",
+        "latest[due] and latest[due] + 1\n    or behind(delayed, due, score_of(due))",
         "due",
         "test_held.test_messages_for_one_time_keep_the_order_of_a_commit",
     ),
     Mutant(
         "held/give_back",
         "each step begins at the same time",
-        "or behind(delayed, due, string.format('%.0f', due))",
+        "or behind(delayed, due, score_of(due))",
         "or due",
         "test_held.test_messages_for_one_time_keep_the_order_of_a_commit",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, Value, body
@@ -97,9 +99,37 @@ def test_messages_for_one_time_keep_the_order_of_their_pushes(space: Space) -> N
 def test_a_row_longer_than_the_first_look_is_seen_whole(space: Space) -> None:
     pushed: list[str] = []
     for head in "zyxwvutsr":
-        pushed += schedule(space, *ids(1000, head))
-    pushed += schedule(space, "a")
-    assert in_order(space) == pushed
+        pushed += schedule(space, *ids(1000, 100 * head))
+    looked = space.weigh("schedule", "at", FUTURE, "a", body("a"))
+    assert in_order(space) == [*pushed, "a"]
+    assert looked.total < 200, "only the last of the row is read"
+
+
+@pytest.mark.parametrize("end", ["cancel", "run_now"])
+@pytest.mark.parametrize(
+    "left",
+    [[1, 2], [2], [99], range(50, 3000), range(0, 3000, 40), range(60, 200, 70)],
+    ids=["all but the first", "the last", "one far behind", "most", "some", "few"],
+)
+def test_a_message_comes_behind_those_that_are_left_for_its_time(
+    space: Space, left: Sequence[int], end: str
+) -> None:
+    keys = [key for head in "zyx" for key in ids(1000, head)][: left[-1] + 1]
+    for first in range(0, len(keys), 1000):
+        schedule(space, *keys[first : first + 1000])
+    kept = [keys[number] for number in left]
+    gone = [part for key in keys if key not in kept for part in ("", key)]
+    for first in range(0, len(gone), 200):
+        space.call(end, *gone[first : first + 200])
+    schedule(space, "a")
+    assert [key for key in in_order(space) if key in (*kept, "a")] == [*kept, "a"]
+
+
+def test_other_messages_hold_up_a_message_for_milliseconds_at_most(space: Space) -> None:
+    for number in range(1000):
+        space.delay(f"other{number}", due=FUTURE + 90 * number)
+    schedule(space, "a")
+    assert FUTURE < space.delayed[b"a"] <= FUTURE + 20_000
 
 
 def test_messages_with_one_delay_keep_their_order(space: Space) -> None:
@@ -127,12 +157,13 @@ def test_messages_that_an_earlier_release_stored_come_first(space: Space) -> Non
     assert in_order(space)[-1] == "new"
 
 
-@pytest.mark.parametrize("taken", [1, 90])
+@pytest.mark.parametrize("taken", [1, 900])
 def test_a_message_for_a_past_time_waits_behind_the_rest_for_that_time(
     space: Space, taken: int
 ) -> None:
-    keys = schedule(space, *ids(100, "z"), at=PAST)
-    space.pop(taken)
+    keys = schedule(space, *ids(1000, "z"), at=PAST)
+    while len(space.delayed) > 1000 - taken:
+        space.pop(min(taken, 100))
     keys += schedule(space, "a", at=PAST)
     assert in_order(space) == keys[taken:]
 
