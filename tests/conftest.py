@@ -34,7 +34,7 @@ from tests.servers import free_port as find_free_port
 from tests.spark import home as spark_home
 from tests.waiting import wait_until
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.interleaving"]
 
 #: Where tests run on every server: connections, TLS, failover are the same for all that ackq has.
 EVERYWHERE = ("tests.queue.conformance", "tests.servers")
@@ -125,8 +125,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         offers = survey_of(metafunc.config).offers
         if not metafunc.module.__name__.startswith(EVERYWHERE) and not asked_for():
             offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
-        if _needs_no_server(metafunc.definition):
-            offers = dict(list(offers.items())[:1])  # no server gets to see it
+        if _needs_no_server(metafunc.definition) or (
+            metafunc.definition.get_closest_marker("one_server") is not None
+        ):
+            offers = dict(list(offers.items())[:1])
         # Not by session scope: pytest would stop a server whenever the next test wants another.
         often = (*OFTEN, *asked_for())
         targets = [

@@ -13,22 +13,24 @@ import hashlib
 import os
 import random
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import pytest
 import redis
 
 from ackq import scripts
-from ackq.core.effects import Clock, Effect, Request
+from ackq.core.effects import Clock, Effect, Operation, Request
 from ackq.core.io.driver import Driver
-from ackq.errors import UnknownOutcome
+from ackq.errors import LeaseLost, UnknownOutcome
 from ackq.scripts import Script
+from tests.servers import private_server
 
 #: How many times as many walks as usual.
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 #: What a process does.
 Life = Generator[Effect, Any, None]
+TakeWalk = Callable[[Any, str, int], None]
 #: What may pass by itself, and is repeated.
 PASSING = (redis.ConnectionError, redis.exceptions.OutOfMemoryError)
 
@@ -135,6 +137,50 @@ class Walk:
         self._trace.append(f"{actor.name}: {what} {request.args[1:]} -> {answer!r}"[:300])
         after()
         return answer
+
+
+def repeating(operation: Callable[[], Operation[Any]]) -> Operation[Any]:
+    """Do it again until it succeeds, as an actor that must not fail does."""
+    while True:
+        try:
+            return (yield from operation())
+        except PASSING:
+            continue
+
+
+def again_and_again(step: Callable[[Actor], Operation[Any]]) -> Callable[[Actor], Life]:
+    """Return a life that repeats a step, whether it succeeds or not."""
+
+    def life(actor: Actor) -> Life:
+        while True:
+            try:
+                yield from step(actor)
+            except (*PASSING, LeaseLost):
+                continue
+
+    return life
+
+
+@pytest.fixture(scope="module")
+def walked_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with private_server(tmp_path_factory.mktemp("server"), appendonly="no") as server:
+        yield server
+
+
+@pytest.fixture
+def take_walks(walked_server: Any, token: str) -> Callable[[int, TakeWalk], None]:
+    """``take_walks(n, walk)``: call ``walk(client, name, seed)`` for each of n seeds."""
+
+    def take(walks: int, walk: TakeWalk) -> None:
+        with redis.Redis.from_url(walked_server.url) as client:
+            for seed in range(max(1, round(walks * SOAK))):
+                try:
+                    walk(client, f"{token}-{seed}", seed)
+                except BaseException as error:
+                    error.add_note(f"the seed is {seed}")
+                    raise
+
+    return take
 
 
 def shorten(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Mapping[str, str]]) -> None:

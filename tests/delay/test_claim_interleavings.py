@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,12 +18,10 @@ from ackq.core.effects import Operation, Request
 from ackq.delay import DelayEntry, DelayQueue, claims, push, settle, take
 from ackq.delay.claims import Group
 from ackq.delay.messages import DelaySpec
-from ackq.errors import Fenced, LeaseLost
+from ackq.errors import Fenced
 from ackq.staging.recovery import UnfinishedCommits
-from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
-from tests.servers import private_server
+from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
 
-WALKS = max(1, round(6 * SOAK))
 STEPS = 300
 TIMEOUT = 3600.0
 #: What may change messages of a claim for the group's latest driver only.
@@ -172,15 +170,6 @@ class ClaimWalk(Walk):
                     raise AssertionError("a message is claimed without a lease")
 
 
-def repeating(operation: Callable[[], Operation[Any]]) -> Operation[Any]:
-    """Do it again until it succeeds, as an actor that must not fail does."""
-    while True:
-        try:
-            return (yield from operation())
-        except PASSING:
-            continue
-
-
 def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
     """A driver of group ``name``: it replays open claims, then claims, reads and acks."""
 
@@ -251,91 +240,69 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
 
 
 def consumer(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def life(actor: Actor) -> Life:
+    def step(actor: Actor) -> Operation[None]:
         draw, unfinished = walk.random, UnfinishedCommits(walk.spec.name)
-        while True:
-            try:
-                messages = yield from take.take(
-                    walk.spec, draw.randint(1, 5), None, TIMEOUT, None, unfinished
-                )
-                actor.known.update(each.key.encode() for each in messages)
-                if draw.random() < 0.6:
-                    yield from settle.delete(walk.spec, messages)
-                elif draw.random() < 0.5:
-                    yield from settle.nack(walk.spec, messages, 0.0, charge=False)
-            except (*PASSING, LeaseLost):
-                continue
+        messages = yield from take.take(
+            walk.spec, draw.randint(1, 5), None, TIMEOUT, None, unfinished
+        )
+        actor.known.update(each.key.encode() for each in messages)
+        if draw.random() < 0.6:
+            yield from settle.delete(walk.spec, messages)
+        elif draw.random() < 0.5:
+            yield from settle.nack(walk.spec, messages, 0.0, charge=False)
 
-    return life
+    return again_and_again(step)
 
 
 def producer(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def life(actor: Actor) -> Life:
+    def step(actor: Actor) -> Operation[None]:
         draw = walk.random
-        while True:
-            keys = [f"m{walk.pushed + n}" for n in range(draw.randint(1, 5))]
-            walk.pushed += len(keys)
-            try:
-                yield from push.push_many(
-                    walk.spec,
-                    [
-                        DelayEntry(key, b"body of " + key.encode(), draw.choice([0, 0, 1000]))
-                        for key in keys
-                    ],
-                )
-            except PASSING:
-                continue
+        keys = [f"m{walk.pushed + n}" for n in range(draw.randint(1, 5))]
+        walk.pushed += len(keys)
+        yield from push.push_many(
+            walk.spec,
+            [
+                DelayEntry(key, b"body of " + key.encode(), draw.choice([0, 0, 1000]))
+                for key in keys
+            ],
+        )
 
-    return life
+    return again_and_again(step)
 
 
 def clock(walk: ClaimWalk) -> Callable[[Actor], Life]:
     """Leases become short and end, and messages become ready."""
 
-    def life(actor: Actor) -> Life:
+    def step(actor: Actor) -> Operation[None]:
         keys = walk.keys
         named = (keys.z, keys.leases, keys.claims, walk.group("g").key, walk.group("h").key)
-        while True:
-            span = walk.random.choice([1, 1, 1, 1500, 1500, 3500])
-            try:
-                yield Request((b"EVAL", _SHIFT, 5, *named, span))
-            except PASSING:
-                continue
+        span = walk.random.choice([1, 1, 1, 1500, 1500, 3500])
+        yield Request((b"EVAL", _SHIFT, 5, *named, span))
 
-    return life
+    return again_and_again(step)
 
 
 def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def life(actor: Actor) -> Life:
+    def step(actor: Actor) -> Operation[None]:
         spec, draw = walk.spec, walk.random
-        while True:
-            try:
-                what, key = draw.randrange(5), f"m{draw.randrange(walk.pushed + 1)}"
-                if what == 0:
-                    yield from claims.release(walk.group(draw.choice("gh")))
-                elif what == 1:
-                    yield from claims.held(spec)
-                elif what == 2:
-                    yield from push.cancel(spec, [key], None, False)
-                elif what == 3:
-                    yield from push.reschedule(spec, key, 100.0, None, None, None, None)
-                else:
-                    yield from claims.look(walk.group("g"), 1, 5)
-            except PASSING:
-                continue
+        what, key = draw.randrange(5), f"m{draw.randrange(walk.pushed + 1)}"
+        if what == 0:
+            yield from claims.release(walk.group(draw.choice("gh")))
+        elif what == 1:
+            yield from claims.held(spec)
+        elif what == 2:
+            yield from push.cancel(spec, [key], None, False)
+        elif what == 3:
+            yield from push.reschedule(spec, key, 100.0, None, None, None, None)
+        else:
+            yield from claims.look(walk.group("g"), 1, 5)
 
-    return life
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with private_server(tmp_path_factory.mktemp("server"), appendonly="no") as server:
-        yield server
+    return again_and_again(step)
 
 
 @pytest.mark.timeout(60 * SOAK + 60)
 def test_nothing_is_lost_or_in_two_hands_however_their_steps_follow_each_other(
-    server: Any, token: str, monkeypatch: pytest.MonkeyPatch
+    take_walks: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(
         monkeypatch,
@@ -346,16 +313,12 @@ def test_nothing_is_lost_or_in_two_hands_however_their_steps_follow_each_other(
             "delay/claim_return": {"CHUNK = 300": "CHUNK = 2"},
         },
     )
-    with redis.Redis.from_url(server.url) as client:
-        for seed in range(WALKS):
-            name = f"{token}-{seed}"
-            with DelayQueue(client, name) as queue:
-                walk = ClaimWalk(queue, client, name, seed)
-                try:
-                    take_a_walk(walk, queue)
-                except BaseException as error:
-                    error.add_note(f"the seed is {seed}")
-                    raise
+    take_walks(6, walk_through_claims)
+
+
+def walk_through_claims(client: redis.Redis, name: str, seed: int) -> None:
+    with DelayQueue(client, name) as queue:
+        take_a_walk(ClaimWalk(queue, client, name, seed), queue)
 
 
 def take_a_walk(walk: ClaimWalk, queue: DelayQueue) -> None:

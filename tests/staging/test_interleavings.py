@@ -9,12 +9,11 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
-import redis
 
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
@@ -33,10 +32,8 @@ from ackq.topic import staged as topic_staged
 from ackq.topic.consume import MOVE_ATTEMPTS
 from ackq.topic.publish import publish_many
 from ackq.topic.staging_client import TopicStaging
-from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
-from tests.servers import private_server
+from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
 
-WALKS = max(1, round(3 * SOAK))
 STEPS = 400
 #: Deletes a list that is not committed, as its time to live does.
 EXPIRE = b"if redis.call('PTTL', KEYS[1]) > 0 then redis.call('DEL', KEYS[1]) end"
@@ -133,14 +130,6 @@ def bare(text: bytes) -> bytes:
     return re.sub(rb"^(1:\d+:\d+:k-[^ ]+ |\d{16}:)", b"", text)
 
 
-def repeating(operation: Callable[[], Operation[Any]]) -> Operation[Any]:
-    while True:
-        try:
-            return (yield from operation())
-        except PASSING:
-            continue
-
-
 def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor], Life]:
     """A driver of query ``name`` with its tasks."""
     spec, draw = target._staging, walk.random
@@ -188,19 +177,15 @@ def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor
 def expiry(walk: StagingWalk) -> Callable[[Actor], Life]:
     """Let staged rows expire."""
 
-    def life(actor: Actor) -> Life:
-        while True:
-            names = sorted(walk.client.scan_iter(f"{walk.name}*", 1000))
-            names = [name for name in names if re.search(rb"(?i)stag(ed|ing):", name)]
-            try:
-                if names and walk.random.random() < 0.1:
-                    yield Request((b"EVAL", EXPIRE, 1, walk.random.choice(names)))
-                for _ in range(4):
-                    yield Request((b"PING",), resend=True)
-            except PASSING:
-                continue
+    def step(actor: Actor) -> Operation[None]:
+        names = sorted(walk.client.scan_iter(f"{walk.name}*", 1000))
+        names = [name for name in names if re.search(rb"(?i)stag(ed|ing):", name)]
+        if names and walk.random.random() < 0.1:
+            yield Request((b"EVAL", EXPIRE, 1, walk.random.choice(names)))
+        for _ in range(4):
+            yield Request((b"PING",), resend=True)
 
-    return life
+    return again_and_again(step)
 
 
 def consumers_move(target: StagingBase) -> operations.Mover | None:
@@ -216,45 +201,35 @@ def consumers_move(target: StagingBase) -> operations.Mover | None:
 def other(walk: StagingWalk) -> Callable[[Actor], Life]:
     """Who pops from the same queue, or publishes in the same topic, or finishes, or consumes."""
 
-    def life(actor: Actor) -> Life:
+    def step(actor: Actor) -> Operation[None]:
         target, draw = walk.target, walk.random
-        while True:
-            bodies = [b"other-%d" % next(walk.others) for _ in range(draw.randint(1, 4))]
-            try:
-                if draw.random() < 0.15:
-                    last = yield from operations.committed(target._staging)
-                    yield from operations.abort(target._staging, last or 0)
-                elif draw.random() < 0.1:
-                    yield from operations.finish(target._staging, target._mover())
-                elif draw.random() < 0.3 and (move := consumers_move(target)):
-                    yield from UnfinishedCommits(walk.name).move_in(move)
-                elif isinstance(target, TopicStaging):
-                    yield from publish_many(target._spec, bodies, None)
-                elif isinstance(target, DelayStaging):
-                    yield Request((b"PING",), resend=True)
-                elif draw.random() < 0.3:
-                    yield Request((walk.queue.keys.push, walk.queue.keys.ready, *bodies))
-                elif draw.random() < 0.1:
-                    assert (yield from inspection.audit(walk.queue, True)).findings == ()
-                else:
-                    messages = yield from take.pop_many(walk.queue, 3, None, None, ())
-                    yield from settle.ack(walk.queue, messages)
-            except PASSING:
-                continue
+        bodies = [b"other-%d" % next(walk.others) for _ in range(draw.randint(1, 4))]
+        if draw.random() < 0.15:
+            last = yield from operations.committed(target._staging)
+            yield from operations.abort(target._staging, last or 0)
+        elif draw.random() < 0.1:
+            yield from operations.finish(target._staging, target._mover())
+        elif draw.random() < 0.3 and (move := consumers_move(target)):
+            yield from UnfinishedCommits(walk.name).move_in(move)
+        elif isinstance(target, TopicStaging):
+            yield from publish_many(target._spec, bodies, None)
+        elif isinstance(target, DelayStaging):
+            yield Request((b"PING",), resend=True)
+        elif draw.random() < 0.3:
+            yield Request((walk.queue.keys.push, walk.queue.keys.ready, *bodies))
+        elif draw.random() < 0.1:
+            assert (yield from inspection.audit(walk.queue, True)).findings == ()
+        else:
+            messages = yield from take.pop_many(walk.queue, 3, None, None, ())
+            yield from settle.ack(walk.queue, messages)
 
-    return life
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with private_server(tmp_path_factory.mktemp("server"), appendonly="no") as server:
-        yield server
+    return again_and_again(step)
 
 
 @pytest.mark.timeout(60 * SOAK + 60)
 @pytest.mark.parametrize("kind", [Staging, TopicStaging, DelayStaging])
 def test_a_batch_is_there_once_however_steps_follow_each_other(
-    server: Any, token: str, monkeypatch: pytest.MonkeyPatch, kind: Any
+    take_walks: Callable[..., None], monkeypatch: pytest.MonkeyPatch, kind: Any
 ) -> None:
     shorten(
         monkeypatch,
@@ -268,13 +243,7 @@ def test_a_batch_is_there_once_however_steps_follow_each_other(
         monkeypatch.setattr(operations, name, 3)
     monkeypatch.setattr(topic_staged, "CHUNK_ROWS", 5)
     monkeypatch.setattr(delay_staged, "CHUNK_ROWS", 3)
-    with redis.Redis.from_url(server.url) as client:
-        for seed in range(WALKS):
-            try:
-                take_a_walk(kind, client, f"{token}-{seed}", seed)
-            except BaseException as error:
-                error.add_note(f"the seed is {seed}")
-                raise
+    take_walks(3, partial(take_a_walk, kind))
 
 
 def take_a_walk(kind: Any, client: Any, name: str, seed: int) -> None:

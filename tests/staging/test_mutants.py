@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
-from ackq import AckqError, scripts
-from ackq.scripts import Script
+from tests.mutants.planting import Mutant
 from tests.servers import Target
 from tests.staging.test_delay import delays, writer
 from tests.staging.test_scripts import space
 from tests.staging.test_topic import topic
 
 __all__ = ["delays", "space", "topic", "writer"]  # fixtures of the tests that are run here
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One mistake in one script: what it does, and the test that must fail for it."""
-
-    script: str
-    mistake: str
-    old: str
-    new: str
-    test: str  #: module and name in tests/staging
-    given: dict[str, Any] = field(default_factory=dict)  #: values of its parameters
-
-    def __str__(self) -> str:
-        return f"{self.script}: {self.mistake}"
-
-    def load(self) -> Script:
-        """Return the script with the mistake in it."""
-        text = scripts.load(f"staging/{self.script}").text.decode()
-        assert text.count(self.old) == 1, f"{self}: the old text must occur once"
-        raw = text.replace(self.old, self.new).encode()
-        return Script(self.script, raw, hashlib.sha1(raw).hexdigest().encode())
-
 
 ONCE = "test_staging.test_a_batch_that_was_committed_is_dropped"
 EXPIRES = "test_staging.test_what_is_staged_expires_and_what_is_committed_does_not"
@@ -378,19 +348,12 @@ MUTANTS = (
 )
 
 
-def run(test: str, given: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    """Call a test of this folder."""
-    module, name = test.split(".")
-    function = getattr(importlib.import_module(f"tests.staging.{module}"), name)
-    wanted = inspect.signature(function).parameters.keys() - given.keys()
-    function(**given, **{each: request.getfixturevalue(each) for each in wanted})
-
-
 @pytest.fixture
 def partitions() -> None:
     """A delay queue without partitions."""
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_planted_mistake_is_noticed(
     mutant: Mutant,
@@ -398,11 +361,4 @@ def test_a_planted_mistake_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
     target: Target,
 ) -> None:
-    load, planted = scripts.load, mutant.load()
-    monkeypatch.setattr(
-        scripts,
-        "load",
-        lambda name: planted if name == f"staging/{mutant.script}" else load(name),
-    )
-    with pytest.raises((AssertionError, pytest.fail.Exception, AckqError)):
-        run(mutant.test, mutant.given, request)
+    assert mutant.is_noticed("staging", request, monkeypatch)

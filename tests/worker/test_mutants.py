@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from dataclasses import dataclass
-
 import pytest
 
-from ackq import scripts
-from ackq.scripts import Script
+from tests.mutants.planting import Mutant
 from tests.servers import Target
 
-from . import test_list_scripts
 from .test_list_scripts import call
 
 __all__ = ["call"]  # a fixture of the tests that are run here
 
-
-@dataclass(frozen=True)
-class Mutant:
-    """One mistake in one script, and the test that must fail for it."""
-
-    script: str
-    mistake: str
-    old: str
-    new: str
-    test: str  #: in test_list_scripts
-
-    def __str__(self) -> str:
-        return f"{self.script}: {self.mistake}"
-
-    def load(self) -> Script:
-        """Return the script with the mistake in it."""
-        text = scripts.load(f"worker/{self.script}").text.decode()
-        assert text.count(self.old) == 1, f"{self}: the old text must occur once"
-        raw = text.replace(self.old, self.new).encode()
-        return Script(self.script, raw, hashlib.sha1(raw).hexdigest().encode())
-
-
-CONFIRMED = "test_an_order_waits_until_it_is_confirmed"
-NEWER = "test_a_confirmation_does_not_delete_a_newer_order"
-ENDED = "test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted"
-EXPIRES = "test_a_heartbeat_lists_a_worker_until_its_entry_ends"
-HUNDRED = "test_one_heartbeat_deletes_a_hundred_entries"
-LASTS = "test_the_keys_last_as_long_as_the_last_entry"
-FROZEN = "test_an_order_outlives_the_entry_of_a_frozen_worker"
-LEAVES = "test_a_worker_that_leaves_takes_its_order_along"
-ABSENT = "test_a_worker_that_is_not_listed_gets_no_order"
-LONG = "test_a_record_that_is_too_long_is_not_read"
-EVERY = "test_every_worker_is_listed_a_hundred_or_so_at_a_time"
+CONFIRMED = "test_list_scripts.test_an_order_waits_until_it_is_confirmed"
+NEWER = "test_list_scripts.test_a_confirmation_does_not_delete_a_newer_order"
+ENDED = "test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted"
+EXPIRES = "test_list_scripts.test_a_heartbeat_lists_a_worker_until_its_entry_ends"
+HUNDRED = "test_list_scripts.test_one_heartbeat_deletes_a_hundred_entries"
+LASTS = "test_list_scripts.test_the_keys_last_as_long_as_the_last_entry"
+FROZEN = "test_list_scripts.test_an_order_outlives_the_entry_of_a_frozen_worker"
+LEAVES = "test_list_scripts.test_a_worker_that_leaves_takes_its_order_along"
+ABSENT = "test_list_scripts.test_a_worker_that_is_not_listed_gets_no_order"
+LONG = "test_list_scripts.test_a_record_that_is_too_long_is_not_read"
+EVERY = "test_list_scripts.test_every_worker_is_listed_a_hundred_or_so_at_a_time"
 
 MUTANTS = (
     Mutant(
@@ -121,6 +93,7 @@ MUTANTS = (
 )
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_planted_mistake_is_noticed(
     mutant: Mutant,
@@ -128,19 +101,4 @@ def test_a_planted_mistake_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
     target: Target,
 ) -> None:
-    load, planted = scripts.load, mutant.load()
-    monkeypatch.setattr(
-        scripts, "load", lambda name: planted if name == f"worker/{mutant.script}" else load(name)
-    )
-    monkeypatch.setattr("tests.worker.test_list_scripts.wait_until", _soon)
-    function = getattr(test_list_scripts, mutant.test)
-    wanted = inspect.signature(function).parameters
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
-        function(**{each: request.getfixturevalue(each) for each in wanted})
-
-
-def _soon(condition: object, description: str) -> object:
-    """Wait as the tests do, but not for long: most mistakes never come right."""
-    from tests.waiting import wait_until
-
-    return wait_until(condition, description, 2)  # type: ignore[arg-type]
+    assert mutant.is_noticed("worker", request, monkeypatch)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,15 +16,13 @@ from ackq import Queue
 from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
 from ackq.core.effects import Operation, Request
-from ackq.errors import ClaimLost, Fenced, LeaseLost
+from ackq.errors import ClaimLost, Fenced
 from ackq.queue import claims, inspection, settle, take
 from ackq.queue.claims import Group
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
-from tests.servers import private_server
+from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
 
-WALKS = max(1, round(6 * SOAK))
 STEPS = 200
 #: What may change messages of a claim for the group's latest driver only.
 FENCED = {"claims/claim", "claims/ack", "claims/forget", "claims/beat", "claims/release"}
@@ -85,23 +83,6 @@ class ClaimWalk(Walk):
         return after
 
 
-def beginning(group: Group) -> Operation[None]:
-    while not group.epoch:
-        try:
-            yield from claims.begin(group)
-        except PASSING:
-            continue
-
-
-def repeating(operation: Callable[[], Operation[Any]]) -> Operation[Any]:
-    """Do it again until it succeeds, as an actor that must not fail does."""
-    while True:
-        try:
-            return (yield from operation())
-        except PASSING:
-            continue
-
-
 def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
     """A driver of group ``name``: it replays open claims, then claims, reads and acks."""
 
@@ -116,7 +97,7 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
         actor.epoch = lambda: group.epoch
         after = 0
         try:
-            yield from beginning(group)
+            yield from repeating(lambda: claims.begin(group))
             for claim in (yield from repeating(lambda: claims.open_claims(group))):
                 yield from read(actor, group, claim)
                 after = claim.batch
@@ -156,89 +137,67 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
 
 
 def consumer(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def life(actor: Actor) -> Life:
-        while True:
-            wanted = walk.random.randint(1, 5)
-            try:
-                messages = yield from take.pop_many(walk.spec, wanted, None, None, ())
-                actor.known.update(each.body for each in messages)
-                if walk.random.random() < 0.8:
-                    yield from settle.ack(walk.spec, messages)
-            except (*PASSING, LeaseLost):
-                continue
+    def step(actor: Actor) -> Operation[None]:
+        wanted = walk.random.randint(1, 5)
+        messages = yield from take.pop_many(walk.spec, wanted, None, None, ())
+        actor.known.update(each.body for each in messages)
+        if walk.random.random() < 0.8:
+            yield from settle.ack(walk.spec, messages)
 
-    return life
+    return again_and_again(step)
 
 
 def producer(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def life(actor: Actor) -> Life:
-        while True:
-            bodies = [b'{"id":"%d"}' % (walk.pushed + n) for n in range(walk.random.randint(1, 15))]
-            walk.pushed += len(bodies)
-            try:
-                yield Request((walk.spec.keys.push, walk.spec.keys.ready, *bodies))
-            except PASSING:
-                continue
+    def step(actor: Actor) -> Operation[None]:
+        bodies = [b'{"id":"%d"}' % (walk.pushed + n) for n in range(walk.random.randint(1, 15))]
+        walk.pushed += len(bodies)
+        yield Request((walk.spec.keys.push, walk.spec.keys.ready, *bodies))
 
-    return life
+    return again_and_again(step)
 
 
 def time(walk: ClaimWalk) -> Callable[[Actor], Life]:
     """Leases end, and messages become due."""
 
-    def life(actor: Actor) -> Life:
+    def step(actor: Actor) -> Operation[None]:
         keys = walk.spec.keys
-        while True:
-            try:
-                key = walk.random.choice([keys.held, keys.held, keys.backup])
-                member = yield Request((b"ZRANDMEMBER", key))
-                if member is not None:
-                    yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
-            except PASSING:
-                continue
+        key = walk.random.choice([keys.held, keys.held, keys.backup])
+        member = yield Request((b"ZRANDMEMBER", key))
+        if member is not None:
+            yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
 
-    return life
+    return again_and_again(step)
 
 
 def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def life(actor: Actor) -> Life:
+    def step(actor: Actor) -> Operation[None]:
         spec, draw = walk.spec, walk.random
-        while True:
-            try:
-                what = draw.randrange(8)
-                if what == 0:
-                    yield from claims.release(Group(spec, draw.choice("gh"), 3600.0))
-                elif what == 1:
-                    yield from inspection.drain(spec)
-                elif what == 2:
-                    yield from inspection.pause(spec)
-                    yield from inspection.resume(spec)
-                elif what == 3:
-                    report = yield from inspection.audit(spec, repair=True)
-                    assert report.findings == ()
-                elif what == 4:
-                    yield from inspection.counters(spec, 60.0)
-                elif what == 5:
-                    yield from inspection.stats(spec)
-                elif what == 6:
-                    yield from inspection.peek(spec, 20, "ready")
-                else:
-                    yield from claims.look(Group(spec, "g", 3600.0), 1, 5)
-            except PASSING:
-                continue
+        what = draw.randrange(8)
+        if what == 0:
+            yield from claims.release(Group(spec, draw.choice("gh"), 3600.0))
+        elif what == 1:
+            yield from inspection.drain(spec)
+        elif what == 2:
+            yield from inspection.pause(spec)
+            yield from inspection.resume(spec)
+        elif what == 3:
+            report = yield from inspection.audit(spec, repair=True)
+            assert report.findings == ()
+        elif what == 4:
+            yield from inspection.counters(spec, 60.0)
+        elif what == 5:
+            yield from inspection.stats(spec)
+        elif what == 6:
+            yield from inspection.peek(spec, 20, "ready")
+        else:
+            yield from claims.look(Group(spec, "g", 3600.0), 1, 5)
 
-    return life
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with private_server(tmp_path_factory.mktemp("server"), appendonly="no") as server:
-        yield server
+    return again_and_again(step)
 
 
 @pytest.mark.timeout(60 * SOAK + 60)
 def test_nothing_is_lost_or_doubled_however_their_steps_follow_each_other(
-    server: Any, token: str, monkeypatch: pytest.MonkeyPatch
+    take_walks: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(
         monkeypatch,
@@ -247,16 +206,12 @@ def test_nothing_is_lost_or_doubled_however_their_steps_follow_each_other(
             "held/give_back": {"front = 1000": "front = 2"},
         },
     )
-    with redis.Redis.from_url(server.url) as client:
-        for seed in range(WALKS):
-            name = f"{token}-{seed}"
-            with Queue(client, name, pop_from="left" if seed % 2 else "right") as queue:
-                walk = ClaimWalk(queue, client, name, seed)
-                try:
-                    take_a_walk(walk, queue)
-                except BaseException as error:
-                    error.add_note(f"the seed is {seed}")
-                    raise
+    take_walks(6, walk_through_claims)
+
+
+def walk_through_claims(client: redis.Redis, name: str, seed: int) -> None:
+    with Queue(client, name, pop_from="left" if seed % 2 else "right") as queue:
+        take_a_walk(ClaimWalk(queue, client, name, seed), queue)
 
 
 def take_a_walk(walk: ClaimWalk, queue: Queue) -> None:
