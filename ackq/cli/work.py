@@ -29,10 +29,9 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     "--queue",
     "queues",
     multiple=True,
-    default=["jobs"],
     metavar="NAME",
     help="Queue to consume; repeat for more, highest priority first. With weights, as in jobs=3,"
-    " they take turns.  [jobs]",
+    " they take turns.  [the only queue in the module, or jobs]",
 )
 @click.option("--processes", type=click.IntRange(1, 1000), default=1, help="Processes.  [1]")
 @click.option(
@@ -173,7 +172,8 @@ def work(
     that dies is replaced.
 
     If the module has a Queue of the same name, its lease, end, time field, max receives, max body
-    and record errors are the defaults of these options.
+    and record errors are the defaults of these options. Without -q, the only Queue in the module is
+    consumed. If there are several, they are listed and nothing starts.
     """
     # A worker may take a moment to load its modules; other commands should not.
     from ackq.process.children import Processes

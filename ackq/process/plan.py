@@ -41,6 +41,8 @@ from ackq.worker.threads import Worker
 
 #: The environment variable that passes the plan: other users cannot read a process's environment.
 PLAN_VARIABLE = "ACKQ_WORK_PLAN"
+#: The queue to consume if the user names none, and the handler's module has none.
+DEFAULT_QUEUE = "jobs"
 #: Exit code of a process that an operator stopped through Redis. It is not replaced.
 ORDERED_TO_STOP = 4
 #: Seconds between two tries to find out whether a queue is sharded.
@@ -53,7 +55,8 @@ class Plan:
     """One worker: its handler, its queues, and the settings of both."""
 
     handler: str  #: module:name
-    queues: tuple[str, ...]  #: all of them NAME, or all NAME=WEIGHT
+    #: All of them NAME, or all NAME=WEIGHT. Empty: the only queue of the handler's module, or jobs.
+    queues: tuple[str, ...]
     url: str | None = None
     concurrency: int = 16
     prefetch: int = 200
@@ -122,6 +125,8 @@ class Plan:
         handler = import_object(self.handler)
         if not callable(handler):
             raise ConfigurationError(f"{self.handler} is not callable")
+        if not self.queues:
+            return self.replaced(queues=(self._only_queue(),)).run()
         if is_async(handler):
             code = asyncio.run(self._run_tasks(handler))
         else:
@@ -214,11 +219,24 @@ class Plan:
 
     def _in_module(self, name: str) -> dict[str, Any]:
         """Return the settings of the queue of that name in the handler's module, if any."""
+        queue = self._queues_in_module().get(name)
+        return dataclasses.asdict(queue.config) if queue is not None else {}
+
+    def _queues_in_module(self) -> dict[str, Any]:
+        """Return the queues of the handler's module by name, the first of each name."""
         module = sys.modules[self.handler.partition(":")[0]]
-        for value in vars(module).values():
-            if isinstance(value, _QUEUES) and value.name == name:
-                return dataclasses.asdict(value.config)
-        return {}
+        queues = [value for value in vars(module).values() if isinstance(value, _QUEUES)]
+        return {queue.name: queue for queue in reversed(queues)}
+
+    def _only_queue(self) -> str:
+        """Return the name of the queue to consume if the user named none."""
+        names = sorted(self._queues_in_module())
+        if len(names) > 1:
+            listed = ", ".join(map(repr, names[:-1])) + f" and {names[-1]!r}"
+            raise ConfigurationError(
+                f"the module of {self.handler} has {len(names)} queues, {listed}: choose with -q"
+            )
+        return names[0] if names else DEFAULT_QUEUE
 
     def _max_receives(self) -> int | None:
         """Return the limit for queues that set none of their own."""

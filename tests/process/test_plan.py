@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
+import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
+import redis.asyncio
 
+from ackq import AsyncQueue, Queue
 from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.process import plan
@@ -123,6 +130,47 @@ def test_a_sharded_queue_in_the_module_keeps_its_settings(monkeypatch: pytest.Mo
     asked = Plan("tests.process.jobs:quick", ("sharded",), "redis://127.0.0.1:1")
     (queue,) = run_with_a_spy(asked, monkeypatch)["queues"]
     assert (type(queue), queue.config) == (ShardedQueue, QueueConfig(8, 4))
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [(("mails",), "mails"), (("mails", "mails"), "mails"), ((), "jobs")],
+    ids=["one", "one, declared for threads and for tasks", "none"],
+)
+def test_without_a_name_the_only_queue_of_the_module_is_worked_on(
+    declared: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _module(monkeypatch, declared):
+        made = run_with_a_spy(Plan("mailtasks:handle", (), "redis://127.0.0.1:1"), monkeypatch)
+    (queue,) = made["queues"]
+    assert queue.name == expected
+    assert queue.config.visibility_timeout == (7 if declared else 30)
+
+
+def test_without_a_name_several_queues_of_the_module_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with (
+        _module(monkeypatch, ("mails", "bills")),
+        pytest.raises(
+            ConfigurationError, match=r"mailtasks:handle has 2 queues, 'bills' and 'mails'.* -q"
+        ),
+    ):
+        Plan("mailtasks:handle", (), "redis://127.0.0.1:1").run()
+
+
+@contextlib.contextmanager
+def _module(monkeypatch: pytest.MonkeyPatch, queues: tuple[str, ...]) -> Iterator[None]:
+    """Import as ``mailtasks`` a module with a handler and with these queues."""
+    module: Any = types.ModuleType("mailtasks")
+    module.handle = quick
+    kinds = itertools.cycle((Queue, AsyncQueue))
+    clients: Any = itertools.cycle((redis.Redis(), redis.asyncio.Redis()))
+    for number, name in enumerate(queues):
+        made = next(kinds)(next(clients), name, visibility_timeout=7)
+        setattr(module, f"queue{number}", made)
+    monkeypatch.setitem(sys.modules, "mailtasks", module)
+    yield
 
 
 @pytest.mark.parametrize(
