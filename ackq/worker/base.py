@@ -82,9 +82,10 @@ class BaseWorker(Generic[Q, S]):
                 a second of work is held, so a slow handler gets none. Defaults to 200.
             max_receives: deliveries after which a message goes to the dead letters, for queues
                 without a ``max_receives`` of their own; None: no limit. Defaults to 25.
-            time_limit: seconds that a handler may take. An async handler is then cancelled, and
-                the message has failed. In a thread, ``message.timed_out`` is set and the lease
-                is no longer renewed. Defaults to None, no limit.
+            time_limit: seconds that a handler may take. Then ``message.timed_out`` is set, and an
+                async handler is cancelled. A function in a thread cannot be stopped; its lease is
+                renewed until it ends. Either way, the message has failed once when the handler
+                ends. Defaults to None, no limit.
             grace: seconds that running handlers have to end after a stop. Defaults to 30.
             backoff: how long a failed message waits. Defaults to `Backoff`'s defaults.
             rate_limit: how many messages all workers of a queue together may take: one limit for
@@ -175,7 +176,7 @@ class BaseWorker(Generic[Q, S]):
     def _bell(self) -> Bell:
         raise NotImplementedError
 
-    def _interrupt(self, slot: Slot) -> None:
+    def _interrupt(self, slot: Slot, message: Message, reason: str) -> None:
         raise NotImplementedError
 
     def _wake(self) -> None:

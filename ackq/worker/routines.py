@@ -14,7 +14,7 @@ from ackq.queue.messages import Message
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.policy import Settlement
 from ackq.worker.ratelimit import permit
-from ackq.worker.state import Lane, State
+from ackq.worker.state import Lane, State, overdue
 
 #: Seconds that one take waits for a message; a stop is noticed within this time. Shorter while
 #: handlers run, since a message that one of them returns does not wake a waiting take.
@@ -309,9 +309,13 @@ def _release_stale(state: State) -> None:
 
 
 def abandon(state: State) -> None:
-    """Release the messages of running handlers, and mark their leases as lost."""
+    """Return the messages of running handlers, and mark their leases as lost.
+
+    This delivery counts only if the handler is over its time limit.
+    """
     for slot in state.slots:
         if (message := slot.message) is not None:
-            lane = state.by_name[message.queue]
-            lane.returned.append((message, Settlement("release")))
+            late = message.timed_out
+            settlement = state.verdict(message, overdue()) if late else Settlement("release")
+            state.by_name[message.queue].returned.append((message, settlement))
             message.lease_lost = True

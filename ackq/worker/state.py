@@ -37,6 +37,15 @@ JITTER_SECONDS = JITTER / 1_000_000
 #: Seconds to wait after a failed call; doubled up to `LONGEST_PAUSE`.
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
+#: Seconds until a message is ready again that was taken while its handler still runs here.
+STILL_RUNNING_PAUSE = 1.0
+#: Why a handler is interrupted.
+TIME_LIMIT, LOST_LEASE, STOP = "time limit", "lost lease", "stop"
+
+
+def overdue() -> TimeoutError:
+    """Return the error of a handler that exceeded its time limit."""
+    return TimeoutError("over the time limit")
 
 
 def is_sharded(queue: Any) -> bool:
@@ -117,6 +126,8 @@ class Slot:
     started: float = 0.0
     interrupted: str = ""  #: why the running handler was interrupted
     runner: Any = None
+    #: In a thread whose handler is asynchronous: its message, and the task that runs it.
+    task: tuple[Message, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -136,8 +147,8 @@ class State:
     #: Rung when there may be work for the feeder, or for the upkeep.
     feed_bell: Bell
     upkeep_bell: Bell
-    #: Interrupts a running handler; its message's flags are set beforehand.
-    interrupt: Callable[[Slot], None]
+    #: Interrupts the handler of a message, for this reason; the message's flags are set beforehand.
+    interrupt: Callable[[Slot, Message, str], None]
     #: Wakes slots when messages have arrived.
     wake: Callable[[], None]
     buffer: Any = field(init=False)
@@ -205,8 +216,22 @@ class State:
         taken_at = messages[-1].receipt / 1_000_000 - lane.timeout - JITTER_SECONDS
         lane.clocks[name] = taken_at - now
         self.turns.took(lane.number, len(messages))
-        self.buffer.extend(messages)
+        self.buffer.extend(self._without_running(lane, messages))
         self.wake()
+
+    def _without_running(self, lane: Lane, messages: Sequence[Message]) -> Sequence[Message]:
+        """Release messages that are still being handled here, because their leases had ended."""
+        if all(message.receive_count == 1 for message in messages):
+            return messages
+        running = {(each.queue, each.key) for slot in self.slots if (each := slot.message)}
+        again = [each for each in messages if (each.queue, each.key) in running]
+        if not again:
+            return messages
+        for message in again:
+            about(logging.WARNING, "released: its handler still runs here", message)
+            lane.returned.append((message, Settlement("release", STILL_RUNNING_PAUSE)))
+        self.upkeep_bell.ring()
+        return [each for each in messages if each not in again]
 
     def _add_shard(self, lane: Lane, name: str) -> None:
         self.by_name[name] = lane
@@ -231,6 +256,10 @@ class State:
         """Record that the handler returned: ack the message, unless its lease was lost."""
         message = slot.message
         assert message is not None
+        if message.timed_out:
+            # It may have returned early because it saw the flag.
+            self.failed(slot, overdue())
+            return
         outcome = "ack"
         if message.lease_lost:
             outcome = "lost"
@@ -242,10 +271,8 @@ class State:
         """Record that the handler raised, and decide how to settle the message."""
         message = slot.message
         assert message is not None
-        settlement = settlement_of(error, message.receive_count, self.backoff, random.random())
+        settlement = self.verdict(message, error)
         limit = self.by_name[message.queue].max_receives
-        detail = self.by_name[message.queue].queue.config.record_errors
-        message.failure = self.failures.capture(error, detail)
         if not isinstance(error, Verdict):
             self.failures.log(message, error, settlement, limit)
             if self.hooks:
@@ -254,11 +281,26 @@ class State:
             about(logging.WARNING, "gave up", message, outlook=outlook(message, settlement, limit))
         self._settle(slot, message, settlement)
 
-    def cancelled(self, slot: Slot) -> None:
-        """Release the message of a cancelled handler, unless its lease was lost."""
+    def verdict(self, message: Message, error: BaseException) -> Settlement:
+        """Return how to settle a failed message, and note the error in it."""
+        detail = self.by_name[message.queue].queue.config.record_errors
+        message.failure = self.failures.capture(error, detail)
+        return settlement_of(error, message.receive_count, self.backoff, random.random())
+
+    def cancelled(self, slot: Slot, error: BaseException) -> None:
+        """Record that a handler was cancelled: by the worker, or by its own code.
+
+        A handler over its time limit has failed. If the lease was lost or the worker stops, the
+        message is released.
+        """
         message = slot.message
         assert message is not None
-        self._settle(slot, message, Settlement("release"))
+        if slot.interrupted == TIME_LIMIT:
+            self.failed(slot, overdue())
+        elif slot.interrupted:
+            self._settle(slot, message, Settlement("release"))
+        else:
+            self.failed(slot, error)
 
     def _settle(self, slot: Slot, message: Message, settlement: Settlement) -> None:
         outcome = settlement.verb
@@ -304,7 +346,7 @@ class State:
             for message in held
             if message is not None
             and self.by_name[message.queue] is lane
-            and not (message.lease_lost or message.timed_out)
+            and not message.lease_lost
             and lane.remaining(message, now) < least
         ]
 
@@ -317,8 +359,7 @@ class State:
                 call(self.hooks, "lost_lease", message)
             for slot in self.slots:
                 if slot.message is message:
-                    slot.interrupted = slot.interrupted or "lost lease"
-                    self.interrupt(slot)
+                    self.interrupt(slot, message, LOST_LEASE)
 
     def died(self, messages: Iterable[Message]) -> None:
         """Log the messages that were moved to the dead letters, and call hooks."""
@@ -329,16 +370,22 @@ class State:
                     call(self.hooks, "dead", message)
 
     def enforce_time_limit(self, now: float) -> None:
-        """Interrupt handlers that exceed the time limit."""
+        """Interrupt handlers that exceed the time limit. Their leases are still renewed.
+
+        Otherwise a message would be delivered again, here too, while its handler still runs.
+        """
         if self.time_limit is None:
             return
         for slot in self.slots:
-            started, message = slot.started, slot.message
-            if message and not message.timed_out and now - started > self.time_limit:
+            message = slot.message
+            started = slot.started
+            # Only if it is still there: otherwise the time may be that of the next message.
+            if message is None or slot.message is not message or message.timed_out:
+                continue
+            if now - started > self.time_limit:
                 message.timed_out = True
-                slot.interrupted = slot.interrupted or "time limit"
+                self.interrupt(slot, message, TIME_LIMIT)
                 about(logging.WARNING, "over its time limit", message)
-                self.interrupt(slot)
 
     def settled(self) -> bool:
         """Return whether no message is held and none has to be settled."""

@@ -18,7 +18,7 @@ from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
-from ackq.worker.state import Slot
+from ackq.worker.state import STOP, Slot
 
 
 class TaskBell:
@@ -110,7 +110,11 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                 if result is not None and inspect.isawaitable(result):
                     await result
             except asyncio.CancelledError as error:
-                self._cancelled(slot, error)
+                if slot.runner.cancelling() and not slot.interrupted:
+                    slot.interrupted = STOP  # the end of the program
+                    state.cancelled(slot, error)
+                    raise
+                state.cancelled(slot, error)
             except BaseException as error:
                 state.failed(slot, error)
             else:
@@ -120,17 +124,6 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                 while slot.runner.cancelling():
                     slot.runner.uncancel()
                 slot.interrupted = ""
-
-    def _cancelled(self, slot: Slot, error: asyncio.CancelledError) -> None:
-        if slot.interrupted == "time limit":
-            self._state.failed(slot, TimeoutError("over the time limit"))
-        elif slot.interrupted:
-            self._state.cancelled(slot)
-        elif slot.runner.cancelling():
-            self._state.cancelled(slot)
-            raise error
-        else:
-            self._state.failed(slot, error)
 
     async def _park(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -163,8 +156,7 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         until = state.clock() + SHUTDOWN_TIMEOUT
         for slot in state.slots:
             if slot.message is not None:
-                slot.interrupted = slot.interrupted or "stop"
-                self._interrupt(slot)
+                self._interrupt(slot, slot.message, STOP)
         # Wait for a take in progress: its messages would otherwise be stuck until their leases
         # end. Also wait for cancelled handlers to clean up.
         ending = {*helpers, *(slot.runner for slot in state.slots if self._cancels)}
@@ -187,8 +179,9 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
     def _bell(self) -> Bell:
         return TaskBell()
 
-    def _interrupt(self, slot: Slot) -> None:
+    def _interrupt(self, slot: Slot, message: Message, reason: str) -> None:
         """Cancel an asynchronous handler. One in a thread can read its message's flags."""
+        slot.interrupted = slot.interrupted or reason
         if self._cancels:
             slot.runner.cancel()
 

@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from ackq.queue.client import Queue
+from ackq.queue.messages import Message
 from ackq.sharded import ShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
-from ackq.worker.state import Slot, State
+from ackq.worker.state import LOST_LEASE, STOP, TIME_LIMIT, Slot, State
 
 
 class ThreadBell:
@@ -141,7 +142,10 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                 try:
                     result = handler(message)
                     if result is not None and inspect.isawaitable(result):
-                        runner.run(_finish(result))
+                        runner.run(_finish(slot, message, result))
+                except asyncio.CancelledError as error:
+                    state.cancelled(slot, error)
+                    slot.interrupted = ""
                 except BaseException as error:
                     state.failed(slot, error)
                 else:
@@ -158,7 +162,14 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
     def _shut_down(self, helpers: list[threading.Thread]) -> None:
         """Settle finished messages; release the messages of handlers that still run."""
         state, until = self._state, time.monotonic() + SHUTDOWN_TIMEOUT
-        _join(helpers, SHUTDOWN_TIMEOUT)
+        ending = list(helpers)
+        for slot in state.slots:
+            if (task := slot.task) is not None:
+                self._interrupt(slot, task[0], STOP)
+                ending.append(slot.runner)
+        # Wait for a take in progress: its messages would otherwise be stuck until their leases
+        # end. Also wait for cancelled handlers to clean up.
+        _join(ending, SHUTDOWN_TIMEOUT)
         abandon(state)
         drive(upkeep(state))
         while state.unsettled() and time.monotonic() < until:
@@ -183,8 +194,12 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
     def _wake(self) -> None:
         self._gate.wake()
 
-    def _interrupt(self, slot: Slot) -> None:
-        """Do nothing: a thread cannot be stopped. Its handler can read the message's flags."""
+    def _interrupt(self, slot: Slot, message: Message, reason: str) -> None:
+        """Cancel an asynchronous handler. A function can read its message's flags."""
+        task = slot.task
+        if task is not None and task[0] is message:
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                task[1].get_loop().call_soon_threadsafe(_cancel, slot, task[1], reason)
 
 
 def _join(threads: Iterable[threading.Thread], timeout: float) -> None:
@@ -213,5 +228,25 @@ def drive(routine: Routine[None]) -> None:
         return
 
 
-async def _finish(awaitable: Awaitable[Any]) -> None:
-    await awaitable
+async def _finish(slot: Slot, message: Message, awaitable: Awaitable[Any]) -> None:
+    """Await what a handler returned, in a task that another thread can cancel."""
+    task = asyncio.current_task()
+    assert task is not None
+    slot.interrupted = ""
+    slot.task = message, task
+    # Another thread may have looked for the task too early.
+    if message.timed_out:
+        _cancel(slot, task, TIME_LIMIT)
+    elif message.lease_lost:
+        _cancel(slot, task, LOST_LEASE)
+    try:
+        await awaitable
+    finally:
+        slot.task = None
+
+
+def _cancel(slot: Slot, task: asyncio.Task[Any], reason: str) -> None:
+    """Cancel a running task, unless this was done already. Runs in the loop of the task."""
+    if not task.done() and slot.interrupted != reason:
+        slot.interrupted = slot.interrupted or reason
+        task.cancel()

@@ -161,6 +161,8 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
                 tmp_path,
                 server.url,
                 f"tests.process.jobs:{handler}",
+                "-q",
+                "jobs",
                 "--processes",
                 "4",
                 "--lease",

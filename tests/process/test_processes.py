@@ -483,7 +483,7 @@ def test_the_health_of_all_processes_is_one_file(
 
 def test_no_password_is_shown(tmp_path: Path, free_port: int) -> None:
     url = f"redis://user:hunter2@127.0.0.1:{free_port}/0"
-    with working(tmp_path, url, QUICK, "--processes", "2") as command:
+    with working(tmp_path, url, QUICK, "-q", "jobs", "--processes", "2") as command:
         children: Any = wait_until(lambda: len(command.children()) == 2 and command.children(), "2")
         for child in children:
             assert not any("hunter2" in part for part in child.cmdline())

@@ -40,6 +40,11 @@ class Time:
         return self.now
 
 
+def note_interrupt(slot: Slot, message: Message, reason: str) -> None:
+    """Interrupt no handler, but note why."""
+    slot.interrupted = slot.interrupted or reason
+
+
 def state_of(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) -> tuple[State, Time]:
     time = Time()
     names = [f"q{number}" for number in range(queues)]
@@ -60,7 +65,7 @@ def state_of(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) ->
         clock=time,
         feed_bell=Bell(),
         upkeep_bell=Bell(),
-        interrupt=lambda slot: None,
+        interrupt=note_interrupt,
         wake=lambda: None,
     )
     return state, time

@@ -83,7 +83,6 @@ def test_a_lost_lease_is_reported_and_its_ack_refused(
     work: StartWorker,
     handler: Recorder,
     plain_client: redis.Redis,
-    flavour: str,
 ) -> None:
     queue = queue_of(visibility_timeout=LEASE)
     queue.push({"id": "m"})
@@ -110,7 +109,7 @@ def test_a_lost_lease_is_reported_and_its_ack_refused(
     assert noted[0].lease_lost
     assert lost.ids == ["m"]
     assert lost.outcomes == ["lost"]
-    assert cancelled.is_set() == (flavour == "async")
+    assert cancelled.is_set()
     assert queue.stats().in_flight == 1  # the thief's
     assert thief.ack(taken) == 1
     assert made.running
@@ -234,20 +233,122 @@ def test_a_handler_that_ignores_every_word_spoils_nothing_for_the_next(
     wait_until(lambda: lost.outcomes == ["lost", "nack", "ack"], "the next ones")
 
 
-def test_a_thread_that_ignores_its_time_limit_loses_its_lease(
-    queue_of: QueueOf, work: StartWorker, flavour: str
+def test_an_asynchronous_handler_over_its_time_limit_is_cancelled_in_both_workers(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
-    queue = queue_of(visibility_timeout=LEASE)
+    queue = queue_of(max_receives=1)
+    queue.push({"id": "m"})
+    cancelled: list[bool] = []
+
+    async def hang(message: ackq.Message) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(message.timed_out)
+            raise
+
+    handler.behave = hang
+    work(queue, handler, time_limit=0.2)
+    (letter,) = wait_until(queue.dead_letters, "the end of its only receive")
+    assert cancelled == [True]
+    assert letter.errors[0].type == "TimeoutError"
+    handler.behave = None
+    queue.push({"id": "next"})  # the same thread or task handles it
+    wait_until(lambda: settled(queue), "the next message")
+    assert handler.seen == ["m", "next"]
+
+
+def test_an_awaitable_that_is_returned_after_the_time_limit_is_cancelled(
+    plain_client: redis.Redis, token: str, work: StartWorker
+) -> None:
+    cancelled = threading.Event()
+
+    def begin(message: ackq.Message) -> Any:
+        wait_until(lambda: message.timed_out, "the time limit")
+        return hang()
+
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    with Queue(plain_client, token, max_receives=1) as queue:
+        queue.push({"id": "m"})
+        made = work(queue, begin, time_limit=0.1)
+        assert cancelled.wait(10)
+        wait_until(queue.dead_letters, "the end of its only receive")
+        made.stop()
+        made.join()
+
+
+@pytest.mark.parametrize("kind", ["function", "deaf coroutine"])
+def test_a_handler_that_ignores_its_time_limit_keeps_its_message_until_it_ends(
+    queue_of: QueueOf, work: StartWorker, kind: str
+) -> None:
+    """It is not handled a second time meanwhile, and all of it counts as one failure."""
+    queue = queue_of(visibility_timeout=LEASE, max_receives=2)
     queue.push({"id": "m"})
     go_on = threading.Event()
-    counts = []
+    taken: list[ackq.Message] = []
+    running, most = 0, 0
 
-    def hang(message: ackq.Message) -> None:  # a plain function: a thread in both runtimes
-        counts.append(message.receive_count)
-        if message.receive_count == 1:
+    def begin(message: ackq.Message) -> bool:
+        nonlocal running, most
+        taken.append(message)
+        running += 1
+        most = max(most, running)
+        return message.receive_count == 1
+
+    def function(message: ackq.Message) -> None:
+        nonlocal running
+        if begin(message):
             go_on.wait(20)
+        running -= 1
 
-    work(queue, hang, time_limit=0.1, concurrency=2)
-    wait_until(lambda: settled(queue), "the second delivery")
+    async def deaf(message: ackq.Message) -> None:
+        nonlocal running
+        if begin(message):
+            while not go_on.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.005)
+        running -= 1
+
+    handle: Any = function if kind == "function" else deaf
+    work(queue, handle, time_limit=0.1, concurrency=2, backoff=Backoff(base=0))
+    wait_until(lambda: taken, "the first delivery")
+    first = taken[0].receipt / 1_000_000
+    wait_until(lambda: taken[0].lease_expires_at > first + 3 * LEASE, "three more leases")
+    assert taken[0].timed_out
+    assert (len(taken), queue.stats().in_flight) == (1, 1)
     go_on.set()
+    wait_until(lambda: settled(queue), "the second delivery")
+    assert [message.receive_count for message in taken] == [1, 2]
+    assert most == 1
+    assert queue.dead_letters() == []
+
+
+def test_a_message_that_returns_while_its_handler_runs_here_is_given_back_uncounted(
+    queue_of: QueueOf, work: StartWorker, plain_client: redis.Redis
+) -> None:
+    """As after a standstill of this process that is longer than its lease."""
+    queue = queue_of(visibility_timeout=30, max_receives=2)
+    queue.push({"id": "m"})
+    counts: list[int] = []
+    started, go_on = threading.Event(), threading.Event()
+
+    def handle(message: ackq.Message) -> None:  # a plain function: a thread in both runtimes
+        counts.append(message.receive_count)
+        started.set()
+        go_on.wait(20)
+
+    work(queue, handle, concurrency=2)
+    assert started.wait(10)
+    plain_client.zadd(f"{queue.name}BACKUP", {"m": 1})  # its lease has ended
+    wait_until(lambda: queue.stats().delayed == 1, "its return")
+    assert counts == [1]
+    go_on.set()
+    wait_until(lambda: settled(queue), "the delivery after the end of the handler")
     assert counts == [1, 2]
+    assert queue.dead_letters() == []

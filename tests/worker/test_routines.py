@@ -16,7 +16,7 @@ import ackq
 from ackq.core import observing
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.queue.messages import Message, QueueStats
-from ackq.worker import RateLimit
+from ackq.worker import Backoff, RateLimit
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.health import Health
 from ackq.worker.policy import Settlement
@@ -33,7 +33,7 @@ from ackq.worker.routines import (
     upkeep,
     wait_for_messages,
 )
-from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Slot
+from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE
 from tests.worker.by_hand import AHEAD, Bell
 from tests.worker.by_hand import message_of as _message
 from tests.worker.by_hand import state_of as _state
@@ -301,8 +301,8 @@ def test_a_lease_is_renewed_after_a_third_of_it() -> None:
 
 def test_a_handler_over_its_time_limit_is_interrupted_once() -> None:
     state, time = _state()
-    interrupted: list[Slot] = []
-    state.interrupt = interrupted.append
+    interrupted: list[Any] = []
+    state.interrupt = lambda *args: interrupted.append(args)
     state.lanes[0].watch_after = 1e9
     slow, quick = state.slots[:2]
     slow.message, quick.message = _message(time, id="slow"), _message(time, id="quick")
@@ -314,8 +314,8 @@ def test_a_handler_over_its_time_limit_is_interrupted_once() -> None:
     time.now = 100.1
     for _ in range(2):
         assert _run(upkeep(state)) == []
-    assert interrupted == [slow]
-    assert (slow.interrupted, slow.message.timed_out) == ("time limit", True)
+    assert interrupted == [(slow, slow.message, "time limit")]
+    assert slow.message.timed_out
     assert not quick.message.timed_out
 
 
@@ -405,6 +405,18 @@ def test_the_messages_of_abandoned_handlers_are_released() -> None:
     state.slots[2].message = running
     abandon(state)
     assert list(state.lanes[0].returned) == [(running, Settlement("release"))]
+    assert running.lease_lost
+
+
+def test_an_abandoned_handler_over_its_time_limit_has_failed() -> None:
+    state, time = _state()
+    running = _message(time)
+    running.timed_out = True
+    state.backoff = Backoff(base=3, jitter=0)
+    state.slots[2].message = running
+    abandon(state)
+    assert list(state.lanes[0].returned) == [(running, Settlement("nack", 3.0))]
+    assert b"over the time limit" in running.failure
     assert running.lease_lost
 
 

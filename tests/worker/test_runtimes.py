@@ -21,7 +21,7 @@ from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.policy import Settlement
 from ackq.worker.state import Slot
 from ackq.worker.tasks import TaskBell
-from ackq.worker.threads import Gate, ThreadBell
+from ackq.worker.threads import Gate, ThreadBell, _finish
 from tests.waiting import wait_until
 
 AWAY = redis.ConnectionError("gone")
@@ -254,14 +254,14 @@ class Settling:
         self.calls = 0
         self.settled: list[ackq.Message] = []
 
-    def __call__(self, *messages: ackq.Message) -> int:
+    def __call__(self, *messages: ackq.Message, delay: float = 0) -> int:
         self.calls += 1
         if self.calls <= self.failures:
             raise AWAY
         self.settled += messages
         return len(messages)
 
-    async def awaited(self, *messages: ackq.Message) -> int:
+    async def awaited(self, *messages: ackq.Message, delay: float = 0) -> int:
         return self(*messages)
 
 
@@ -577,40 +577,61 @@ def test_upkeep_goes_on_while_helpers_end(monkeypatch: pytest.MonkeyPatch) -> No
 # --- slots --------------------------------------------------------------------------------
 
 
-def test_why_a_handler_was_cancelled_decides_about_its_message() -> None:
-    """Time limit: failed. Lost lease, or the end of the worker: released. Its own doing: failed."""
+def test_at_the_end_of_the_program_a_handler_is_cancelled_and_its_message_released() -> None:
+    """As `asyncio.run` cancels the tasks that are left."""
 
     async def main() -> None:
-        async with _async_worker() as worker:
-            settled: list[Any] = []
-            worker._state = Settled(settled)  # type: ignore[assignment]
-            slot = Slot(runner=asyncio.create_task(asyncio.sleep(60)))
-            error = asyncio.CancelledError()
-            for reason in ("time limit", "lost lease", "stop", ""):
-                slot.interrupted = reason
-                worker._cancelled(slot, error)
-            assert [kind for kind, _ in settled] == ["failed", "released", "released", "failed"]
-            assert type(settled[0][1]) is TimeoutError
-            assert str(settled[0][1]) == "over the time limit"
-            assert settled[3][1] is error
+        async with _async_worker(concurrency=1) as worker:
+            worker._parked, worker._waking, worker._cancels = deque(), False, True
+            state, (slot,) = worker._state, worker._state.slots
+            message = _message()
+            state.buffer.append(message)
+            slot.runner = asyncio.create_task(worker._serve(slot, lambda _: asyncio.sleep(60)))
+            while slot.message is None:
+                await asyncio.sleep(0)
             slot.runner.cancel()
             with pytest.raises(asyncio.CancelledError):
-                worker._cancelled(slot, error)
-            assert settled[4][0] == "released"
-            with pytest.raises(asyncio.CancelledError):
                 await slot.runner
+            assert list(state.lanes[0].returned) == [(message, Settlement("release"))]
 
     _run(main)
 
 
-class Settled:
-    """Notes how a slot's message is settled."""
+def test_only_the_handler_of_the_named_message_is_cancelled_in_a_thread() -> None:
+    """By the time that a thread is interrupted, it may handle the next message."""
+    reached = threading.Event()
+    cancelled: list[str] = []
 
-    def __init__(self, settled: list[Any]) -> None:
-        self._settled = settled
+    async def wait() -> None:
+        for _ in range(2):
+            try:
+                reached.set()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(slot.interrupted)
+                reached.clear()
 
-    def failed(self, slot: Slot, error: BaseException) -> None:
-        self._settled.append(("failed", error))
+    slot, message = Slot(), _message()
+    with _worker() as worker:
+        worker._interrupt(slot, message, "time limit")  # there is no task
+        thread = threading.Thread(target=lambda: asyncio.run(_finish(slot, message, wait())))
+        thread.start()
+        assert reached.wait(10)
+        worker._interrupt(slot, _message("other"), "time limit")
+        worker._interrupt(slot, message, "lost lease")
+        wait_until(lambda: cancelled and reached.is_set(), "the first cancellation")
+        worker._interrupt(slot, message, "lost lease")  # once for each reason
+        worker._interrupt(slot, message, "stop")
+        thread.join(10)
+        assert cancelled == ["lost lease", "lost lease"]
+        assert slot.task is None
+        worker._interrupt(slot, message, "stop")
 
-    def cancelled(self, slot: Slot) -> None:
-        self._settled.append(("released", None))
+
+def test_what_happened_before_a_task_began_cancels_it_in_a_thread() -> None:
+    for flag, reason in (("timed_out", "time limit"), ("lease_lost", "lost lease")):
+        slot, message = Slot(interrupted="stop"), _message()
+        setattr(message, flag, True)
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(_finish(slot, message, asyncio.Event().wait()))
+        assert slot.interrupted == reason

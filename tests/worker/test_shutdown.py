@@ -100,35 +100,42 @@ def test_a_stop_waits_for_a_message_on_its_way_to_a_thread(
 
 
 @pytest.mark.parametrize("how", ["grace", "second stop"])
+@pytest.mark.parametrize("kind", ["coroutine", "function"])
 def test_what_does_not_end_in_time_is_given_back(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, how: str, flavour: str
+    queue_of: QueueOf, work: StartWorker, kind: str, how: str
 ) -> None:
     queue = queue_of()
     push(queue, 2)
     go_on = threading.Event()
-    flags: list[bool] = []
+    started, flags = [], []
 
-    async def hang(message: ackq.Message) -> None:
+    async def coroutine(message: ackq.Message) -> None:
+        started.append(message)
         try:
             await until(go_on)
         finally:
             await asyncio.sleep(0.05)  # what a cancelled handler does in the end is waited for
             flags.append(message.lease_lost)
 
-    handler.behave = hang
-    made = work(queue, handler, grace=0.3 if how == "grace" else 60)
-    handler.wait_for(2)
+    def function(message: ackq.Message) -> None:
+        started.append(message)
+        go_on.wait(20)
+        flags.append(message.lease_lost)
+
+    handle: Any = coroutine if kind == "coroutine" else function
+    made = work(queue, handle, grace=0.3 if how == "grace" else 60)
+    wait_until(lambda: len(started) == 2, "both handlers")
     made.stop()
     if how == "second stop":
         made.stop()
     made.join()
     assert queue.stats().ready == 2
     assert [message.receive_count for message in queue.pop_many(2)] == [1, 1]
-    if flavour == "async":
+    if kind == "coroutine":
         assert flags == [False, False]  # they have ended before they were given back
     go_on.set()
     wait_until(lambda: len(flags) == 2, "the handlers to notice")
-    assert flags == [flavour == "sync"] * 2
+    assert flags == [kind == "function"] * 2
 
 
 @pytest.mark.parametrize("stops", [1, 2])

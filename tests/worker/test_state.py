@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
@@ -399,10 +400,60 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
 
 def test_the_message_of_a_cancelled_handler_is_released(noted: Any) -> None:
     state, _time, notes, _ = noted
+    for reason in ("lost lease", "stop"):
+        message = Message("q1", b"a", b"{}", 1, 1)
+        slot = _handle(state, message)
+        slot.interrupted = reason
+        state.cancelled(slot, asyncio.CancelledError())
+        assert state.lanes[1].returned.pop() == (message, Settlement("release"))
+        assert notes.notes.pop() == ("after", "a", "release", 0.25)
+
+
+def test_a_handler_that_is_cancelled_for_its_time_limit_or_by_itself_has_failed(noted: Any) -> None:
+    state, _time, notes, _ = noted
+    own = asyncio.CancelledError()
+    for reason in ("time limit", ""):
+        message = Message("q1", b"a", b"{}", 1, 1)
+        slot = _handle(state, message)
+        slot.interrupted = reason
+        state.cancelled(slot, own)
+        assert state.lanes[1].returned.pop()[1].verb == "nack"
+        (_, _, error), after = notes.notes
+        assert after == ("after", "a", "nack", 0.25)
+        notes.notes.clear()
+        if reason:
+            assert type(error) is TimeoutError
+            assert str(error) == "over the time limit"
+        else:
+            assert error is own
+
+
+def test_a_handler_that_returns_after_its_time_limit_has_failed(noted: Any) -> None:
+    state, *_ = noted
     message = Message("q1", b"a", b"{}", 1, 1)
-    state.cancelled(_handle(state, message))
-    assert list(state.lanes[1].returned) == [(message, Settlement("release"))]
-    assert notes.notes == [("after", "a", "release", 0.25)]
+    message.timed_out = True
+    state.succeeded(_handle(state, message))
+    assert not state.lanes[1].done
+    assert state.lanes[1].returned.pop()[1].verb == "nack"
+    assert b"over the time limit" in message.failure
+
+
+def test_a_message_whose_handler_still_runs_here_is_given_back(noted: Any) -> None:
+    state, time, *_ = noted
+    running, again, other = (message_of(time, id=id) for id in "aab")
+    again.receive_count = other.receive_count = 2
+    state.slots[1].message = running
+    state.arrived(state.lanes[0], [again, other])
+    assert list(state.buffer) == [other]
+    assert list(state.lanes[0].returned) == [(again, Settlement("release", 1.0))]
+    assert state.upkeep_bell.rings == 1
+    state.slots[1].message = None
+    state.arrived(state.lanes[0], [again])
+    assert list(state.buffer) == [other, again]
+    # An equal id that is delivered for the first time is another message.
+    state.slots[1].message = running
+    state.arrived(state.lanes[0], [message_of(time)])
+    assert len(state.buffer) == 3
 
 
 def test_the_end_of_a_handler_wakes_a_waiting_feeder(noted: Any) -> None:
@@ -448,16 +499,13 @@ def test_lost_leases_and_dead_letters_are_logged_and_shown(
     noted: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     state, time, notes, _ = noted
-    interrupted: list[Slot] = []
-    state.interrupt = interrupted.append
     running, waiting = message_of(time, id="running"), message_of(time, id="waiting")
     slot = _handle(state, running)
     state.lost([running, waiting])
     assert (running.lease_lost, waiting.lease_lost) == (True, True)
-    assert (interrupted, slot.interrupted) == ([slot], "lost lease")
-    slot.interrupted = "time limit"
+    assert [each.interrupted for each in state.slots if each is not slot] == [""] * 3
+    assert slot.interrupted == "lost lease"
     state.lost([running])
-    assert slot.interrupted == "time limit"
     running.dead = True
     state.died([running, waiting])
     assert notes.notes == [
@@ -482,26 +530,24 @@ def test_a_handler_has_exactly_its_time_limit(caplog: pytest.LogCaptureFixture) 
     state.enforce_time_limit(100.001)
     assert slot.interrupted == "time limit"
     assert caplog.messages[0].startswith("over its time limit queue=q0")
-    slot.message = message_of(time, id="b")
-    slot.interrupted = "lost lease"
-    state.enforce_time_limit(101.0)
-    assert slot.interrupted == "lost lease"
+    assert slot.message is not None
     assert slot.message.timed_out
 
 
 def test_leases_that_are_lost_or_of_other_queues_are_not_renewed() -> None:
     state, time = state_of(queues=2)
     messages = [message_of(time, id=each, taken=20.0) for each in "abc"]
-    messages[1].lease_lost = messages[2].timed_out = True
+    messages[1].lease_lost = messages[2].timed_out = True  # over its limit, it still runs
     other = message_of(time, "q1", "d", taken=20.0)
     for lane in state.lanes:
         lane.clocks[lane.queue.name] = AHEAD
     state.buffer.extend([messages[0], other])
     state.slots[2].message, state.slots[3].message = messages[1:]
-    assert state.due(state.lanes[0], 100.0) == [messages[0]]
+    assert state.due(state.lanes[0], 100.0) == [messages[0], messages[2]]
     assert state.due(state.lanes[1], 100.0) == [other]
     least = 20.0 + JITTER_SECONDS  # two thirds of a lease
     message = message_of(time)
+    state.slots[3].message = None
     state.buffer.clear()
     state.buffer.append(message)
     assert state.due(state.lanes[0], 100.0 + 30.0 - least - 0.001) == []
