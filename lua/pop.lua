@@ -355,7 +355,10 @@ local function take_back(zset, keys, absent)
       forget(key)
       spend(body)
       returned = returned + 1
-      if string.byte(key) ~= 0 then
+      -- A message without an id gets a new derived key from the list: no count, no note.
+      if string.byte(key) == 0 then
+        redis.call('HDEL', errors, key)
+      else
         redis.call('HSET', receives, key, string.format('%.0f:', count - 1) .. mark(body))
         has_receives = true
       end

@@ -20,6 +20,13 @@ MUTANTS = (
     Mutant("reject", "a note of another body is kept", *MARKED, DEAD, {"end": "reject"}),
     Mutant("pop", "a note of another body is kept", *MARKED, DEAD, {"end": "pop"}),
     Mutant(
+        "pop",
+        "what goes to the back without an id leaves its note",
+        "      if string.byte(key) == 0 then\n        redis.call('HDEL', errors, key)\n",
+        "      if string.byte(key) == 0 then\n",
+        f"{T}.test_with_requeue_back_no_note_outlives_the_key_of_a_message_without_an_id",
+    ),
+    Mutant(
         "nack",
         "a note of an earlier life is kept",
         "if tonumber(attempt) >= before then",

@@ -350,7 +350,7 @@ class Space:
         found: dict[bytes, bytes] = self.client.hgetall(self.key("EXTENDED"))
         return found
 
-    def noted(self, key: str) -> list[bytes]:
+    def noted(self, key: str | bytes) -> list[bytes]:
         """Return the noted failures of a message; empty if there is no note."""
         note: bytes | None = self.client.hget(self.key("ERRORS"), key)
         return note.split(b"\n")[1:] if note else []

@@ -128,6 +128,21 @@ def test_a_note_goes_with_its_message(space: Space, settle: str) -> None:
     assert "ERRORS" not in space.dump()
 
 
+def test_with_requeue_back_no_note_outlives_the_key_of_a_message_without_an_id(
+    space: Space,
+) -> None:
+    raw = b'{"task":1}'
+    space.push(raw)
+    first = space.frozen().pop(timeout=SECOND)
+    ((key, _),) = first.messages
+    space.frozen().nack((first.deadline, 0, key), errors=(1, A))
+    assert space.noted(key) == [line(1, A)]
+    space.frozen().pop(timeout=SECOND)
+    (again,) = space.frozen(NOW + 2 * SECOND).pop(requeue="back").messages
+    assert again[0] != key
+    assert space.dump().keys() == {"BACKUP", "CONTEXT"}
+
+
 def test_with_requeue_back_a_note_follows_the_message_onto_the_list(space: Space) -> None:
     space.lease("a")
     space.frozen().nack((FUTURE, -1, "a"), errors=(1, A))
