@@ -15,11 +15,11 @@ from ackq.cli.connection import (
     json_option,
     print_json,
     print_table,
-    span,
     yes_option,
 )
 from ackq.cli.queues import on_any_queue, open_any
 from ackq.core.claim_groups import HeldClaim
+from ackq.ops.figures import span
 
 if TYPE_CHECKING:
     from ackq.ops.kinds.kind import Opened

@@ -267,13 +267,3 @@ def short_time(at: float | None) -> str | None:
     if local.date() == now.date():
         return f"{local:%H:%M:%S}"
     return f"{local:%m-%d %H:%M}" if local.year == now.year else f"{local:%Y-%m-%d}"
-
-
-def span(seconds: float) -> str:
-    """Return a short duration, such as ``5 min``, for a terminal."""
-    whole = round(seconds)
-    if whole < 100:
-        return f"{whole} s"
-    if whole < 6000:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h" if whole < 360_000 else f"{whole / 86_400:.1f} d"

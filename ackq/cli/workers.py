@@ -21,11 +21,11 @@ from ackq.cli.connection import (
     print_table,
     seconds,
     short_time,
-    span,
     url_option,
 )
 from ackq.errors import AckqError
 from ackq.escaping import printable
+from ackq.ops.figures import span
 
 if TYPE_CHECKING:
     from ackq.ops.listed import WorkerInfo

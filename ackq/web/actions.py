@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import redis
 
-from ackq.delay.client import DelayQueue
 from ackq.errors import AckqError, ConfigurationError, redact
 from ackq.ops import dead_letters
 from ackq.ops.dead_letters import MOST_READ, every
@@ -17,8 +15,6 @@ from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.kinds.kind import Part, Redis, Verb
 from ackq.ops.registry import Order
 from ackq.ops.workers import send_order, workers
-from ackq.queue.client import Queue
-from ackq.sharded import ShardedQueue
 from ackq.topic.client import Topic
 from ackq.web import format, inspecting
 from ackq.web.asking import Ask
@@ -143,38 +139,26 @@ class Actions:
         return f"{order.capitalize()} worker {short(ask.worker)}", lambda: self._order(ask, order)
 
     def _set_paused(self, ask: Ask, paused: bool) -> str:
-        with self._pausable(ask) as queue:
+        with opened(self._client, ask.kind, ask.name, "pause") as queue:
             if paused:
-                queue.pause()
+                queue.client.pause()
             else:
-                queue.resume()
+                queue.client.resume()
         return "paused" if paused else "resumed"
 
-    @contextmanager
-    def _pausable(self, ask: Ask) -> Iterator[ShardedQueue | Queue]:
-        if ask.kind == "list":
-            with inspecting.open_queue(self._client, ask.name) as queue:
-                yield queue
-            return
-        parts = inspecting.parts_of(self._client, "sharded", ask.name)
-        if parts is None or not parts.names:
-            raise ConfigurationError(f"{ask.name!r} has no shards")
-        with ShardedQueue(self._client, ask.name) as sharded:
-            yield sharded
-
     def _run_now(self, ask: Ask) -> str:
-        if ask.kind == "list":
-            with Queue(self._client, ask.name) as queue:
-                return "ready" if queue.run_now(ask.key) else NOT_DELAYED
-        with DelayQueue(self._client, ask.name) as delay:
-            return "ready" if delay.reschedule(ask.key, delay=0) else NOT_DELAYED
+        with opened(self._client, ask.kind, ask.name, "run_now") as queue:
+            if ask.kind == "list":
+                done = queue.client.run_now(ask.key)
+            else:
+                done = queue.client.reschedule(ask.key, delay=0)
+        return "ready" if done else NOT_DELAYED
 
     def _cancel(self, ask: Ask) -> str:
-        if ask.kind == "list":
-            with Queue(self._client, ask.name) as queue:
-                return "canceled, now a dead letter" if queue.cancel(ask.key) else NOT_DELAYED
-        with DelayQueue(self._client, ask.name) as delay:
-            return "canceled" if delay.cancel(ask.key) else NOT_DELAYED
+        with opened(self._client, ask.kind, ask.name, "run_now") as queue:
+            done = queue.client.cancel(ask.key)
+        canceled = "canceled, now a dead letter" if ask.kind == "list" else "canceled"
+        return canceled if done else NOT_DELAYED
 
     def _seek(self, ask: Ask) -> str:
         to = ask.to

@@ -35,7 +35,7 @@ from ackq.errors import (
     redact,
 )
 from ackq.ops import dead_letters
-from ackq.ops.kinds import only_part, opened
+from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.web import inspecting, overview, rendering
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
@@ -194,14 +194,14 @@ class _Site:
 
     def queues(self, request: Request) -> Response:
         """Show all queues."""
-        view = self.watcher.look()
+        sample = self.watcher.look()
         page = self._page(request)
         return self._show(
             request,
             "overview.html",
-            view=view,
+            sample=sample,
             page=page,
-            live=overview.live(view, page),
+            live=overview.live(sample, page),
             q=_text(request, "q"),
             kind=_text(request, "kind"),
             sort=_text(request, "sort"),
@@ -218,52 +218,45 @@ class _Site:
 
     def live(self, request: Request) -> Response:
         """Return what changes on an open page, as JSON."""
-        view = self.watcher.look()
+        sample = self.watcher.look()
         if name := _text(request, "name"):
-            return JSONResponse(overview.live_row(view, view.row(_text(request, "kind"), name)))
-        return JSONResponse(overview.live(view, self._page(request)))
+            return JSONResponse(overview.live_row(sample, sample.row(_text(request, "kind"), name)))
+        return JSONResponse(overview.live(sample, self._page(request)))
 
     def queue(self, request: Request) -> Response:
         """Show one queue of any kind."""
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         state = STATES.get(_text(request, "state"), "ready")
-        view = self.watcher.look()
-        row = view.row(kind, name)
+        sample = self.watcher.look()
+        row = sample.row(kind, name)
         shared: dict[str, Any] = {
             "kind": kind,
             "name": name,
             "state": state,
-            "view": view,
             "row": row,
             "bodies": _text(request, "bodies") == "1",
-            "live": overview.live_row(view, row),
+            "live": overview.live_row(sample, row),
             "paused": bool(row and row.reading.paused),
             "totals": overview.totals(row),
         }
-        if kind == "list":
-            stats, found = inspecting.list_queue(
-                self.client, name, state, _number(request, "skip", 0), self._time_field
-            )
-            workers = inspecting.workers_of(self.client, name)
-            shared["paused"] = stats.paused
-            return self._show(
-                request, "list.html", stats=stats, found=found, workers=workers, **shared
-            )
-        if kind == "topic":
-            consumers = sorted(row.reading.lags) if row else []
-            found_topic = inspecting.topic(self.client, name, consumers)
-            return self._show(request, "topic.html", topic=found_topic, **shared)
-        if kind == "rsmq":
-            attributes = inspecting.rsmq_queue(self.client, name)
-            dead = dead_letters.newest(self.client, kind, name)[0]
-            return self._show(request, "rsmq.html", attributes=attributes, dead=dead, **shared)
-        if kind not in overview.KINDS:
-            raise ConfigurationError(f"{kind!r} is not a kind of queue")
-        if parts := inspecting.parts_of(self.client, kind, name):
-            workers = inspecting.workers_of(self.client, name) if kind == "sharded" else None
-            return self._show(request, "parts.html", parts=parts, workers=workers, **shared)
-        delayed, messages = inspecting.delay_queue(self.client, name, state)
-        return self._show(request, "delay.html", found=messages, stats=delayed, **shared)
+        settings = {"time_field": self._time_field} if kind == "list" else {}
+        with kind_for(None, kind).open(self.client, name, **settings) as queue:
+            if kind == "topic":
+                consumers = sorted(row.reading.lags) if row else []
+                values: dict[str, Any] = {"topic": inspecting.consumers_of(queue.client, consumers)}
+            elif queue.divided:
+                values = {"parts": [each.name for each in queue.parts()]}
+            else:
+                values = {"stats": queue.kind.stats(queue.client)}
+                if "peek" in queue.kind.does:
+                    skip = _number(request, "skip", 0)
+                    values["found"] = inspecting.messages_of(queue, state, skip)
+            shown = "parts" if queue.divided else kind
+        if kind in ("list", "sharded"):
+            values["workers"] = inspecting.workers_of(self.client, name)
+            if "stats" in values:
+                shared["paused"] = values["stats"]["paused"]
+        return self._show(request, f"{shown}.html", **values, **shared)
 
     def dead(self, request: Request) -> Response:
         """Show dead letters of a queue."""

@@ -7,39 +7,15 @@ from datetime import UTC, datetime
 
 from ackq.escaping import printable
 from ackq.membership.shards import whole_of as whole_of  # the templates link to sharded queues
+from ackq.ops.figures import UNKNOWN
+from ackq.ops.figures import count as count
+from ackq.ops.figures import rate as rate
+from ackq.ops.figures import span as span
 
 #: Size of a sparkline in its own units.
 WIDTH, HEIGHT = 120, 28
 #: Characters of a body that are shown.
 SHOWN_BODY = 65_536
-UNKNOWN = "–"  # noqa: RUF001
-
-
-def count(number: float | None) -> str:
-    """Return a whole number, with separators."""
-    if number is None:
-        return UNKNOWN
-    return f"{number:,.0f}" if number < 10_000_000 else f"{number / 1e6:,.1f} M"
-
-
-def speed(number: float | None) -> str:
-    """Return a number per second."""
-    if number is None:
-        return UNKNOWN
-    if number >= 10_000:
-        return f"{number / 1000:,.1f} k"
-    return f"{number:.1f}" if 0 < number < 10 else f"{number:,.0f}"
-
-
-def span(seconds: float | None) -> str:
-    """Return a duration, such as ``5 min``."""
-    if seconds is None:
-        return UNKNOWN
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 360_000 else f"{seconds / 86_400:,.0f} d"
 
 
 def short_span(seconds: float | None) -> str:

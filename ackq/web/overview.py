@@ -7,15 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ackq.ops.figures import cells
+from ackq.ops.history import Curves, Series
+from ackq.ops.kinds import KINDS
+from ackq.ops.samples import Row, Sample, Sort, arranged
 from ackq.web import format
-from ackq.web.history import Curves, Series
-from ackq.web.watcher import Row, View
+from ackq.web.watcher import interval_of
 
 #: Rows of a page.
 PAGE = 100
-KINDS = {"list": "List", "sharded": "Sharded", "delay": "Delay", "topic": "Topic", "rsmq": "RSMQ"}
+#: The labels of the kinds of queue.
+LABELS_OF_KINDS = {each.name: each.label for each in KINDS.values()}
 #: How rows can be sorted.
-SORTS = ("backlog", "dead", "name")
+SORTS: dict[str, Sort] = {"backlog": "backlog", "dead": "dead", "name": "name"}
 #: Names of totals that say more than the words by which they are kept.
 LABELS = {"returned": "Redelivered", "dead_dropped": "Dead letters dropped"}
 #: The states that have a column or a tile; "hidden" is RSMQ's.
@@ -34,41 +38,19 @@ class Page:
     signature: str
 
 
-def page_of(view: View, text: str, kind: str, sort: str, number: int) -> Page:
+def page_of(sample: Sample, text: str, kind: str, sort: str, number: int) -> Page:
     """Return the rows whose names contain ``text``, of one kind or of all, sorted."""
     found = [
         row
-        for row in view.rows
+        for row in sample.rows
         if text.lower() in row.reading.name.lower() and kind in ("", row.reading.kind)
     ]
-    if sort == "name":
-        found.sort(key=lambda row: row.reading.name)
-    else:
-        found.sort(key=lambda row: (-_weight(row, sort), row.reading.name))
+    found = arranged(found, SORTS.get(sort, "backlog"))
     pages = max(1, -(-len(found) // PAGE))
     number = min(max(1, number), pages)
     rows = found[(number - 1) * PAGE : number * PAGE]
     shown = "\n".join(f"{row.reading.kind} {row.reading.name} {row.reading.paused}" for row in rows)
     return Page(rows, len(found), number, pages, f"{zlib.crc32(shown.encode()):08x}")
-
-
-def _weight(row: Row, sort: str) -> int:
-    return row.reading.states.get("dead", 0) if sort == "dead" else row.reading.backlog
-
-
-def cells(row: Row) -> dict[str, str]:
-    """Return the texts of a row, by column."""
-    states = row.reading.states
-    waiting = states.get("ready", 0) if states else row.reading.backlog
-    return {
-        "ready": format.count(waiting),
-        "in_flight": format.count(states.get("in_flight", states.get("hidden"))),
-        "delayed": format.count(states.get("delayed")),
-        "dead": format.count(states.get("dead")),
-        **{name: format.speed(found) for name, found in row.rates.items()},
-        "oldest": format.span(row.reading.oldest_ready),
-        "overdue": f"{format.span(row.reading.overdue)} late" if row.reading.overdue else "",
-    }
 
 
 def totals(row: Row | None) -> dict[str, str]:
@@ -92,20 +74,20 @@ def tone_of(total: str) -> str:
     return "failed" if total.startswith("dead: ") or total in ("nacked", "returned") else ""
 
 
-def tiles(view: View) -> dict[str, str]:
+def tiles(sample: Sample) -> dict[str, str]:
     """Return the sums over all queues."""
     sums: dict[str, float] = dict.fromkeys(STATES, 0)
     speeds: dict[str, float | None] = dict.fromkeys(("pushed", "taken", "acked"))
-    for row in view.rows:
+    for row in sample.rows:
         for name in sums:
             sums[name] += row.reading.states.get(name, 0)
-        for name, found in row.rates.items():
-            if found is not None:
+        for name in speeds:
+            if (found := row.rates[name]) is not None:
                 speeds[name] = (speeds[name] or 0) + found
     return {
         **{name: format.count(number) for name, number in sums.items()},
-        **{name: format.speed(found) for name, found in speeds.items()},
-        "queues": format.count(len(view.rows)),
+        **{name: format.rate(found) for name, found in speeds.items()},
+        "queues": format.count(len(sample.rows)),
     }
 
 
@@ -123,44 +105,44 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def live(view: View, page: Page) -> dict[str, Any]:
+def live(sample: Sample, page: Page) -> dict[str, Any]:
     """Return what changes on an open overview, for its script."""
-    values = {f"sum.{name}": text for name, text in tiles(view).items()}
-    curves = [row.curves for row in view.rows]
+    values = {f"sum.{name}": text for name, text in tiles(sample).items()}
+    curves = [row.curves for row in sample.rows]
     sums = Curves(
         sums_over_time([each.backlogs for each in curves]),
         sums_over_time([each.speeds for each in curves]),
     )
-    points = _charts(view, sums, "sum", values)
+    points = _charts(sample, sums, "sum", values)
     for number, row in enumerate(page.rows):
         values |= {f"{number}.{name}": text for name, text in cells(row).items()}
-        points[f"{number}.backlogs"] = format.points(row.curves.backlogs, view.times)
-        points[f"{number}.speeds"] = format.points(row.curves.speeds, view.times)
-    return _live(view, page.signature, values, points)
+        points[f"{number}.backlogs"] = format.points(row.curves.backlogs, sample.times)
+        points[f"{number}.speeds"] = format.points(row.curves.speeds, sample.times)
+    return _live(sample, page.signature, values, points)
 
 
-def live_row(view: View, row: Row | None) -> dict[str, Any]:
+def live_row(sample: Sample, row: Row | None) -> dict[str, Any]:
     """Return what changes on the open page of one queue."""
     if row is None:
-        return _live(view, "gone", {}, {})
+        return _live(sample, "gone", {}, {})
     values = {f"0.{name}": text for name, text in cells(row).items()}
     values |= {f"0.total.{name}": text for name, text in totals(row).items()}
-    points = _charts(view, row.curves, "0", values)
+    points = _charts(sample, row.curves, "0", values)
     for name, series in row.curves.rates().items():
-        points[f"0.total.{name}"] = format.points(series, view.times)
-        values[f"0.rate.{name}"] = format.speed(series[-1])
-        values[f"0.peak.{name}"] = format.speed(format.peak(series))
-    return _live(view, signature_of(row), values, points)
+        points[f"0.total.{name}"] = format.points(series, sample.times)
+        values[f"0.rate.{name}"] = format.rate(series[-1])
+        values[f"0.peak.{name}"] = format.rate(format.peak(series))
+    return _live(sample, signature_of(row), values, points)
 
 
-def _charts(view: View, curves: Curves, prefix: str, values: dict[str, str]) -> dict[str, str]:
+def _charts(sample: Sample, curves: Curves, prefix: str, values: dict[str, str]) -> dict[str, str]:
     """Return the points of the two large curves; add their peaks and how long they are."""
     values[f"{prefix}.peak.backlogs"] = format.count(format.peak(curves.backlogs))
-    values[f"{prefix}.peak.speeds"] = format.speed(format.peak(curves.speeds))
-    values[f"{prefix}.span"] = format.span(view.times[-1] - view.times[0])
+    values[f"{prefix}.peak.speeds"] = format.rate(format.peak(curves.speeds))
+    values[f"{prefix}.span"] = format.span(sample.times[-1] - sample.times[0])
     return {
-        f"{prefix}.backlogs": format.points(curves.backlogs, view.times),
-        f"{prefix}.speeds": format.points(curves.speeds, view.times),
+        f"{prefix}.backlogs": format.points(curves.backlogs, sample.times),
+        f"{prefix}.speeds": format.points(curves.speeds, sample.times),
     }
 
 
@@ -173,13 +155,13 @@ def signature_of(row: Row | None) -> str:
 
 
 def _live(
-    view: View, signature: str, values: Mapping[str, str], points: Mapping[str, str]
+    sample: Sample, signature: str, values: Mapping[str, str], points: Mapping[str, str]
 ) -> dict[str, Any]:
     return {
-        "at": format.moment(view.at),
-        "interval": view.interval,
+        "at": format.moment(sample.at),
+        "interval": interval_of(sample),
         "signature": signature,
-        "down": [each.address for each in view.snapshot.servers if not each.up],
+        "down": [each.address for each in sample.snapshot.servers if not each.up],
         "values": values,
         "points": points,
     }

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 import ackq
 from ackq.escaping import printable
+from ackq.ops.figures import cells
 from ackq.web import format, forms, overview
 from ackq.web.asking import PACE, PACES, Ask
 from ackq.web.guard import USER
@@ -86,10 +87,10 @@ def templates() -> Environment:
     )
     environment.globals |= {
         "format": format,
-        "cells": overview.cells,
+        "cells": cells,
         "label_of": overview.label_of,
         "tone_of": overview.tone_of,
-        "kinds": overview.KINDS,
+        "kinds": overview.LABELS_OF_KINDS,
         "ask": Ask,
         "version": ackq.__version__,
         "quote": shlex.quote,

@@ -135,19 +135,19 @@ def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
     from rich.console import Console
 
     from ackq.cli.top.detail import Detail, wrapped
+    from ackq.cli.top.screen import Screen
     from ackq.cli.top.table import table
-    from ackq.cli.top.view import Row, Sample, View
     from ackq.ops.dead_letters import Causes
     from ackq.ops.overview import Snapshot
-    from ackq.ops.rates import UNKNOWN
     from ackq.ops.readings import Reading
+    from ackq.ops.samples import UNKNOWN, Row, Sample
 
     evil = "a\x9b31m\u202eb"
     row = Row(Reading("topic", evil, 0, {evil: 1, "dead": 1}, lags={evil: 1}), UNKNOWN)
     sample = Sample(Snapshot((), (row.reading,), True, 0), [row], trouble=evil)
     file = StringIO()
     console = Console(file=file, width=80, no_color=True)
-    console.print(table(sample, [row], View("name"), 80, 20))
+    console.print(table(sample, [row], Screen("name"), 80, 20))
     console.print(*wrapped(row, Detail(Causes(((evil, 1),), 1), None, evil), 80))
     assert file.getvalue().count("a\\x9b31m\\u202eb") == 7
     assert "\x9b" not in file.getvalue()

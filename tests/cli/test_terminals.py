@@ -17,12 +17,12 @@ from ackq.cli.connection import short_time
 from ackq.cli.layout import BODY, FEWEST, GAP, widths
 from ackq.cli.reference import commands, help_of
 from ackq.cli.top.detail import Detail, wrapped
+from ackq.cli.top.screen import Screen
 from ackq.cli.top.table import table
-from ackq.cli.top.view import Row, Sample, View
 from ackq.ops.dead_letters import Causes
 from ackq.ops.overview import Server, Snapshot
-from ackq.ops.rates import COUNTED
 from ackq.ops.readings import Reading, Totals
+from ackq.ops.samples import COUNTED, Row, Sample
 from tests.cli.terminal import plain, shown
 
 REASON = "no such customer in the ledger of this year: KeyError('customer-17')"
@@ -161,10 +161,10 @@ IDLE = Row(
 )
 
 
-def screen(rows: list[Row], columns: int, lines: int, view: View = View("name")) -> list[str]:  # noqa: B008
+def screen(rows: list[Row], columns: int, lines: int, view: Screen = Screen("name")) -> list[str]:  # noqa: B008
     """Return the lines of a screen."""
     readings = tuple(row.reading for row in rows)
-    sample = Sample(Snapshot((Server("r:1", True),), readings, True, 0), rows, 1234.0)
+    sample = Sample(Snapshot((Server("r:1", True),), readings, True, 0), rows, commands=1234.0)
     console = Console(file=StringIO(), width=columns, no_color=True)
     console.print(table(sample, rows, view, columns, lines))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
@@ -186,7 +186,7 @@ def test_top_cuts_no_number(columns: int) -> None:
 
 def test_top_shows_as_many_rows_as_there_is_room_for() -> None:
     rows = [Row(Reading("list", f"q{n:02}", n, STATES), IDLE.rates) for n in range(40)]
-    lines = screen(rows, 80, 20, View("name", first=7, selected=("list", "q09")))
+    lines = screen(rows, 80, 20, Screen("name", first=7, selected=("list", "q09")))
     assert len(lines) == 24
     assert [line.split()[0] for line in lines[3:-1]] == [f"q{n:02}" for n in range(7, 27)]
     assert "40 queues  8-27 shown" in lines[0]

@@ -17,15 +17,13 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.cli.connection import span
 from ackq.cli.keyboard import names
-from ackq.cli.top.table import count, rate
-from ackq.cli.top.view import Row, View, arranged
-from ackq.ops import rates
+from ackq.cli.top.screen import Screen
 from ackq.ops.acl import rules
 from ackq.ops.overview import Overview
-from ackq.ops.readings import Reading, Totals, lease_age
+from ackq.ops.readings import Reading
 from ackq.ops.registry import encode_record, heartbeat
+from ackq.ops.samples import UNKNOWN, Row
 from tests.cli.conftest import Run
 from tests.ops.acl.conftest import has_selectors
 from tests.ops.every_kind import fill
@@ -88,107 +86,20 @@ def test_what_only_looks_like_a_queue_is_passed_over(
     assert "BACKUP" in ackq("top", name, code=3).stderr
 
 
-def test_numbers_are_short() -> None:
-    assert [span(each) for each in (0.4, 99, 121, 7320)] == ["0 s", "99 s", "2 min", "2 h"]
-    assert [count(each) for each in (0, 999_999, 12_345_678)] == ["0", "999,999", "12.35M"]
-    shown = [rate(each) for each in (None, 0, 0.25, 12.5, 9999, 12_345)]
-    assert shown == ["-", "0", "0.2", "12", "9,999", "12.3k"]
-
-
-# --- rates and ages -----------------------------------------------------------------
-
-
-def test_rates_are_what_happened_between_two_readings(plain_client: redis.Redis, name: str) -> None:
-    with (
-        Queue(plain_client, name, visibility_timeout=30) as queue,
-        Overview(plain_client, [name], window=60) as overview,
-    ):
-        queue.push_many([{"n": number} for number in range(10)])
-        queue.pop(visibility_timeout=0.001)
-        (first,) = overview.read().queues
-        queue.push_many([{"n": number} for number in range(5)])
-        wait_until(lambda: queue.stats().expired, "the lease to end")
-        done = queue.pop_many(4)
-        queue.ack(*done[:2])
-        queue.reject(done[2])
-        (second,) = overview.read().queues
-    assert first.totals is not None
-    assert second.totals is not None
-    seconds = (second.totals.at or 0) - (first.totals.at or 0)
-    found = rates.rates(second, first, 1e9)
-    expected = {"pushed": 5, "taken": 4, "acked": 2, "returned": 1}
-    assert found == pytest.approx({name: each / seconds for name, each in expected.items()})
-    assert second.lease_age == pytest.approx(0, abs=5)
-    assert second.states["dead"] == 1
-    assert second.totals.dead == {"rejected": 1}
-    assert set(rates.rates(second, None, 1.0).values()) == {None}
-
-
-def test_counts_that_began_anew_are_not_compared() -> None:
-    now, before = counted(since=2.0, taken=5), counted(since=1.0, taken=100)
-    assert rates.rates(now, before, 1.0)["taken"] is None
-    assert rates.rates(now, counted(since=2.0, taken=1), 1.0)["taken"] == 4
-    assert rates.rates(now, counted(since=2.0, taken=1), 0.0)["taken"] is None
-
-
-def test_nothing_is_said_of_pushes_where_messages_were_dropped() -> None:
-    found = rates.rates(counted(pushed=1), counted(pushed=5), 1.0)
-    assert (found["pushed"], found["taken"], found["acked"]) == (None, 0, None)
-
-
-@pytest.mark.parametrize(
-    ("left", "timeouts", "age"),
-    [
-        (20.0, {30: 1}, 10.0),
-        (30.05, {30: 1}, 0.0),  # jitter
-        (20.0, {30: 1, 60: 1}, None),
-        (20.0, {}, None),
-        (20.0, {0: 1}, None),
-        (600.0, {30: 1}, None),  # a lease from before
-        (-5.0, {30: 1}, None),
-        (None, {30: 1}, None),
-    ],
-)
-def test_a_lease_is_as_old_as_the_only_timeout_says(
-    left: float | None, timeouts: dict[int, int], age: float | None
-) -> None:
-    assert lease_age(left, timeouts) == age
-
-
-def counted(*, since: float = 2.0, taken: int = 0, pushed: int = 0) -> Reading:
-    return Reading("list", "jobs", 0, totals=Totals(since, {"taken": taken, "pushed": pushed}))
-
-
-def test_many_queues_are_read_less_often() -> None:
-    assert rates.interval_for(10, 1.0) == 1.0
-    assert rates.interval_for(1000, 1.0) == pytest.approx(12.0)  # of which Redis is busy for 93 ms
-
-
-# --- order, selection and keys ------------------------------------------------------
+# --- selection and keys ------------------------------------------------------
 
 
 def rows_of(*backlogs: int) -> list[Row]:
     return [
-        Row(Reading("list", f"q{n}", each, {"dead": 9 - n}), rates.UNKNOWN)
+        Row(Reading("list", f"q{n}", each, {"dead": 9 - n}), UNKNOWN)
         for n, each in enumerate(backlogs)
     ]
-
-
-def test_rows_are_sorted_by_name_or_with_the_largest_first() -> None:
-    rows = rows_of(1, 5, 3)
-
-    def order(*how: object) -> list[str]:
-        return [row.reading.name for row in arranged(rows, *how)]  # type: ignore[arg-type]
-
-    assert order("name") == order("dead") == ["q0", "q1", "q2"]
-    assert order("backlog") == ["q1", "q2", "q0"]
-    assert order("backlog", True) == ["q0", "q2", "q1"]
 
 
 def test_keys_move_the_selection_and_the_rows_follow() -> None:
     rows = rows_of(*range(40, 0, -1))
 
-    view = View("backlog")
+    screen = Screen("backlog")
     for key, at, first in [
         ("down", 1, 0),
         ("page down", 11, 2),
@@ -198,20 +109,20 @@ def test_keys_move_the_selection_and_the_rows_follow() -> None:
         ("home", 0, 0),
         ("up", 0, 0),
     ]:
-        view = view.press(key, rows, 10)
-        view = view.fitted(len(rows), 10, view.at(rows))
-        assert (key, view.at(rows), view.first) == (key, at, first)
-    view = view.press("j", rows, 10)
-    assert view.at([rows[1], rows[0]]) == 0  # it stays selected when it moves
-    opened = view.press("enter", rows, 10)
+        screen = screen.press(key, rows, 10)
+        screen = screen.fitted(len(rows), 10, screen.at(rows))
+        assert (key, screen.at(rows), screen.first) == (key, at, first)
+    screen = screen.press("j", rows, 10)
+    assert screen.at([rows[1], rows[0]]) == 0  # it stays selected when it moves
+    opened = screen.press("enter", rows, 10)
     assert (opened.opened, opened.selected) == (True, rows[1].key)
     scrolled = opened.press("page down", rows, 10).fitted(15, 10)
     assert scrolled.first == 5
     assert not scrolled.press("escape", rows, 10).opened
-    assert view.press("s", rows, 10).sort == "dead"
-    assert view.press("S", rows, 10).sort == "kind"
-    assert view.press("r", rows, 10).reverse
-    assert view.press("enter", [], 10) == view
+    assert screen.press("s", rows, 10).sort == "dead"
+    assert screen.press("S", rows, 10).sort == "kind"
+    assert screen.press("r", rows, 10).reverse
+    assert screen.press("enter", [], 10) == screen
 
 
 def test_terminals_send_names_of_keys() -> None:

@@ -15,9 +15,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from ackq import Queue
 from ackq.delay import DelayQueue
+from ackq.ops import history
 from ackq.ops.registry import entries
 from ackq.topic import Topic
-from ackq.web import history, jobs, watcher
+from ackq.web import jobs, watcher
 from ackq.web import operating as web_operating
 from ackq.web.asking import Ask
 from ackq.web.log import OperationLog

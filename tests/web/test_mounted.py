@@ -14,9 +14,10 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
+from ackq.ops.samples import Sample
 from ackq.web import application, log
 from ackq.web.asking import Ask
-from ackq.web.watcher import View, Watcher
+from ackq.web.watcher import Watcher
 from tests.test_readme import _point_at
 from tests.waiting import wait_until
 from tests.web.test_pages import links_of
@@ -145,7 +146,7 @@ def test_a_page_without_a_lifespan_closes_its_connections_when_nobody_looks(
     monkeypatch.setattr(importlib.import_module("ackq.web.application"), "IDLE", 0.2)
     look, close, closed = Watcher.look, Watcher.close, threading.Event()
 
-    def wait_and_look(watcher: Watcher) -> View:
+    def wait_and_look(watcher: Watcher) -> Sample:
         assert closed.wait(20)
         return look(watcher)
 

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
-from ackq.ops import rates
+from ackq.ops import samples
 from ackq.ops.registry import encode_record, entries, heartbeat
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
@@ -70,7 +70,7 @@ class Operator:
 def page(target: Target, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """A page that may operate, on an old server and on a cluster."""
     monkeypatch.setattr(watcher, "SHORTEST", 0)
-    monkeypatch.setattr(rates, "PER_QUEUE", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     client = target.make_client()
     with TestClient(application(client, operate=True), base_url=ORIGIN) as http:
         yield http

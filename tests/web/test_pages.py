@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from ackq import Queue
 from ackq.errors import ConfigurationError
-from ackq.ops import dead_letters, rates
+from ackq.ops import dead_letters, samples
 from ackq.ops.kinds import only_part, opened
 from ackq.topic import Topic
 from ackq.web import application, watcher
@@ -163,7 +163,7 @@ def test_a_page_of_dead_letters_reads_a_bounded_number_of_bytes(
 def test_ages_are_shown_if_messages_have_times(plain_client: redis.Redis, name: str) -> None:
     made = 1_780_000_000
     plain_client.lpush(name, b'{"id":"a","made":%d}' % made, b'{"id":"b"}')
-    for field, oldest, created in ((None, "–", False), ("made", " d", True)):  # noqa: RUF001
+    for field, oldest, created in ((None, "-", False), ("made", " d", True)):
         with TestClient(
             application(plain_client, [name], time_field=field), base_url="http://localhost"
         ) as http:
@@ -179,7 +179,7 @@ def test_rates_come_with_the_second_sample(
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher, "SHORTEST", 0)
-    monkeypatch.setattr(rates, "PER_QUEUE", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     watched = Watcher(plain_client, [name])
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": f"m-{number}"} for number in range(9)])
@@ -205,7 +205,7 @@ def test_totals_are_those_of_the_counters(
     http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher, "SHORTEST", 0)
-    monkeypatch.setattr(rates, "PER_QUEUE", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     with Queue(plain_client, name) as queue:
         queue.push({"id": "later"}, delay=3600)
         assert "Totals" in http.get(path_of("queue", kind="list", name=name)).text
@@ -272,7 +272,7 @@ def test_an_open_page_is_loaded_again_when_its_queues_change(
     http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher, "SHORTEST", 0)
-    monkeypatch.setattr(rates, "PER_QUEUE", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     before = http.get("/live").json()["signature"]
     with Topic(plain_client, name) as topic:
         topic.publish(b"{}")

@@ -15,11 +15,10 @@ import redis.asyncio
 
 import ackq
 from ackq.ops.overview import Overview
+from ackq.ops.samples import Row
 from ackq.ops.workers import send_order, workers
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
-from ackq.web.history import Curves
 from ackq.web.inspecting import all_workers
-from ackq.web.watcher import Row
 from ackq.worker import Health, RateLimit, Schedule
 from tests.facade import AsSync, Portal
 from tests.waiting import wait_until
@@ -181,7 +180,7 @@ def test_a_worker_is_listed_once_for_all_shards(
     (found,) = wait_until(works, "it to show what it does")
     assert (found.name, found.queues) == ("mailer", (queue.name,))
     assert [(each.queue, each.message_id) for each in found.running] == [(queue.name, "a")]
-    (shown,) = all_workers(plain_client, [Row(reading, {}, Curves())]) or ()
+    (shown,) = all_workers(plain_client, [Row(reading, {})]) or ()
     assert shown.id == found.id
     assert send_order(plain_client, "stop", [found]) == [found.id]
     release.set()

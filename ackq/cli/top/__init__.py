@@ -20,10 +20,11 @@ from ackq.cli.connection import (
     time_field_option,
     url_option,
 )
+from ackq.cli.top.screen import Screen
 from ackq.cli.top.table import VALUES, values
-from ackq.cli.top.view import Row, Sample, Sort, View, arranged, sample_of
 from ackq.errors import AckqError
 from ackq.ops.readings import Reading
+from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged
 
 if TYPE_CHECKING:
     from ackq.ops.overview import Overview
@@ -130,15 +131,14 @@ def top(
 
 def _sample(overview: Overview, every: float | None) -> Sample:
     """Read one sample; with ``every``, two, for rates."""
-    snapshot = overview.read()
-    snapshot.check()
-    if every is None:
-        return sample_of(snapshot, None, 0.0)
-    began = time.monotonic()
-    time.sleep(every)
-    later = overview.read()
-    later.check()
-    return sample_of(later, snapshot, time.monotonic() - began)
+    sampler = Sampler(overview)
+    sample = sampler.take()
+    if every is not None:
+        sample.snapshot.check()
+        time.sleep(every)
+        sample = sampler.take()
+    sample.snapshot.check()
+    return sample
 
 
 def _print(sample: Sample, rows: Sequence[Row], sort: Sort) -> None:
@@ -148,7 +148,7 @@ def _print(sample: Sample, rows: Sequence[Row], sort: Sort) -> None:
     from ackq.cli.top.table import table
 
     console = Console(highlight=False)
-    console.print(table(sample, rows, View(sort), console.width, len(rows), live=False))
+    console.print(table(sample, rows, Screen(sort), console.width, len(rows), live=False))
 
 
 def _fields(row: Row) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ackq.cli.connection import local_time, short_time, span
-from ackq.cli.top.table import count, rate
-from ackq.cli.top.view import Key, Row
+from ackq.cli.connection import local_time, short_time
 from ackq.escaping import printable
+from ackq.ops.figures import count, rate, span
+from ackq.ops.samples import Key, Row
 
 if TYPE_CHECKING:
     import redis
@@ -138,8 +138,8 @@ def _pairs(counts: Mapping[str, int]) -> str:
 
 
 def _ages(reading: Reading) -> Iterator[str]:
-    yield f"oldest ready {span(reading.oldest_ready) if reading.oldest_ready is not None else '-'}"
-    yield f"oldest lease {span(reading.lease_age) if reading.lease_age is not None else '-'}"
+    yield f"oldest ready {span(reading.oldest_ready)}"
+    yield f"oldest lease {span(reading.lease_age)}"
     if reading.overdue:
         yield f"a lease ended {span(reading.overdue)} ago, and its message is not redelivered"
 

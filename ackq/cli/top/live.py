@@ -12,14 +12,14 @@ import redis
 
 from ackq.cli.keyboard import Pressed, keys
 from ackq.cli.top import detail, table
-from ackq.cli.top.view import Row, Sample, Sort, View, arranged, sample_of
+from ackq.cli.top.screen import Screen
 from ackq.errors import redact
-from ackq.ops.rates import interval_for
+from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged, interval_for
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from ackq.ops.overview import Overview, Snapshot
+    from ackq.ops.overview import Overview
 
 #: Seconds after which a changed size of the terminal is noticed.
 RESIZED = 0.5
@@ -36,7 +36,7 @@ def watch(overview: Overview, client: redis.Redis, every: float, sort: Sort) -> 
     console = Console(highlight=False)
     try:
         with _screen(console) as show, keys() as pressed:
-            _Live(overview, client, console, View(sort)).run(every, show, pressed)
+            _Live(overview, client, console, Screen(sort)).run(every, show, pressed)
     except KeyboardInterrupt:
         return
 
@@ -61,15 +61,13 @@ class _Live:
     """What is on the screen."""
 
     def __init__(
-        self, overview: Overview, client: redis.Redis, console: Console, view: View
+        self, overview: Overview, client: redis.Redis, console: Console, screen: Screen
     ) -> None:
-        self._overview = overview
+        self._sampler = Sampler(overview)
         self._console = console
-        self._view = view
+        self._screen = screen
         self._details = detail.Details(client)
         self._sample: Sample | None = None
-        self._snapshot: Snapshot | None = None
-        self._read_at = 0.0
 
     def run(self, every: float, show: Callable[[RenderableType], None], pressed: Pressed) -> None:
         """Show a sample, and the next one when it is time or a key was pressed."""
@@ -89,33 +87,29 @@ class _Live:
                     show(self._render(sample))
 
     def _read(self) -> Sample:
-        snapshot = self._overview.read()
-        now = time.monotonic()
+        sample = self._sampler.take()
         if self._sample is None:
-            snapshot.check()
-        down = [each.problem for each in snapshot.servers if each.problem]
+            sample.snapshot.check()
+        down = [each.problem for each in sample.snapshot.servers if each.problem]
         trouble = redact(str(down[0])) or type(down[0]).__name__ if down else ""
-        if self._sample and not snapshot.up:
-            self._sample = replace(self._sample, trouble=trouble)
-            return self._sample
-        found = sample_of(snapshot, self._snapshot, now - self._read_at)
-        self._sample = replace(found, trouble=trouble)
-        self._snapshot, self._read_at = snapshot, now
+        shown = sample if sample.snapshot.up or self._sample is None else self._sample
+        self._sample = replace(shown, trouble=trouble)
         return self._sample
 
     def _press(self, key: str, sample: Sample) -> None:
-        rows = arranged(sample.rows, self._view.sort, self._view.reverse)
-        frame = detail.FRAME if self._view.opened else table.FRAME
-        self._view = self._view.press(key, rows, max(1, self._console.size.height - frame))
+        rows = arranged(sample.rows, self._screen.sort, self._screen.reverse)
+        frame = detail.FRAME if self._screen.opened else table.FRAME
+        self._screen = self._screen.press(key, rows, max(1, self._console.size.height - frame))
 
     def _render(self, sample: Sample) -> RenderableType:
-        rows = arranged(sample.rows, self._view.sort, self._view.reverse)
-        if self._view.opened and any(row.key == self._view.selected for row in rows):
-            return self._opened(rows[self._view.at(rows)], sample)
+        rows = arranged(sample.rows, self._screen.sort, self._screen.reverse)
+        if self._screen.opened and any(row.key == self._screen.selected for row in rows):
+            return self._opened(rows[self._screen.at(rows)], sample)
         width, height = self._console.size
         room = max(1, height - table.FRAME)
-        self._view = replace(self._view, opened=False).fitted(len(rows), room, self._view.at(rows))
-        return table.table(sample, rows, self._view, width, room)
+        at = self._screen.at(rows)
+        self._screen = replace(self._screen, opened=False).fitted(len(rows), room, at)
+        return table.table(sample, rows, self._screen, width, room)
 
     def _opened(self, row: Row, sample: Sample) -> RenderableType:
         from rich.console import Group
@@ -130,7 +124,7 @@ class _Live:
         width, height = self._console.size
         room = max(1, height - detail.FRAME)
         lines = detail.wrapped(row, found, width)
-        self._view = self._view.fitted(len(lines), room)
-        shown = lines[self._view.first : self._view.first + room]
+        self._screen = self._screen.fitted(len(lines), room)
+        shown = lines[self._screen.first : self._screen.first + room]
         blank = [Text("")] * (room - len(shown))
         return Group(*shown, *blank, table.caption(trouble, detail.KEYS, width))

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ackq.cli.connection import span
-from ackq.cli.top.view import Row, Sample, View
+from ackq.cli.top.screen import Screen
 from ackq.escaping import printable
+from ackq.ops.figures import UNKNOWN, by_state, cells, count
+from ackq.ops.samples import Row, Sample
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -48,6 +49,19 @@ COLUMNS = (
     "workers",
     "notes",
 )
+#: The columns with figures, by the names that `ackq.ops.figures.cells` has for them.
+FIGURES = {
+    "ready": "ready",
+    "in flight": "in_flight",
+    "delayed": "delayed",
+    "dead": "dead",
+    "pushed/s": "pushed",
+    "taken/s": "taken",
+    "acked/s": "acked",
+    "returned/s": "returned",
+    "oldest ready": "oldest",
+    "workers": "workers",
+}
 TEXTS = ("queue", "kind", "notes")
 #: Columns that are shown only if they say something of a queue.
 OPTIONAL = ("oldest ready", "workers", "notes")
@@ -82,27 +96,28 @@ def values(row: Row) -> list[object]:
     """Return a row for a pipe: whole numbers, and None for what is unknown."""
     reading = row.reading
     rates = (None if each is None else round(each, 1) for each in row.rates.values())
+    shown = {name: None if text == UNKNOWN else text for name, text in cells(row).items()}
     return [
         reading.name,
-        *_counts(row),
+        *by_state(reading).values(),
         *rates,
-        _lease(row),
+        shown["lease"],
         "paused" if reading.paused else "",
         reading.kind,
-        _age(reading.oldest_ready),
+        shown["oldest"],
         reading.workers,
     ]
 
 
 def table(
-    sample: Sample, rows: Sequence[Row], view: View, width: int, height: int, live: bool = True
+    sample: Sample, rows: Sequence[Row], screen: Screen, width: int, height: int, live: bool = True
 ) -> Group:
-    """Return the title, the rows of a view, and the last line, cut to the terminal.
+    """Return the title, the rows of a screen, and the last line, cut to the terminal.
 
     Args:
         sample: what was read.
         rows: all rows, in order.
-        view: which of them to show.
+        screen: which of them to show.
         width: of the terminal.
         height: how many rows there is room for.
         live: mark the selected row, and name the keys.
@@ -111,9 +126,9 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    shown = rows[view.first : view.first + height]
-    cells = [_cells(row) for row in shown]
-    columns = _columns(cells, width)
+    shown = rows[screen.first : screen.first + height]
+    texts = [_cells(row) for row in shown]
+    columns = _columns(texts, width)
     made = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=width < WIDE)
     for column in columns:
         flexible = column in ("queue", "notes")
@@ -123,8 +138,8 @@ def table(
             no_wrap=not flexible,
             vertical="bottom",
         )
-    selected = view.at(rows) - view.first if live else None
-    for number, row in enumerate(cells):
+    selected = screen.at(rows) - screen.first if live else None
+    for number, row in enumerate(texts):
         made.add_row(
             *(
                 Text(row[column], _style(column, row[column]), no_wrap=True, overflow="ellipsis")
@@ -132,7 +147,7 @@ def table(
             ),
             style="reverse" if number == selected else "",
         )
-    parts: list[RenderableType] = [_title(sample, view, len(rows), len(shown), width), made]
+    parts: list[RenderableType] = [_title(sample, screen, len(rows), len(shown), width), made]
     if live or sample.trouble:
         parts.append(caption(sample.trouble, KEYS, width))
     return Group(*parts)
@@ -143,57 +158,15 @@ def heading(column: str) -> str:
     return column.replace(" ", "\n").replace("/s", "\n/s")
 
 
-def count(number: int | None) -> str:
-    """Return a number of messages for a terminal."""
-    if number is None:
-        return "-"
-    return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.2f}M"
-
-
-def rate(number: float | None) -> str:
-    """Return a number per second for a terminal."""
-    if number is None:
-        return "-"
-    if number >= 1_000_000:
-        return f"{number / 1e6:,.1f}M"
-    if number >= 10_000:
-        return f"{number / 1000:.1f}k"
-    return f"{number:.1f}" if 0 < number < 10 else f"{number:,.0f}"
-
-
 def _cells(row: Row) -> dict[str, str]:
-    reading = row.reading
+    reading, shown = row.reading, cells(row)
     return {
         "queue": printable(reading.name),
         "kind": reading.kind,
-        **dict(zip(COLUMNS[2:6], map(count, _counts(row)), strict=True)),
-        **dict(zip(COLUMNS[6:10], map(rate, row.rates.values()), strict=True)),
-        "oldest ready": _age(reading.oldest_ready) or "-",
-        "oldest lease": "paused" if reading.paused else _lease(row) or "-",
-        "workers": count(reading.workers),
+        **{column: shown[figure] for column, figure in FIGURES.items()},
+        "oldest lease": "paused" if reading.paused else shown["lease"],
         "notes": _notes(row),
     }
-
-
-def _counts(row: Row) -> tuple[int | None, ...]:
-    """Return the messages by state. Messages that a topic's consumer is behind count as ready."""
-    states = row.reading.states
-    return (
-        states.get("ready", 0) if states else row.reading.backlog,
-        states.get("in_flight", states.get("hidden")),
-        states.get("delayed"),
-        states.get("dead"),
-    )
-
-
-def _lease(row: Row) -> str | None:
-    if row.reading.overdue:
-        return f"{span(row.reading.overdue)} late"
-    return _age(row.reading.lease_age)
-
-
-def _age(seconds: float | None) -> str | None:
-    return None if seconds is None else span(seconds)
 
 
 def _notes(row: Row) -> str:
@@ -217,22 +190,22 @@ def _first(notes: Iterable[str]) -> list[str]:
     return found if left <= 0 else [*found[:MOST_NOTED], f"{left} more"]
 
 
-def _columns(cells: Sequence[Mapping[str, str]], width: int) -> list[str]:
+def _columns(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
     """Return the columns that fit, so that no number is cut."""
     columns = [
         column
         for column in COLUMNS
-        if column not in OPTIONAL or any(row[column] not in ("", "-") for row in cells)
+        if column not in OPTIONAL or any(row[column] not in ("", UNKNOWN) for row in rows)
     ]
     gap = 1 if width < WIDE else 2
-    longest = max((len(row["queue"]) for row in cells), default=0)
+    longest = max((len(row["queue"]) for row in rows), default=0)
 
     def needed(column: str) -> int:
         if column == "queue":
             return max(NAME, min(LONG_NAME, longest))
         if column == "notes":
             return NOTES
-        return max(map(len, (*heading(column).split("\n"), *(row[column] for row in cells))))
+        return max(map(len, (*heading(column).split("\n"), *(row[column] for row in rows))))
 
     for column in DROPPED:
         if column in columns and sum(gap + needed(each) for each in columns) - gap > width:
@@ -240,17 +213,17 @@ def _columns(cells: Sequence[Mapping[str, str]], width: int) -> list[str]:
     return columns
 
 
-def _title(sample: Sample, view: View, total: int, shown: int, width: int) -> Text:
+def _title(sample: Sample, screen: Screen, total: int, shown: int, width: int) -> Text:
     from rich.text import Text
 
     words = [f"{total:,} {'queue' if total == 1 else 'queues'}"]
     if 0 < shown < total:
-        words.append(f"{view.first + 1}-{view.first + shown} shown")
+        words.append(f"{screen.first + 1}-{screen.first + shown} shown")
     if sample.snapshot.left_out:
         words.append(f"{sample.snapshot.left_out:,} not read")
     if not sample.snapshot.complete:
         words.append("still searching")
-    words.append(f"by {view.sort}{', reversed' if view.reverse else ''}")
+    words.append(f"by {screen.sort}{', reversed' if screen.reverse else ''}")
     words.append(time.strftime("%H:%M:%S"))
     if sample.commands is not None:
         words.append(f"server: {sample.commands:,.0f} commands/s")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import isnan, nan
 
-from ackq.ops.rates import rate
 from ackq.ops.readings import COUNTED, Reading
 
 #: Samples of a curve.
@@ -102,3 +101,10 @@ class History:
         # Most queues are the same as before; their samples share the dictionary.
         dead = before.dead if before is not None and before.dead == totals.dead else totals.dead
         return Counts(totals.at if totals.at is not None else at, totals.since, values, dead)
+
+
+def rate(now: float | None, before: float | None, seconds: float) -> float | None:
+    """Return the change of a count per second; None if a count is unknown."""
+    if now is None or before is None or seconds <= 0:
+        return None
+    return (now - before) / seconds

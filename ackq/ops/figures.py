@@ -1,0 +1,67 @@
+"""Counts, rates and durations as people read them, in a terminal and on the page."""
+
+from __future__ import annotations
+
+from ackq.ops.readings import Reading
+from ackq.ops.samples import Row
+
+UNKNOWN = "-"
+
+
+def count(number: float | None) -> str:
+    """Return a whole number, with separators."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:,.0f}" if number < 10_000_000 else f"{number / 1e6:,.2f}M"
+
+
+def rate(number: float | None) -> str:
+    """Return a number per second."""
+    if number is None:
+        return UNKNOWN
+    if number >= 1_000_000:
+        return f"{number / 1e6:,.1f}M"
+    if number >= 10_000:
+        return f"{number / 1000:.1f}k"
+    return f"{number:.1f}" if 0 < number < 10 else f"{number:,.0f}"
+
+
+def span(seconds: float | None) -> str:
+    """Return a duration, such as ``5 min``."""
+    if seconds is None:
+        return UNKNOWN
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 6000:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h" if whole < 360_000 else f"{whole / 86_400:,.1f} d"
+
+
+def by_state(reading: Reading) -> dict[str, int | None]:
+    """Return the messages by state; None: the kind has no such state.
+
+    Messages that a topic's consumer is behind count as ready. RSMQ's hidden ones, which were
+    received or are delayed, count as in flight.
+    """
+    states = reading.states
+    return {
+        "ready": states.get("ready", 0) if states else reading.backlog,
+        "in_flight": states.get("in_flight", states.get("hidden")),
+        "delayed": states.get("delayed"),
+        "dead": states.get("dead"),
+    }
+
+
+def cells(row: Row) -> dict[str, str]:
+    """Return the figures of a queue as texts, by name."""
+    reading = row.reading
+    late = f"{span(reading.overdue)} late" if reading.overdue else ""
+    return {
+        **{state: count(number) for state, number in by_state(reading).items()},
+        **{name: rate(number) for name, number in row.rates.items()},
+        "oldest": span(reading.oldest_ready),
+        "overdue": late,
+        "lease": late or span(reading.lease_age),
+        "workers": count(reading.workers),
+    }
