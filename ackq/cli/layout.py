@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 #: Columns that may be cropped or wrapped. The others are never cut, since half a number or half
 #: an entry is worse than none.
-NAMES = ("id", "key", "queue", "shard", "name", "queues", "worker", "reason", "cause")
+NAMES = ("id", "queue", "shard", "partition", "name", "queues", "worker", "reason", "cause")
 #: Usual maximum width of a name or reason, and its share of a wide terminal.
 USUAL, SHARE = 40, 0.4
 #: Minimum width of a name or reason.

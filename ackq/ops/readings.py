@@ -225,7 +225,11 @@ def _sum(parts: list[Totals]) -> Totals:
     at = [each.at for each in parts if each.at is not None]
     return Totals(
         max(since, default=None),
-        {name: sum(each.counts.get(name, 0) for each in parts) for name in sorted(names)},
+        {
+            name: sum(each.counts.get(name, 0) for each in parts)
+            for name in COUNTED
+            if name in names
+        },
         {reason: sum(each.dead.get(reason, 0) for each in parts) for reason in sorted(reasons)},
         max(at, default=None),
     )
