@@ -45,7 +45,7 @@ end
 local facts = redis.call('HMGET', group, 'epoch', 'acked')
 local score = tonumber(redis.call('ZSCORE', held, claim) or 0)
 local rows = score > 0 and redis.call('LLEN', claim) or 0
-if false then
+if tonumber(facts[1] or 0) ~= epoch then
   return {'fenced', tonumber(facts[1] or 0)}
 end
 if score > 0 then

@@ -50,7 +50,7 @@ local leased_until = 'lease:' .. ARGV[2]
 local facts = redis.call('HMGET', group, 'epoch', 'acked', leased_until)
 local rows = redis.call('LLEN', claim)
 local score = tonumber(redis.call('ZSCORE', claims, claim) or 0)
-if false then
+if tonumber(facts[1] or 0) ~= epoch then
   return {'fenced', tonumber(facts[1] or 0)}
 end
 local base, before, renewed = string.match(facts[3] or '', '^(%d+):(%d+):(%d+)$')
