@@ -18,7 +18,7 @@
 -- ARGV[3] up_to            integer 0..9007199254740991     acked, with all before it
 --
 -- Returns {'ok', deleted, left}: call again while some are left; 0 deleted if the claim was acked
--- before or is being returned; {'fenced', epoch}. Messages that were cancelled, or that other
+-- before or is being returned; {'fenced', epoch}. Messages that were canceled, or that other
 -- consumers took after the lease had ended, stay as they are.
 -- Atomic because a lease must not end between the look and the deletion.
 -- Cost: O(messages log stored), at most 300; Redis frees the bodies at once, so at most 8 MiB
