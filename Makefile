@@ -98,6 +98,7 @@ lint: .venv/linters
 	$(BIN)/python tools/lua_parts.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/wording.py
 	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(BIN)/mypy; else \
 	$(BIN)/mypy --follow-imports=silent --exclude '(^|/)spark[/_.]' && \
 	echo "PySpark is not installed, so the types of ackq/spark were NOT checked (make .venv/installed)"; fi

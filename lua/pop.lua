@@ -52,7 +52,7 @@ local RECOVERED = 200 -- messages that came back, of each kind, in one call: the
 local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
 local LONG_BATCH = 20 -- messages
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
-local SAMPLED = 64 -- of the usual calls, the length of the leases is counted in one of so many
+local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
 -- Parts: outside
 local function outside(number, low, high)

@@ -73,7 +73,7 @@ local function behind(zset, time, text)
       width = 16 * width
       count = redis.call('ZCOUNT', zset, text, score_of(first + width - 1))
     until 2 * count < width
-    -- Only the row itself has so many messages so close together.
+    -- Only the row itself has messages this close together.
     local tail = redis.call('ZREVRANGEBYSCORE', zset, score_of(first + 2 * count + GAP - 1), text,
       'WITHSCORES', 'LIMIT', '0', '1')
     if not tail[2] then

@@ -18,7 +18,7 @@
 --   acked, nacked, released; returned: redelivered after their lease ended
 --   ended           deliveries that ended in another way: by a purge or a drain, with a claim that
 --                   was returned, or by the death of a message whose lease had ended
---   lease:<s>       a sample of what was taken with a lease of so many whole seconds
+--   lease:<s>       a sample of what was taken with a lease of <s> whole seconds
 --   dead:<reason>   max receives, too large, body missing, rejected, canceled
 --   rows:<reason>   dead letters that a pipeline wrote, of rows whose claim it acked or that were
 --                   never in this queue: nothing follows from them

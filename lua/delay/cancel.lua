@@ -12,11 +12,11 @@
 -- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] in_flight         0|1     1: leased messages too
--- ARGV[2] cancelled         1..1000 pairs of: position of the partition from 1, key
+-- ARGV[2] canceled          1..1000 pairs of: position of the partition from 1, key
 --
 -- Returns {deleted, looked at}, pass the rest in the next call. THE MESSAGES ARE LOST.
 -- Atomic because a message must not be leased between the look at its lease and the deletion.
--- Cost: O(cancelled log stored); Redis frees the bodies at once, so at most 8 MiB plus one message.
+-- Cost: O(canceled log stored); Redis frees the bodies at once, so at most 8 MiB plus one message.
 local STRIDE = 9
 local FREED = 8388608 -- bytes of bodies one call may delete
 
@@ -55,7 +55,7 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local cancelled, looked, freed, dropped, ended = 0, 0, 0, {}, {}
+local canceled, looked, freed, dropped, ended = 0, 0, 0, {}, {}
 for at = 2, #ARGV, 2 do
   if freed >= FREED then
     break
@@ -65,7 +65,7 @@ for at = 2, #ARGV, 2 do
   local lease = tonumber(redis.call('ZSCORE', KEYS[first + 2], key) or 0)
   if lease <= now or ARGV[1] == '1' then
     local stored = redis.call('ZREM', KEYS[first], key)
-    cancelled = cancelled + stored
+    canceled = canceled + stored
     freed = freed + redis.call('HSTRLEN', KEYS[first + 1], key)
     redis.call('HDEL', KEYS[first + 1], key)
     local leased = redis.call('ZREM', KEYS[first + 2], key)
@@ -80,4 +80,4 @@ for first, number in pairs(dropped) do
   count_up(first, 'dropped', number)
   count_up(first, 'ended', ended[first])
 end
-return {cancelled, looked}
+return {canceled, looked}

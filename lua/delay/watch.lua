@@ -23,7 +23,7 @@
 --   ended           deliveries that ended in another way: by a purge or a cancel, by the death of a
 --                   message whose lease had ended, or because another client deleted the message
 --   dead:<reason>   max receives, body missing, rejected, duplicate key (of a committed row)
---   redriven; dropped: purged or cancelled; dropped:dead: dead letters deleted
+--   redriven; dropped: purged or canceled; dropped:dead: dead letters deleted
 -- A field is absent while it is 0. What is not counted follows, since each delivery ends once:
 --   pushed = live now - live at first + acked + dead + dropped - redriven
 --   taken = held now - held at first + acked + nacked + released + dead:rejected + returned + ended

@@ -18,7 +18,7 @@ end
 
 local left = redis.call('LLEN', from)
 if redis.call('LLEN', to) == 0 then
-  return -1 -- and it would be made anew, without its time to live
+  return -1 -- and it would be created again, without its time to live
 end
 -- The first write frees nothing but counts as freeing, so that it is allowed at maxmemory.
 redis.call('LTRIM', from, 0, -1)

@@ -79,7 +79,7 @@ if outside(newest, 0, LAST) or outside(first, 1, LAST) or outside(place, 0, LAST
     .. ' index')
 end
 if first > newest + 1 then
-  first = 1 -- somebody began the topic anew
+  first = 1 -- somebody started the topic again
 end
 
 -- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose

@@ -34,7 +34,7 @@ if outside(newest, 0, LAST) or outside(first, 1, LAST) then
   return redis.error_reply('ACKQ_VALUE topic/trim: nextIndex or firstIndex is no index')
 end
 if first > newest + 1 then
-  first = 1 -- somebody began the topic anew
+  first = 1 -- somebody started the topic again
 end
 
 local deleted = 0

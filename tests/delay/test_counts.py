@@ -74,7 +74,7 @@ def test_a_purge_resets_nothing(watched: Partition) -> None:
     }
 
 
-def test_cancelled_messages_are_dropped(watched: Partition) -> None:
+def test_canceled_messages_are_dropped(watched: Partition) -> None:
     watched.call("delay/cancel", 1, 1, "leased before", 1, "delayed before", 1, "unknown")
     assert watched.shown() == {"pushed": 0, "taken": 0, "dropped": 2}
 

@@ -192,7 +192,7 @@ POP = (
     ),
     Mutant(
         "pop",
-        "a body is encoded anew",
+        "a body is encoded again",
         "  reply[at + 5], reply[at + 6] = key, body\n",
         "  reply[at + 5], reply[at + 6] = key, cjson.encode(cjson.decode(body))\n",
         "test_pop.test_a_body_is_returned_byte_for_byte",
@@ -379,7 +379,7 @@ POP = (
     ),
     Mutant(
         "pop",
-        "what came back is read together",
+        "redelivered messages are read together",
         "redis.call('HGET', context, keys[i])\n",
         "redis.call('HMGET', context, unpack(keys))[i]\n",
         "test_pop.test_what_came_back_is_read_one_by_one",
@@ -459,7 +459,7 @@ POP = (
     ),
     Mutant(
         "pop",
-        "a dead letter lets what waits pass what came back",
+        "a dead letter lets what waits pass redelivered messages",
         "  until not again\n",
         "  until true\n",
         "test_pop.test_what_came_back_fills_the_room_that_a_dead_letter_leaves",

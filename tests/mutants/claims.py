@@ -53,7 +53,7 @@ CLAIMING = (
     ),
     Mutant(
         "claims/claim",
-        "a dead letter lets what waits pass what came back",
+        "a dead letter lets what waits pass redelivered messages",
         "  cut = #keys == asked --",
         "  cut = #keys == RECOVERED --",
         "test_claims.test_what_came_back_fills_the_room_that_a_dead_letter_leaves",
@@ -166,7 +166,7 @@ CLAIMING = (
     ),
     Mutant(
         "claims/claim",
-        "ready messages before the rest of what came back",
+        "ready messages before the rest of the redelivered",
         "  cut = #keys == asked",
         "  cut = false and #keys == asked",
         "test_claims.test_one_step_takes_five_hundred_that_came_back",
@@ -216,7 +216,7 @@ CLAIMING = (
     ),
     Mutant(
         "claims/claim",
-        "does not count what came back",
+        "does not count redelivered messages",
         "count_up('returned', recovered)",
         "count_up('returned', 0)",
         "test_claims.test_what_is_claimed_and_acked_is_counted_while_it_is_watched",
@@ -621,7 +621,7 @@ GIVING_BACK = (
     ),
     Mutant(
         "watch",
-        "begins anew each time",
+        "starts over each time",
         "redis.call('HSETNX', counters,",
         "redis.call('HSET', counters,",
         "test_held.test_what_was_counted_goes_on_while_calls_follow_each_other",

@@ -116,7 +116,7 @@ MUTANTS = (
         "  if false then",
         STEPS,
     ),
-    mutant("claim", "the next step begins anew", "if rows == 0 then", "if true then", STEPS),
+    mutant("claim", "the next step starts over", "if rows == 0 then", "if true then", STEPS),
     mutant(
         "claim",
         "adds leases that end soon",
