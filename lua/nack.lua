@@ -30,7 +30,7 @@
 -- Atomic because a message must always be either leased or due, never both.
 -- Cost: O(returned log in-flight): at most 100 messages; of those that become dead letters or go to
 -- the list, or have an error, at most 1 MiB of bodies and notes plus one message. No other body is
--- read.
+-- read. Each byte of an earlier note counts as four.
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
@@ -188,6 +188,7 @@ for i, entry in ipairs(returned) do
   end
   local note = body and (failure or dies) and has_errors and redis.call('HGET', errors, key)
   local found = failures_of(note, body, count)
+  bytes = bytes + 4 * #(note or '') -- a pattern reads the note, which takes longer than moving it
   if redis.call('ZREM', backup, key) == 1 then
     reply[1] = reply[1] + 1
     if failure then

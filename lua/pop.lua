@@ -31,7 +31,8 @@
 -- {'held', refused, list}: the messages of that list belong to the queue again: return them with
 -- held/give_back before the next call.
 -- Atomic because settling, leaving the list and gaining a lease must never be seen apart.
--- Cost: O((wanted + settled) log in-flight), at most 1 MiB of bodies plus one message.
+-- Cost: O((wanted + settled) log in-flight), at most 1 MiB of bodies and of notes of dead letters,
+-- plus one message; each byte of a note counts as four.
 -- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -51,6 +52,11 @@ local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
 local LONG_BATCH = 20 -- messages
+-- Redis stores a small sorted set or hash as a list and scans it at each insertion, unless a member
+-- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
+-- It cannot be a lease key, because derived keys have no hyphen.
+local LONG_KEY = '\0' .. string.rep('-', 64)
+local LONG_ID = 64 -- bytes; reading the rest of an id counts half as much as decoding
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
@@ -338,6 +344,7 @@ local function take_back(zset, keys, absent)
     elseif max_receives > 0 and count > max_receives then
       local note = has_errors and redis.call('HGET', errors, key)
       local found = failures_of(note, body, count)
+      bytes = bytes + 4 * #(note or '') -- a pattern reads it, which takes longer than moving it
       if zset == backup then
         add_failure(found, count - 1, '') -- no error is known: its lease ended
         count_up('ended', 1)
@@ -400,6 +407,9 @@ local function natural_key(body)
     end
   end
   if type(id) == 'string' and #id >= 1 and #id <= 512 and string.byte(id) ~= 0 then
+    if #id > LONG_ID then
+      decoded = decoded + (#id - LONG_ID) / 2
+    end
     return id
   end
 end
@@ -409,6 +419,10 @@ local function derive(body)
   local key
   repeat
     derived = derived + 1
+    if derived == LONG_BATCH then
+      redis.call('HSET', context, LONG_KEY, '')
+      redis.call('HDEL', context, LONG_KEY)
+    end
     key = '\0' .. lease .. string.format(':%04d', derived)
   until redis.call('HSETNX', context, key, body) == 1
   return key
@@ -537,16 +551,12 @@ if watched and taken > 0 and (redis.call('HLEN', counters) < COUNTED
   count_up(length, taken)
 end
 if taken > 0 then
-  -- Redis stores a small sorted set as a list and scans it at each insertion, unless its first
-  -- member is over 64 bytes long (zset-max-listpack-value). So start a batch with such a member.
-  -- It cannot be a lease key, because derived keys have no hyphen.
-  local long = '\0' .. string.rep('-', 64)
   if taken >= LONG_BATCH and redis.call('EXISTS', backup) == 0 then
-    redis.call('ZADD', backup, '0', long)
+    redis.call('ZADD', backup, '0', LONG_KEY)
   end
   redis.call('ZADD', backup, unpack(leases))
   if taken >= LONG_BATCH then
-    redis.call('ZREM', backup, long)
+    redis.call('ZREM', backup, LONG_KEY)
   end
   if #recounted > 0 then
     redis.call('HSET', receives, unpack(recounted))

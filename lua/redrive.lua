@@ -13,12 +13,12 @@
 -- Returns {redriven, looked at, stream id of the last}; a missing entry counts as looked at. Pass
 -- the entries that were not looked at in the next call. Dead letters without a body stay.
 -- Atomic because a message must always be either dead or ready, never both.
--- Cost: O(wanted log delayed), at most 100 dead letters and 1 MiB of bodies plus one message.
+-- Cost: O(wanted log delayed), at most 100 dead letters and 1 MiB of them plus one.
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local counters = KEYS[5]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
-local BODY_BUDGET = 1048576 -- bytes
+local BODY_BUDGET = 1048576 -- bytes of bodies and errors
 local MOST = 100 -- dead letters one call may look at
 
 -- Parts: outside
@@ -61,9 +61,9 @@ local function redrive(entry)
   local fields = {}
   for i = 1, #entry[2], 2 do
     fields[entry[2][i]] = entry[2][i + 1]
+    bytes = bytes + #entry[2][i + 1]
   end
   looked = looked + 1
-  bytes = bytes + #(fields.body or '')
   if not fields.body or (fields.body == '' and fields.reason == 'body missing') then
     return
   end

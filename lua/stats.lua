@@ -29,14 +29,35 @@ local function until_first(zset)
   return first[2] and tonumber(first[2]) - now or 0
 end
 
+-- Parts: rows_of
+-- Return how many messages all held lists have.
+local function all_rows()
+  local sum = 0
+  for _, rows in ipairs(redis.call('HVALS', heldrows)) do
+    sum = sum + (tonumber(rows) or 0)
+  end
+  return sum
+end
+
+-- Return how many messages each of these held lists has.
+local function rows_of(lists)
+  local rows, most = {}, 1000
+  for first = 1, #lists, most do
+    local last = math.min(first + most - 1, #lists)
+    for i, number in ipairs(redis.call('HMGET', heldrows, unpack(lists, first, last))) do
+      rows[first + i - 1] = tonumber(number) or 0
+    end
+  end
+  return rows
+end
+-- End of parts (edit them in lua/parts)
+
 redis.call('HLEN', heldrows)
-local claimed, returned, later = 0, 0, 0
-local lists = redis.call('ZRANGE', held, 0, -1, 'WITHSCORES')
-for i = 1, #lists, 2 do
-  local rows = tonumber(redis.call('HGET', heldrows, lists[i]) or 0)
-  if tonumber(lists[i + 1]) > now then
-    claimed = claimed + rows
-  elseif string.sub(lists[i], -8) == ':delayed' then
+local claimed, returned, later = all_rows(), 0, 0
+local over = redis.call('ZRANGEBYSCORE', held, '-inf', now_text)
+for i, rows in ipairs(rows_of(over)) do
+  claimed = claimed - rows
+  if string.sub(over[i], -8) == ':delayed' then
     later = later + rows
   else
     returned = returned + rows

@@ -39,12 +39,33 @@ if not (window and window >= 1 and window <= 604800000 and window % 1 == 0) then
   return redis.error_reply('ACKQ_ARGUMENT watch: window is 1..604800000 ms')
 end
 
--- Parts: is_claim
+-- Parts: is_claim, rows_of
 -- Return whether a held list is a claim; the others were staged. Both names may contain the other
 -- mark further on.
 local function is_claim(name)
   local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
   return claim and (not staged or claim < staged)
+end
+
+-- Return how many messages all held lists have.
+local function all_rows()
+  local sum = 0
+  for _, rows in ipairs(redis.call('HVALS', heldrows)) do
+    sum = sum + (tonumber(rows) or 0)
+  end
+  return sum
+end
+
+-- Return how many messages each of these held lists has.
+local function rows_of(lists)
+  local rows, most = {}, 1000
+  for first = 1, #lists, most do
+    local last = math.min(first + most - 1, #lists)
+    for i, number in ipairs(redis.call('HMGET', heldrows, unpack(lists, first, last))) do
+      rows[first + i - 1] = tonumber(number) or 0
+    end
+  end
+  return rows
 end
 -- End of parts (edit them in lua/parts)
 
@@ -52,10 +73,12 @@ local in_flight = redis.call('ZCARD', backup)
 local live = redis.call('LLEN', ready) + redis.call('LLEN', handoff) + in_flight
   + redis.call('ZCARD', delayed)
 redis.call('HLEN', heldrows)
-for _, list in ipairs(redis.call('ZRANGE', held, 0, -1)) do
-  local rows = tonumber(redis.call('HGET', heldrows, list) or 0)
-  live = live + rows
-  in_flight = in_flight + (is_claim(list) and rows or 0)
+local rows_held = all_rows()
+live, in_flight = live + rows_held, in_flight + rows_held
+-- The others are claims: a staged list belongs to the queue at once.
+local due = redis.call('ZRANGEBYSCORE', held, '-inf', '0')
+for i, rows in ipairs(rows_of(due)) do
+  in_flight = in_flight - (is_claim(due[i]) and 0 or rows)
 end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -19,12 +19,12 @@
 -- the entries that were not looked at in the next call. Dead letters without a body stay, and so do
 -- those with the key of a stored message.
 -- Atomic because a message must always be either dead or ready, never both.
--- Cost: O(wanted log stored), at most 100 dead letters and 1 MiB of bodies plus one message.
+-- Cost: O(wanted log stored), at most 100 dead letters and 1 MiB of them plus one.
 local ready, bodies, leases, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, dead, wake, errors = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
-local BODY_BUDGET = 1048576 -- bytes
+local BODY_BUDGET = 1048576 -- bytes of bodies and errors
 local MOST = 100 -- dead letters one call may look at
 
 -- Parts: outside
@@ -65,9 +65,9 @@ local function redrive(entry)
   local fields = {}
   for i = 1, #entry[2], 2 do
     fields[entry[2][i]] = entry[2][i + 1]
+    bytes = bytes + #entry[2][i + 1]
   end
   looked = looked + 1
-  bytes = bytes + #(fields.body or '')
   local key = fields.key
   if not key or not fields.body or fields.reason == 'body missing'
     or redis.call('ZSCORE', ready, key) or redis.call('HEXISTS', bodies, key) == 1 then

@@ -27,7 +27,8 @@
 -- none taken.
 -- Atomic because a message must never be leased twice, and the session check must hold until the
 -- lease. A lease moves the ready time to its deadline, so that clients without leases wait too.
--- Cost: O(partitions + wanted log stored), at most 1 MiB of bodies plus one message.
+-- Cost: O(partitions + wanted log stored), at most 1 MiB of bodies and of notes of dead
+-- letters, plus one message; each byte of a note counts as four.
 local members, group = KEYS[1], KEYS[2]
 local session, generation = ARGV[1], tonumber(ARGV[2])
 local wanted, timeout, jitter = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -263,7 +264,9 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
       elseif not body then
         dead_letter(first, key, '', 'body missing', count - 1, {})
       elseif max_receives > 0 and count > max_receives then
-        local failures = failures_of(redis.call('HGET', KEYS[first + 7], key), body, count)
+        local note = redis.call('HGET', KEYS[first + 7], key) or ''
+        local failures = failures_of(note, body, count)
+        bytes = bytes + 4 * #note -- a pattern reads it, which takes longer than moving it
         if until_ then
           add_failure(failures, count - 1, '') -- no error is known: its lease ended
         end

@@ -16,6 +16,12 @@ REFUSED_EARLY = "messages left for the next call are reported as refused"
 
 NOTED = "test_budgets.test_the_notes_of_rsmq_keep_to_their_messages_and_to_five"
 CHOSEN = "test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call"
+NACKED_NOTES = "test_nack.test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes"
+BURIED_NOTES = "test_pop.test_one_call_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes"
+SETTLED_NOTES = (
+    "test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_of_notes"
+)
+
 MUTANTS = (
     Mutant(
         "delay/nack",
@@ -41,8 +47,8 @@ MUTANTS = (
     Mutant(
         "delay/reject",
         NO_BYTES,
-        "    bytes = bytes + #body\n",
-        "",
+        "bytes + #body + 4 * #note",
+        "bytes + 4 * #note",
         "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte",
     ),
     Mutant(
@@ -183,9 +189,9 @@ MUTANTS = (
     Mutant(
         "rsmq/receive",
         "any number of bytes of notes",
-        "  bytes = bytes + #note\n",
-        "",
-        "test_budgets.test_rsmq_buries_a_mebibyte_of_notes",
+        "  bytes = bytes + 4 * #note --",
+        "  --",
+        "test_budgets.test_rsmq_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes",
     ),
     Mutant(
         "rsmq/redrive",
@@ -259,5 +265,98 @@ MUTANTS = (
         "stop < last and freed < FREED",
         "stop < last",
         "test_budgets.test_a_publish_trims_eight_mebibytes",
+    ),
+    Mutant(
+        "nack",
+        "notes cost nothing",
+        "  bytes = bytes + 4 * #(note or '') --",
+        "  --",
+        NACKED_NOTES,
+        {"dies": True},
+    ),
+    Mutant(
+        "nack",
+        "the notes of messages that return cost nothing",
+        "#(note or '') --",
+        "#(dies and note or '') --",
+        NACKED_NOTES,
+        {"dies": False},
+    ),
+    Mutant(
+        "nack",
+        "every note is read",
+        "local note = body and (failure or dies) and has_errors and",
+        "local note = body and has_errors and",
+        "test_nack.test_notes_that_are_not_read_cost_nothing",
+        error=True,
+    ),
+    Mutant(
+        "pop",
+        "notes cost nothing",
+        "      bytes = bytes + 4 * #(note or '') --",
+        "      --",
+        BURIED_NOTES,
+        {"place": "BACKUP"},
+    ),
+    Mutant(
+        "pop",
+        "a note costs as little as a body",
+        "4 * #(note or '')",
+        "#(note or '')",
+        BURIED_NOTES,
+        {"place": "DELAYED"},
+    ),
+    Mutant(
+        "pop",
+        "long ids cost nothing",
+        "decoded = decoded + (#id - LONG_ID) / 2",
+        "decoded = decoded + 0",
+        "test_pop.test_one_call_takes_so_many_long_ids",
+    ),
+    Mutant(
+        "pop",
+        "what makes CONTEXT a hash table stays in it",
+        "      redis.call('HDEL', context, LONG_KEY)\n",
+        "",
+        "test_pop.test_derived_keys_leave_nothing_else_in_the_queue",
+        {"count": 20},
+    ),
+    Mutant(
+        "redrive",
+        "errors cost nothing",
+        "bytes = bytes + #entry[2][i + 1]",
+        "bytes = bytes + (entry[2][i] == 'body' and #entry[2][i + 1] or 0)",
+        "test_redrive.test_one_call_redrives_a_mebibyte_of_errors",
+        {"named": True},
+    ),
+    Mutant(
+        "delay/redrive",
+        "errors cost nothing",
+        "bytes = bytes + #entry[2][i + 1]",
+        "bytes = bytes + (entry[2][i] == 'body' and #entry[2][i + 1] or 0)",
+        "test_budgets.test_a_delay_queue_redrives_a_mebibyte_of_errors",
+    ),
+    Mutant(
+        "delay/nack",
+        "notes cost nothing",
+        "    bytes = bytes + 4 * #(note or '')\n",
+        "",
+        SETTLED_NOTES,
+    ),
+    Mutant(
+        "delay/nack",
+        "the notes of messages that return cost nothing",
+        "#(note or '')",
+        "#(dies and note or '')",
+        SETTLED_NOTES,
+    ),
+    Mutant("delay/reject", "notes cost nothing", "#body + 4 * #note", "#body", SETTLED_NOTES),
+    Mutant(
+        "delay/take",
+        "notes cost nothing",
+        "        bytes = bytes + 4 * #note --",
+        "        --",
+        "test_budgets.test_a_take_from_a_delay_queue_buries_the_messages_of_a_quarter_of_a_mebibyte"
+        "_of_notes",
     ),
 )

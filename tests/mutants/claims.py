@@ -629,8 +629,8 @@ GIVING_BACK = (
     Mutant(
         "stats",
         "counts what is claimed as ready",
-        "  if tonumber(lists[i + 1]) > now then",
-        "  if false then",
+        "redis.call('ZRANGEBYSCORE', held, '-inf', now_text)",
+        "redis.call('ZRANGEBYSCORE', held, '-inf', '+inf')",
         "test_held.test_stats_count_what_is_held_where_it_belongs",
     ),
     Mutant(

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 from tests.queue.scripts import meter
 from tests.queue.scripts.headers import read
 from tests.queue.scripts.meter import Metered
-from tests.queue.scripts.space import FUTURE, MIB, SECOND, Space
+from tests.queue.scripts.space import FUTURE, MIB, SECOND, Space, mark
 
 #: A body of which the third passes the mebibyte of one call.
 LONG = b"x" * (3 * MIB // 8)
@@ -89,6 +89,44 @@ def test_a_reject_of_a_delay_queue_moves_a_mebibyte(space: Space) -> None:
     assert rejected.total < THREE
     assert settle(space, "reject", ["bad"], keys[3:]).reply == [1, 2]
     assert space.client.xlen(space.key(":dead")) == 4
+
+
+def failed(space: Space, leased: bool = True) -> list[str]:
+    """Store messages with notes of 50 kB, of themselves or of others with their keys."""
+    keys = store(space, 10, b"x", leased)
+    for number, key in enumerate(keys):
+        of = mark(b"x" if number % 2 else b"y")
+        space.client.hset(space.key(":errors"), key, of + b"\n1:7:" + b"x" * 50_000)
+        space.client.hset(space.key(":receives"), key, 2)
+    return keys
+
+
+def test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
+    space: Space,
+) -> None:
+    keys = failed(space)
+    assert settle(space, "nack", [1, 2], keys).reply == [6, 0, 7, [1, 2, 3, 4, 5, 6]]
+    keys = failed(space)
+    group = [1, FUTURE // 1000, 0, 10, *keys, "errors", 10, "{}"]
+    assert weigh(space, "delay/nack", GROUP + PARTITION, "", 1, 0, *group).reply == [5, 0, 6]
+    keys = failed(space)
+    assert settle(space, "reject", ["bad"], keys).reply == [6, 0, 7]
+
+
+def test_a_take_from_a_delay_queue_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
+    space: Space,
+) -> None:
+    failed(space, leased=False)
+    keys = GROUP + PARTITION
+    assert weigh(space, "delay/take", keys, "", 0, 10, SECOND, 0, 2).reply == [b"again"]
+    assert space.client.xlen(space.key(":dead")) == 6
+
+
+def test_a_delay_queue_redrives_a_mebibyte_of_errors(space: Space) -> None:
+    errors = b"1:7:" + LONG
+    for key in "abcde":
+        space.client.xadd(space.key(":dead"), {"key": key, "body": "x", "errors": errors})
+    assert weigh(space, "delay/redrive", PARTITION, 5, "").reply[:2] == [3, 3]
 
 
 def test_one_call_gives_a_hundred_back_to_a_delay_queue(space: Space) -> None:
@@ -179,16 +217,14 @@ def test_rsmq_buries_a_hundred(space: Space) -> None:
     assert space.client.xlen(space.key(":q:Q.dead")) == 100
 
 
-def test_rsmq_buries_a_mebibyte_of_notes(space: Space) -> None:
-    ids = [f"{number:032}" for number in range(5)]
+def test_rsmq_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space: Space) -> None:
+    ids = [f"{number:032}" for number in range(10)]
     attributes = {"vt": 30, "delay": 0, "maxsize": -1, **{f"{id}:rc": 1 for id in ids}}
     space.client.hset(space.key(":q:Q"), mapping={**attributes, **dict.fromkeys(ids, "x")})
     space.client.zadd(space.key(":q"), dict.fromkeys(ids, 1))
-    space.client.hset(space.key(":q:Q.errors"), mapping=dict.fromkeys(ids, b"1:7:" + LONG))
-    weighed = weigh(space, "rsmq/receive", RSMQ, "hide", 5, "", 0, 1)
-    assert weighed.reply == [b"again"]
-    assert weighed.total < THREE
-    assert space.client.xlen(space.key(":q:Q.dead")) == 3
+    space.client.hset(space.key(":q:Q.errors"), mapping=dict.fromkeys(ids, b"1:7:" + b"x" * 50_000))
+    assert weigh(space, "rsmq/receive", RSMQ, "hide", 10, "", 0, 1).reply == [b"again"]
+    assert space.client.xlen(space.key(":q:Q.dead")) == 6
 
 
 def test_the_notes_of_rsmq_keep_to_their_messages_and_to_five(space: Space) -> None:

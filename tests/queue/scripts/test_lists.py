@@ -48,8 +48,8 @@ def test_the_figures_are_those_of_the_scripts_for_one_queue(space: Space) -> Non
         space.client.hset(space.key("HELDROWS"), space.key("CLAIM:g:3"), 0)
 
     def hold_staged() -> None:
-        space.hold(body("f"), until=PAST, suffix="STAGED:w:1:delayed")
-        space.hold(body("g"), until=FUTURE, suffix="STAGED:CLAIM:1:t")
+        space.hold(body("f"), until=0, suffix="STAGED:w:1:delayed")
+        space.hold(body("g"), until=0, suffix="STAGED:CLAIM:1:t")
 
     changes = (
         lambda: space.delay("later", due=NOW + 1),

@@ -269,3 +269,24 @@ def test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order(space: Spa
     assert space.frozen(NOW + 300).nack((FUTURE, 0, *keys[210:])) == [40]
     due = sorted(space.delayed.items(), key=lambda each: each[1])
     assert [key.decode() for key, _ in due] == keys
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
+    space: Space, dies: bool
+) -> None:
+    keys = [f"{number}" for number in range(10)]
+    for key in keys:
+        space.lease(key, count=2)
+        # Of this message, or of another one.
+        space.note(key, body(key) if key in "02468" else b"another", b"1:7:" + b"x" * 50_000)
+    reply = space.nack((FUTURE, 0, *keys), max_receives=2 * dies, errors=(10, b"{}"))
+    assert reply == ([6, 0, 7, [1, 2, 3, 4, 5, 6]] if dies else [5, 0, 6])
+
+
+def test_notes_that_are_not_read_cost_nothing(space: Space) -> None:
+    keys = [f"{number}" for number in range(10)]
+    for key in keys:
+        space.lease(key, count=2)
+        space.note(key, body(key), b"1:7:" + b"x" * 50_000)
+    assert space.nack((FUTURE, 0, *keys)) == [10]

@@ -869,3 +869,38 @@ def test_a_count_that_is_no_number_does_not_wedge_the_queue(space: Space, place:
 def test_the_bodies_of_the_producers_are_json(space: Space) -> None:
     # Guards the other tests here: `body` must be what it says.
     assert json.loads(body("a", padding=20)) == {"id": "a", "x": "x" * 13}
+
+
+@pytest.mark.parametrize("place", ["BACKUP", "DELAYED"])
+def test_one_call_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
+    space: Space, place: str
+) -> None:
+    keys = [f"{number}" for number in range(10)]
+    for key in keys:
+        if place == "BACKUP":
+            space.lease(key, deadline=PAST, count=2)
+        else:
+            space.delay(key, due=PAST, count=2)
+        # Of this message, or of another one.
+        space.note(key, body(key) if key in "02468" else b"another", b"1:7:" + b"x" * 50_000)
+    assert space.pop(10, max_receives=2).status == "again"
+    assert len(space.dead) == 6
+    assert space.pop(10, max_receives=2).status == "again"
+    assert len(space.dead) == 10
+
+
+def test_one_call_takes_so_many_long_ids(space: Space) -> None:
+    ids = [f"{number:0512}" for number in range(1000)]
+    space.push(*(body(id) for id in ids))
+    taken = len(space.pop(1000).keys)
+    assert 300 < taken < 400
+    assert space.pop(1000).keys == [id.encode() for id in ids[taken : 2 * taken]]
+
+
+@pytest.mark.parametrize("count", [19, 20, 21])
+def test_derived_keys_leave_nothing_else_in_the_queue(space: Space, count: int) -> None:
+    space.push(*(b"%d" % number for number in range(count)))
+    popped = space.pop(1000)
+    assert popped.bodies == [b"%d" % number for number in range(count)]
+    assert space.bodies == dict(popped.messages)
+    assert space.leases.keys() == space.bodies.keys()

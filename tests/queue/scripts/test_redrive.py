@@ -101,6 +101,13 @@ def test_named_entries_beyond_a_mebibyte_are_left_to_the_next_call(space: Space)
     assert space.call("redrive", 1, "", *entries[2:])[:2] == [1, 1]
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_one_call_redrives_a_mebibyte_of_errors(space: Space, named: bool) -> None:
+    fields = {"body": b"x", "errors": b"1:7:" + b"x" * (5 * MIB // 8)}
+    entries = [space.client.xadd(space.key("DEAD"), {**fields, "key": key}) for key in "abc"]
+    assert space.call("redrive", 10, "", *(entries if named else []))[:2] == [2, 2]
+
+
 def test_a_queue_without_dead_letters_has_none_to_redrive(space: Space) -> None:
     assert space.call("redrive", 10, "") == [0, 0, b""]
     assert space.dump() == {}
