@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from tests.queue.scripts.space import FUTURE, NOW, PAST, Space, body
+from tests.queue.scripts.space import FUTURE, NOW, Space, body
 
 MEMBERS = ("specversion", "made")
 TIMED = b'{"id":"a","made":1}'
