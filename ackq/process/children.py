@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ackq.process.figures import Reported
@@ -24,6 +27,8 @@ CANNOT_WORK = 3
 #: Passes a child the descriptor of a socket that closes when its parent is gone. Over it, a child
 #: also reports why its plan cannot work, so that the parent can log the reason once for all.
 LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
+#: Of the parent's folder, and of the file in it that the parent keeps locked.
+FOLDER_PREFIX, LOCK_NAME = "ackq-work-", "lock"
 #: Seconds between two checks of the children.
 CHECK_INTERVAL = 0.1
 #: Seconds before a dead child is replaced; doubled each time that a child dies early.
@@ -52,7 +57,7 @@ class Child:
         self._lifeline: socket.socket | None = None
         self.reason = ""  #: why the plan cannot work, as the ended process reported it
         self.started = 0.0
-        self.restarting = False  #: whether it is being restarting on purpose
+        self.restarting = False  #: whether it is being restarted on purpose
         self.finished = False  #: whether it needs no successor
         self.due = 0.0  #: when to start the next one
         self._deaths = 0
@@ -129,6 +134,31 @@ class Child:
         return "" if age < stalled_after else f"process {self.pid} hangs"
 
 
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """Yield a new temporary folder. Delete it at the end, and now those that others left behind.
+
+    A process that is killed leaves its folder behind, but not its lock on a file in it.
+    """
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as name:
+        folder = Path(name)
+        unnamed = folder / "new"
+        with unnamed.open("w") as lock:
+            # Locked before it has its name: without a lock it would look left behind.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            unnamed.rename(folder / LOCK_NAME)
+            for other in folder.parent.glob(f"{FOLDER_PREFIX}*"):
+                _delete_if_left(other)
+            yield folder
+
+
+def _delete_if_left(folder: Path) -> None:
+    """Delete the folder of a process that has ended; not that of another user."""
+    with contextlib.suppress(OSError), (folder / LOCK_NAME).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder)
+
+
 class Processes:
     """Run a plan in one or more processes and replace those that die."""
 
@@ -158,9 +188,9 @@ class Processes:
         Returns:
             The exit code: 0, or `CANNOT_WORK` if the plan cannot work, which ends all processes.
         """
-        with tempfile.TemporaryDirectory(prefix="ackq-work-") as folder:
+        with private_folder() as folder:
             children = [
-                Child(number, self._plan, Path(folder) / str(number))
+                Child(number, self._plan, folder / str(number))
                 for number in range(self._plan.processes)
             ]
             self._reported = Reported([child.figures for child in children])

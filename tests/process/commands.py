@@ -63,6 +63,7 @@ def working(
         **os.environ,
         "JOURNAL": str(journal),
         "ACKQ_REDIS_URL": url,
+        "TMPDIR": str(folder),  # a parent that is killed leaves its own folder there
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     code = "from ackq.cli import main; main()"

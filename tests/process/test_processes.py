@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -21,7 +25,7 @@ import redis
 import ackq
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError
-from ackq.process.children import EARLY_DEATH, Child
+from ackq.process.children import EARLY_DEATH, Child, private_folder
 from ackq.process.plan import Plan
 from tests.servers import private_server
 from tests.waiting import wait_until
@@ -489,3 +493,21 @@ def test_no_password_is_shown(tmp_path: Path, free_port: int) -> None:
             assert not any("hunter2" in part for part in child.cmdline())
         wait_until(lambda: "look at the queue failed" in command.log(), "the first failure", 30)
     assert "hunter2" not in command.log()
+
+
+def test_the_folder_of_a_killed_parent_is_deleted_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code = "import os, ackq.process.children as c\nwith c.private_folder(): os.kill(os.getpid(), 9)"
+    killed = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False
+    )
+    assert killed.returncode == -9
+    (left,) = tmp_path.iterdir()
+    (left / "0").write_text("ok")
+    foreign = tmp_path / "ackq-work-of-another-version"
+    foreign.mkdir()
+    with private_folder() as one, private_folder() as other:
+        assert {one, other, foreign} == set(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [foreign]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -20,7 +20,6 @@ from ackq.queue.messages import QueueStats
 from ackq.worker import Health
 from ackq.worker import health as health_module
 from ackq.worker.health import LONGEST_TAKE
-from tests.waiting import wait_until
 from tests.worker.by_hand import Time, message_of, state_of
 
 AWAY = redis.ConnectionError("gone")
@@ -108,31 +107,68 @@ def test_a_port_is_open_while_the_worker_runs(monkeypatch: pytest.MonkeyPatch) -
     health.close()
 
 
-def test_the_file_is_guarded_by_a_thread_that_ends_with_the_check(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_file_is_guarded_by_a_thread_that_ends_with_the_check(tmp_path: Path) -> None:
     file = tmp_path / "healthy"
     before = set(threading.enumerate())
-    health = Health(file=file, stalled_after=0.02, interval=0.005)
+    health = Health(file=file)
     with health:
         (guard,) = set(threading.enumerate()) - before
         assert guard.daemon
-        for round in (1, 2):
-            health.show("")
-            wait_until(lambda: not file.exists(), "its removal")
-            wait_until(lambda n=round: len(caplog.messages) >= n, "the log")  # type: ignore[misc]
-        assert caplog.messages == ["health: the worker's loop has not been seen for 0 s"] * 2
-        health.show("red")  # a reason of its own is logged where it is found
-        caplog.clear()
-        file.write_text("left by hand")
-        seen = health._seen
-        wait_until(lambda: time.monotonic() > seen + 0.1, "some more rounds")
-        assert caplog.messages == []
-        assert file.read_text() == "left by hand"
+        health.show("")
+        assert file.exists()
     guard.join(10)
     assert not guard.is_alive()
     assert not file.exists()
     health.close()  # nothing is left
+
+
+class Rounds:
+    """The event that a guard waits for: a step of the test for each of its rounds, then the end."""
+
+    def __init__(self, *steps: Callable[[], None]) -> None:
+        self._steps = iter(steps)
+
+    def wait(self, seconds: float) -> bool:
+        assert seconds == 1.0
+        step = next(self._steps, None)
+        if step is not None:
+            step()
+        return step is None
+
+
+def test_the_guard_removes_the_file_when_the_loop_hangs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, time = tmp_path / "healthy", Time()
+    monkeypatch.setattr(health_module, "time", SimpleNamespace(monotonic=time))
+    health = Health(file=file, stalled_after=5.0, interval=1.0)
+    hung = "health: the worker's loop has not been seen for 9 s"
+
+    def show_green() -> None:
+        health.show("")
+        time.now += 8.0  # three intervals more than it may be stuck
+
+    def hang() -> None:
+        assert file.exists()
+        time.now += 1.0
+
+    def stay_hung() -> None:
+        assert not file.exists()
+        assert caplog.messages[-1:] == [hung]
+        file.write_text("left by hand")
+
+    def show_red() -> None:
+        assert not file.exists()
+        health.show("red")
+        file.write_text("left by hand")
+
+    def be_red() -> None:
+        assert file.exists()  # a reason of its own is shown where it is found
+
+    rounds = Rounds(show_green, hang, stay_hung, show_green, hang, show_red, be_red)
+    monkeypatch.setattr(health, "_ended", rounds)
+    health._guard()
+    assert caplog.messages == [hung, hung, "health: red"]
 
 
 def test_work_is_stuck_from_exactly_the_time_on_that_was_chosen(tmp_path: Path) -> None:

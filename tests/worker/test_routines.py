@@ -185,6 +185,23 @@ def test_a_draining_worker_looks_at_every_queue_again_after_its_last_settle() ->
     assert state.stopping
 
 
+def test_a_draining_worker_waits_a_little_while_others_own_the_shards_that_have_messages() -> None:
+    state, time = _state()
+    (lane,) = state.lanes
+    state.draining = lane.sharded = True
+    routine = feed(state)
+    assert _named(next(routine)) == "pop_many"
+    assert _named(routine.send([])) == "stats"
+    assert routine.send(_ready(3)) == Wait(state.feed_bell, _about(0.05))
+    time.now += 0.04
+    assert routine.send(None) == Wait(state.feed_bell, _about(0.01))
+    time.now += 0.01
+    assert _named(routine.send(None)) == "pop_many"
+    assert _named(routine.send([])) == "stats"
+    _ended(routine, _ready(0))
+    assert state.stopping
+
+
 def test_permits_that_a_take_did_not_use_are_returned_with_the_next_request() -> None:
     limit = RateLimit(10)
     state, time = _state(limit=limit)
