@@ -10,6 +10,8 @@
 -- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
 -- KEYS[9] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[10] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[11] {name}          LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[12] {name}HANDOFF   LIST    front of the ready list: messages handed to a blocked consumer
 --
 -- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows|errors
 -- ARGV[2] cursor           of ZSCAN or HSCAN; 0 begins
@@ -25,6 +27,7 @@
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local held, heldrows, errors, counters = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local ready, handoff = KEYS[11], KEYS[12]
 local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
 local LONGEST_LEASE = 43200065535 -- µs: 12 h and the jitter
@@ -52,6 +55,7 @@ redis.call('XLEN', dead)
 redis.call('ZCARD', held)
 redis.call('HLEN', heldrows)
 redis.call('HLEN', errors)
+local listed = redis.call('LLEN', ready) + redis.call('LLEN', handoff) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
 -- Parts: count_up
@@ -136,8 +140,10 @@ function check.context(key)
   end
 end
 
-function check.receives(key)
-  if redis.call('HEXISTS', context, key) == 0 and report('stale count', key) then
+-- A count beside the mark of a body may be of a message on a list.
+function check.receives(key, count)
+  if redis.call('HEXISTS', context, key) == 0
+    and not (listed and string.find(count, ':', 1, true)) and report('stale count', key) then
     redis.call('HDEL', receives, key)
   end
 end

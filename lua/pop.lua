@@ -455,6 +455,8 @@ local function take(bodies)
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)
+      -- A count without the mark of a body is of a message that the article's scripts settled.
+      local stale = known and is_free and tonumber(known[i])
       if known and is_free then
         count = 1 + listed_count(known[i], body)
       end
@@ -467,7 +469,10 @@ local function take(bodies)
       else
         key = derive(body)
       end
-      if count > 1 then
+      if stale and has_errors then
+        redis.call('HDEL', errors, key)
+      end
+      if count > 1 or stale then
         recounted[#recounted + 1] = key
         recounted[#recounted + 1] = count
       end

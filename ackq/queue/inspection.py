@@ -356,13 +356,8 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
             findings.append(AuditFinding("the key expires", key.decode(), repair))
     if len(rows) == len(keys):
         return AuditReport(checked, tuple(findings))
-    leased, bodies, delayed, listed = rows[-1]
-    walks = ["backup", "delayed", "extended", "heldrows", "errors"]
-    # With requeue="back", counts are kept for messages on the list. Only if the list is empty is
-    # it certain that a count belongs to no message.
-    if not listed:
-        walks.append("receives")
-    for walk in walks:
+    leased, bodies, delayed, _ = rows[-1]
+    for walk in ("backup", "delayed", "extended", "heldrows", "errors", "receives"):
         seen, found_here = yield from _walk(spec, walk, repair)
         checked += seen
         findings += found_here
@@ -412,6 +407,8 @@ def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list
         keys.heldrows,
         keys.errors,
         keys.counters,
+        keys.ready,
+        keys.handoff,
     )
     found: dict[tuple[str, str], AuditFinding] = {}
     checked = 0

@@ -69,6 +69,8 @@ COME_BACK = (
     "redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
     "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,"
 )
+INHERITS = "test_pop.test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled"
+MARKED_COUNT = "test_audit.test_a_count_of_a_message_on_a_list_stays_and_any_other_goes"
 BODY_ONLY = {"raw": b'{"id":"a","x":[],"y":{},"n":12345678901234567890,"f":1.10,"u":"\\u00e9\\/"}'}
 
 POP = (
@@ -420,6 +422,43 @@ POP = (
         "count and string.match(of, '%d+') == tostring(#body) and tonumber(count)",
         "test_pop.test_a_count_on_the_list_is_that_of_one_body",
         {"padding": 0},
+    ),
+    Mutant(
+        "pop",
+        "the count that an article's ack left is the next message's",
+        "if count > 1 or stale then",
+        "if count > 1 then",
+        INHERITS,
+    ),
+    Mutant(
+        "pop",
+        "the note that an article's ack left is the next message's",
+        "if stale and has_errors then",
+        "if false then",
+        INHERITS,
+    ),
+    Mutant(
+        "audit_scan",
+        "a message on a list hides every stale count",
+        "(listed and string.find(count, ':', 1, true))",
+        "listed",
+        MARKED_COUNT,
+        {"place": "push"},
+    ),
+    Mutant(
+        "audit_scan",
+        "the counts of handed-over messages are stale",
+        "redis.call('LLEN', ready) + redis.call('LLEN', handoff) > 0",
+        "redis.call('LLEN', ready) > 0",
+        MARKED_COUNT,
+        {"place": "hand_over"},
+    ),
+    Mutant(
+        "audit_scan",
+        "counts of messages that left the lists are kept",
+        "(listed and string.find(count, ':', 1, true))",
+        "string.find(count, ':', 1, true)",
+        "test_audit.test_a_count_is_stale_once_the_lists_are_empty",
     ),
     Mutant(
         "pop",

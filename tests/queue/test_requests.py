@@ -493,7 +493,7 @@ def inspections() -> Iterator[str]:
         b"none",
         b"string",
         [*[[b"none", 0]] * 12, [1, 2, 1, 5]],
-        *[[b"0", 0]] * 5,
+        *[[b"0", 0]] * 6,
         [b"0", 1],
     )
     yield trace(

@@ -194,6 +194,23 @@ def test_counts_and_extensions_of_nothing_are_deleted(space: Space) -> None:
     assert space.dump() == before
 
 
+@pytest.mark.parametrize("place", ["push", "hand_over"])
+def test_a_count_of_a_message_on_a_list_stays_and_any_other_goes(space: Space, place: str) -> None:
+    """With requeue="back", a count beside a body is of a message on the list."""
+    getattr(space, place)(body("listed"))
+    space.list_count("listed", 3, body("listed"))
+    before = space.dump()
+    space.client.hset(space.key("RECEIVES"), "settled", 4)
+    assert scan(space, "receives", repair=1)[1] == [(b"stale count", b"settled")]
+    assert space.dump() == before
+
+
+def test_a_count_is_stale_once_the_lists_are_empty(space: Space) -> None:
+    space.list_count("taken", 3, body("taken"))
+    assert scan(space, "receives", repair=1)[1] == [(b"stale count", b"taken")]
+    assert space.dump() == {}
+
+
 def test_a_walk_over_the_bodies_reads_few_of_them(space: Space) -> None:
     for number in range(1100):
         space.client.hset(space.key("CONTEXT"), f"{number:04}", b"x" * 10_000)

@@ -717,6 +717,18 @@ def test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed(spac
     assert space.dead == [(b"b", body("b"), "bad", 1)]
 
 
+def test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled(
+    space: Space,
+) -> None:
+    space.client.hset(space.key("RECEIVES"), "a", 4)  # its BACKUP and CONTEXT are deleted
+    space.note("a", body("a"), b"3:1:{}")
+    space.push(body("a"), body("b"))
+    assert space.frozen().pop(2, timeout=SECOND, max_receives=5).counts == [1, 1]
+    assert "ERRORS" not in space.dump()
+    again = space.frozen(NOW + 2 * SECOND).pop(2, max_receives=5)
+    assert (again.keys, again.counts) == ([b"a", b"b"], [2, 2])
+
+
 def test_counts_of_messages_that_left_the_list_are_removed_when_it_is_empty(space: Space) -> None:
     for number in range(150):
         space.list_count(str(number), 3, body(str(number)))
