@@ -100,11 +100,9 @@ class Confirm:
             )
 
     @classmethod
-    def of(cls, confirm: int | Confirm | None) -> Confirm | None:
+    def of(cls, confirm: int | Confirm) -> Confirm:
         """Return ``confirm`` as a `Confirm`; a number means that many replicas."""
-        if confirm is None or isinstance(confirm, Confirm):
-            return confirm
-        return cls(replicas=confirm)
+        return confirm if isinstance(confirm, Confirm) else cls(replicas=confirm)
 
 
 def check_pop_from(end: PopFrom) -> None:

@@ -26,7 +26,6 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import rotations
 from ackq.config import QueueConfig
 from ackq.core.effects import Clock, Operation, Request, Sleep
-from ackq.core.io.wire import pack
 from ackq.queue import take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
@@ -83,7 +82,7 @@ class Waiter:
             step = self._operation.send(time.monotonic())
         if isinstance(step, Sleep):
             return step.seconds
-        self.socket.sendall(pack(step.command()))
+        self.socket.sendall(step.packed())
         return 0.0
 
     def replies(self) -> Iterator[Any]:

@@ -115,10 +115,10 @@ class Client(Closable):
             steps = self._observed(operation, *args, **settings)
         return self._driver.run(steps) if self._checked else self._run(steps)
 
-    def _fit(self, confirm: int | Confirm | None) -> Confirm | None:
+    def _fit(self, confirm: int | Confirm) -> Confirm:
         """Return ``confirm`` as a `Confirm` that fits the connections."""
-        if (checked := Confirm.of(confirm)) is not None:
-            check_confirm_fits(checked.timeout, self._driver.route.socket_timeout)
+        checked = Confirm.of(confirm)
+        check_confirm_fits(checked.timeout, self._driver.route.socket_timeout)
         return checked
 
 

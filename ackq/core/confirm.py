@@ -14,13 +14,13 @@ from ackq.errors import (
 )
 
 
-def require_confirmable(confirm: Confirm | None) -> Operation[None]:
+def require_confirmable(confirm: Confirm) -> Operation[None]:
     """Raise an error, before any write, if the server cannot give this confirmation.
 
     Raises:
         UnsupportedServer: fsync is required, and the server has no WAITAOF.
     """
-    if confirm is None or not confirm.fsync:
+    if not confirm.fsync:
         return
     try:
         known = yield Request((b"COMMAND", b"INFO", b"WAITAOF"), resend=True)

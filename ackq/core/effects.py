@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import hiredis
 
 from ackq.config import Confirm
 from ackq.scripts import Script
 
 Arg = bytes | str | int | float
+
+#: Return a command in the Redis protocol. redis-py packs in Python on asyncio; hiredis does the
+#: same in C, so both clients use it. Its type stub describes a tuple of one element.
+pack = cast(Callable[[tuple[Arg, ...]], bytes], hiredis.pack_command)
 
 
 @dataclass(slots=True)
@@ -25,6 +32,7 @@ class Request:
         resend: whether to send it again after a lost reply. Set only if applying it twice does no
             harm.
         confirm: the replicas or disks to wait for.
+        constant: how many of a script's first arguments are the same in every call for the queue.
         by_text: send the script's text, not its SHA, because the server does not know it.
         reply_lost: whether an earlier reply was lost, or a script ended halfway, so it may already
             have been applied.
@@ -34,6 +42,7 @@ class Request:
     script: Script | None = None
     resend: bool = False
     confirm: Confirm | None = None
+    constant: int = 0
     by_text: bool = False
     reply_lost: bool = False
 
@@ -44,6 +53,26 @@ class Request:
         if self.by_text:
             return (b"EVAL", self.script.text, *self.args)
         return (b"EVALSHA", self.script.sha, *self.args)
+
+    def packed(self) -> bytes:
+        """Return the command in the Redis protocol; its constant arguments are packed once."""
+        command = self.command()
+        if not self.constant or self.by_text:
+            return pack(command)
+        end = len(command) - len(self.args) + self.constant
+        start, rest = _packed_start(command[:end]), _without_count(command[end:])
+        return b"*%d\r\n%b%b" % (len(command), start, rest)
+
+
+@lru_cache(maxsize=1024)
+def _packed_start(args: tuple[Arg, ...]) -> bytes:
+    return _without_count(args)
+
+
+def _without_count(args: tuple[Arg, ...]) -> bytes:
+    """Return arguments as they are within a longer command."""
+    packed = pack(args)
+    return packed[packed.index(b"\n") + 1 :]
 
 
 def wait_command(confirm: Confirm) -> tuple[Arg, ...]:

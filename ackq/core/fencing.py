@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import Confirm
 from ackq.core import failure_notes
-from ackq.core.call import Spec, call
+from ackq.core.call import Spec
 from ackq.core.chunking import settle_chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
@@ -142,22 +142,25 @@ def settle(
     return settled
 
 
-def admit(verb: Verb, messages: Sequence[M]) -> tuple[list[M], list[M]]:
+def admit(verb: Verb, messages: Sequence[M]) -> tuple[Sequence[M], Sequence[M]]:
     """Return the messages to send, and those refused here, which are marked.
 
     A message that this holder has settled is not sent again, since another delivery may have the
     same receipt for a while. It is refused if it was returned and the verb is a different one.
     """
-    sent = [message for message in messages if message.settled_by is None]
-    if len(sent) == len(messages):
-        return sent, []
-    refused = [
-        each
-        for each in messages
-        if (earlier := each.settled_by) and earlier.gives_back and earlier != verb
-    ]
-    for message in refused:
-        message.lease_lost = True
+    for message in messages:
+        if message.settled_by is not None:
+            break
+    else:
+        return messages, ()
+    sent, refused = [], []
+    for message in messages:
+        earlier = message.settled_by
+        if earlier is None:
+            sent.append(message)
+        elif earlier.gives_back and earlier != verb:
+            message.lease_lost = True
+            refused.append(message)
     return sent, refused
 
 
@@ -167,20 +170,32 @@ def send(spec: Spec, verb: Verb, request: Request, messages: Sequence[M]) -> Ope
     Raises:
         Exception: as in `call`. If the server certainly applied nothing, the record is undone.
     """
-    if not verb.settles:
-        return (yield from call(spec, request))
-    for message in messages:
+    recorded = messages if verb.settles else ()
+    for message in recorded:
         message.settles_sent += 1
     try:
-        # Not through `call`: another generator would cost every pop that acks.
         return (yield request)
     except APPLIED_NOTHING as error:
-        if not request.reply_lost:
-            for message in messages:
-                message.settles_sent -= 1
-        if isinstance(error, ResponseError):
-            yield from spec.raise_for_reply(error)
-        raise
+        yield from raise_failed(spec, request, recorded, error)
+
+
+def raise_failed(
+    spec: Spec, request: Request, recorded: Iterable[Leased], error: Exception
+) -> Operation[NoReturn]:
+    """Raise the error of a settle; undo its record if the server certainly applied nothing.
+
+    Args:
+        spec: of the queue.
+        request: as sent.
+        recorded: the messages whose records count this settle.
+        error: one of `APPLIED_NOTHING`.
+    """
+    if not request.reply_lost:
+        for message in recorded:
+            message.settles_sent -= 1
+    if isinstance(error, ResponseError):
+        yield from spec.raise_for_reply(error)
+    raise error
 
 
 def note_reply(

@@ -106,7 +106,8 @@ class DelayClient(Client):
             NotConfirmed: as in `push`.
             UnknownOutcome: as in `push`; ``stored`` counts the messages known to be stored.
         """
-        self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return self._perform(push.push_many, self._spec, entries, confirm)
 
     def cancel(self, *keys: str, partition: int | None = None, in_flight: bool = False) -> int:

@@ -105,7 +105,8 @@ class DelayClient(Client):
             NotConfirmed: as in `push`.
             UnknownOutcome: as in `push`; ``stored`` counts the messages known to be stored.
         """
-        self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return await self._perform(push.push_many, self._spec, entries, confirm)
 
     async def cancel(

@@ -24,12 +24,12 @@ CHUNK_PUSHED = 500
 
 @observed(Send("push", many=True))
 def push_many(
-    spec: DelaySpec, entries: Iterable[DelayEntry], confirm: int | Confirm | None = None
+    spec: DelaySpec, entries: Iterable[DelayEntry], confirm: Confirm | None = None
 ) -> Operation[int]:
     """Push; see `ackq.delay.DelayQueue.push_many`."""
     encoded = [_encoded(spec, entry) for entry in entries]
-    confirmed = Confirm.of(confirm)
-    yield from require_confirmable(confirmed)
+    if confirm is not None:
+        yield from require_confirmable(confirm)
     stored = sent = 0
     duplicates: list[str] = []
     sizes = [len(each.body) for each in encoded]
@@ -40,7 +40,7 @@ def push_many(
         for each in chunk:
             args += (partitions.index(each.partition) + 1, *each[2:])
         request = Request(
-            (len(keys), *keys, *args), script=scripts.load("delay/push"), confirm=confirmed
+            (len(keys), *keys, *args), script=scripts.load("delay/push"), confirm=confirm
         )
         try:
             reply = yield from call(spec, request)
@@ -50,9 +50,9 @@ def push_many(
         except (RedisError, KeyTypeError) as error:
             error.add_note(f"ackq: the first {sent} of {len(encoded)} messages were sent")
             raise
-        if confirmed is not None:
+        if confirm is not None:
             reply, confirmation = reply
-            check_confirmed(confirmed, confirmation)
+            check_confirmed(confirm, confirmation)
         duplicates += [chunk[position - 1].key for position in reply]
         stored += len(chunk) - len(reply)
         sent += len(chunk)

@@ -238,7 +238,8 @@ class Queue(Client):
             UnknownOutcome: the reply was lost, so the message may be stored or not. With
                 ``dedup``, push it again.
         """
-        confirm = self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return self._perform(
             push.push, self._spec, message, delay, at, dedup, dedup_window, confirm
         )
@@ -276,7 +277,8 @@ class Queue(Client):
         The last three errors list which messages are stored, in ``stored_positions``,
         ``unknown_positions`` and ``not_stored_positions``.
         """
-        confirm = self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return self._perform(push.push_many, self._spec, messages, delay, at, confirm)
 
     def pop(
@@ -343,7 +345,9 @@ class Queue(Client):
                 acked.
             NotConfirmed: acked, but too few servers confirmed it in time.
         """
-        return self._perform(settle.ack, self._spec, messages, self._fit(confirm))
+        if confirm is not None:
+            confirm = self._fit(confirm)
+        return self._perform(settle.ack, self._spec, messages, confirm)
 
     def ack_id(self, *ids: str | int) -> int:
         """Delete messages in flight by their bare ids, as the article's ack script does.

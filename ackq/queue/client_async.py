@@ -237,7 +237,8 @@ class AsyncQueue(Client):
             UnknownOutcome: the reply was lost, so the message may be stored or not. With
                 ``dedup``, push it again.
         """
-        confirm = self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return await self._perform(
             push.push, self._spec, message, delay, at, dedup, dedup_window, confirm
         )
@@ -275,7 +276,8 @@ class AsyncQueue(Client):
         The last three errors list which messages are stored, in ``stored_positions``,
         ``unknown_positions`` and ``not_stored_positions``.
         """
-        confirm = self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return await self._perform(push.push_many, self._spec, messages, delay, at, confirm)
 
     async def pop(
@@ -344,7 +346,9 @@ class AsyncQueue(Client):
                 acked.
             NotConfirmed: acked, but too few servers confirmed it in time.
         """
-        return await self._perform(settle.ack, self._spec, messages, self._fit(confirm))
+        if confirm is not None:
+            confirm = self._fit(confirm)
+        return await self._perform(settle.ack, self._spec, messages, confirm)
 
     async def ack_id(self, *ids: str | int) -> int:
         """Delete messages in flight by their bare ids, as the article's ack script does.

@@ -70,11 +70,6 @@ class QueueKeys:
         """The key whose type shows the end that is popped: a string if that is the left end."""
         return self.ready + b"HELD"
 
-    @property
-    def push(self) -> bytes:
-        """The command that pushes behind the ready messages."""
-        return b"RPUSH" if self.pop_from == "left" else b"LPUSH"
-
     def wait(self, seconds: float) -> tuple[Arg, ...]:
         """Return the command that waits for a push, and moves the message to the hand-off list."""
         source = b"LEFT" if self.pop_from == "left" else b"RIGHT"

@@ -35,6 +35,8 @@ Pushable = Mapping[str, Any] | bytes
 
 #: Messages for later that one call stores: a script adds them one by one, at up to 8 µs each.
 CHUNK_SCHEDULED = 500
+#: The arguments ``when`` and ``due`` of the push scripts for a message that is ready at once.
+NOW = ("now", 0)
 
 
 @observed(Send("push"))
@@ -49,11 +51,11 @@ def push(
 ) -> Operation[Pushed]:
     """Push one message; see `ackq.Queue.push`."""
     id, body = encode(message, spec.config.max_body_bytes, spec.config.time_field)
-    base, due = _due(delay, at)
+    when = NOW if delay is None and at is None else _due(delay, at)
     if (now := (yield Clock())) >= spec.push_check.due:
         yield from before_push(spec.keys, spec.push_check, now)
     if dedup is None:
-        yield from _store(spec, [id], [body], base, due, confirm)
+        yield from _store(spec, [id], [body], when, confirm)
         return Pushed(id)
     if not isinstance(dedup, str) or not dedup or len(dedup.encode()) > 512:
         raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
@@ -69,8 +71,7 @@ def push(
             max(1, window // 1000),
             id,
             body,
-            base,
-            due,
+            *when,
             key_of_id(id) or b"",
             keys.pop_from,
         ),
@@ -79,7 +80,10 @@ def push(
         confirm=confirm,
     )
     try:
-        reply = yield from _sent(spec, request)
+        if confirm is None:
+            reply = yield from call(spec, request)
+        else:
+            reply = yield from _confirmed(spec, request, confirm)
     except RedisError as error:
         raise_if_unknown(error, request)
         raise
@@ -102,8 +106,8 @@ def push_many(
     """Push many messages; see `ackq.Queue.push_many`."""
     ids, bodies = encode_many(messages, spec.config.max_body_bytes, spec.config.time_field)
     sizes, most = list(map(len, bodies)), CHUNK_MESSAGES
-    base, due = _due(delay, at)
-    if base != "now":
+    when = _due(delay, at)
+    if when != NOW:
         most = CHUNK_SCHEDULED
     if (now := (yield Clock())) >= spec.push_check.due:
         yield from before_push(spec.keys, spec.push_check, now)
@@ -111,7 +115,7 @@ def push_many(
     while stored < len(bodies):
         end = end_of_chunk(sizes, stored, most, CHUNK_BYTES)
         try:
-            yield from _store(spec, ids[stored:end], bodies[stored:end], base, due, confirm)
+            yield from _store(spec, ids[stored:end], bodies[stored:end], when, confirm)
         except (AckqError, RedisError, OSError) as error:
             ended = account(error, range(stored), range(stored, end), range(end, len(bodies)))
             raise ended from ended.__cause__
@@ -146,31 +150,25 @@ def _store(
     spec: QueueSpec,
     ids: list[str],
     bodies: list[bytes],
-    base: str,
-    due: int,
+    when: tuple[str, int],
     confirm: Confirm | None,
 ) -> Operation[Any]:
-    keys = spec.keys
-    if base == "now":
-        return _sent(spec, Request((keys.push, keys.ready, *bodies), confirm=confirm))
-    pairs: list[Arg] = []
-    for pair in zip(ids, bodies, strict=True):
-        pairs += pair
-    request = Request(
-        (2, keys.context, keys.delayed, base, due, *pairs),
-        script=scripts.load("schedule"),
-        confirm=confirm,
-    )
-    return _sent(spec, request)
-
-
-def _sent(spec: QueueSpec, request: Request) -> Operation[Any]:
-    """Send the request. If it asks for confirmation, check the count in the reply."""
-    confirm = request.confirm
+    if when == NOW:
+        request = Request((*spec.push_command, *bodies), confirm=confirm)
+    else:
+        pairs: list[Arg] = []
+        for pair in zip(ids, bodies, strict=True):
+            pairs += pair
+        request = Request(
+            (2, spec.keys.context, spec.keys.delayed, *when, *pairs),
+            scripts.load("schedule"),
+            confirm=confirm,
+        )
     return call(spec, request) if confirm is None else _confirmed(spec, request, confirm)
 
 
 def _confirmed(spec: QueueSpec, request: Request, confirm: Confirm) -> Operation[Any]:
+    """Send the request, and check how many servers confirmed it."""
     yield from require_confirmable(confirm)
     reply, confirmation = yield from call(spec, request)
     check_confirmed(confirm, confirmation)
@@ -195,4 +193,4 @@ def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
         if not isinstance(at, int | float) or isinstance(at, bool):
             raise ConfigurationError(f"at is seconds since the epoch or a datetime, not {at!r}")
         return "at", microseconds(max(at, 1e-6), "at", LATEST / 1_000_000)
-    return "now", 0
+    return NOW

@@ -38,6 +38,11 @@ class QueueSpec:
         return microseconds(self.config.visibility_timeout, "visibility_timeout")
 
     @cached_property
+    def push_command(self) -> tuple[Arg, ...]:
+        """The command that pushes behind the ready messages, up to the messages."""
+        return (b"RPUSH" if self.keys.pop_from == "left" else b"LPUSH", self.keys.ready)
+
+    @cached_property
     def pop_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the pop script."""
         keys = (*self.keys.all()[:11], self.keys.errors, *self.keys.if_left)

@@ -12,7 +12,6 @@ from redis.exceptions import RedisError, ResponseError
 from ackq import scripts
 from ackq.config import microseconds
 from ackq.core import fencing
-from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK, settle_chunks
 from ackq.core.effects import Arg, Operation, Request, Sleep
 from ackq.core.io.jitter import draw_jitter
@@ -40,33 +39,33 @@ def pop_many(
     acked: Iterable[Message] | Message,
 ) -> Operation[list[Message]]:
     """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
-    settled = _as_messages(acked)
-    check_own(spec.name, settled)
+    settled = () if acked == () else _as_messages(spec, acked)
     deadline = AT_ONCE if timeout is None else Deadline(timeout)
     lease = check(spec.lease, wanted, visibility_timeout)
-    parts = settle_chunks(settled)
-    for part in parts[1:]:
-        yield from _ack_marking(spec, part)
-    settled = parts[0] if parts else ()
+    if len(settled) > 1:
+        settled, *others = settle_chunks(settled)
+        for part in others:
+            yield from _ack_marking(spec, part)
     while True:
         jitter = draw_jitter()
-        request, order = _request(spec, wanted, lease, jitter, settled)
-        # No generator of its own for this step: each costs as much as encoding a message.
+        args: Sequence[Arg] = ()
+        order: Sequence[Message] = ()
+        if settled:
+            held, _ = fencing.admit(ACK, settled)
+            args, order = by_receipt(held)
+        request = Request(
+            (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *args),
+            scripts.load("pop"),
+            constant=len(spec.pop_keys),
+        )
+        for message in order:
+            message.settles_sent += 1
         try:
-            sending = fencing.send(spec, ACK, request, order) if order else call(spec, request)
-            reply: Sequence[Any] = yield from sending
-        except ResponseError as error:
-            if not pop_from.is_missing(error):
-                raise
-            yield from pop_from.record(spec.keys)
+            # Not through `call` or `send`: another generator costs as much as encoding a message.
+            reply: Sequence[Any] = yield request
+        except fencing.APPLIED_NOTHING as error:
+            yield from _recover(spec, request, order, error)
             continue
-        except UnknownOutcome:
-            # The acks are fenced, so they can be sent again alone. Messages that the lost call
-            # leased are delivered again after their timeout. If the acks fail too, report the
-            # lost pop.
-            with contextlib.suppress(RedisError):
-                yield from _ack_marking(spec, settled)
-            raise
         if order:
             fencing.note_reply(ACK, order, reply[1], request)
         settled = ()
@@ -102,20 +101,23 @@ def check(lease: int, wanted: int, visibility_timeout: float | None) -> int:
     return lease
 
 
-def _request(
-    spec: QueueSpec, wanted: int, lease: int, jitter: int, settled: Sequence[Message]
-) -> tuple[Request, Sequence[Message]]:
-    """Return the call of the script, and the messages that it acks, in its order."""
-    args: list[Arg] = []
-    order: Sequence[Message] = ()
-    if settled:
-        held, _ = fencing.admit(ACK, settled)
-        args, order = by_receipt(held)
-    request = Request(
-        (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *args),
-        script=scripts.load("pop"),
-    )
-    return request, order
+def _recover(
+    spec: QueueSpec, request: Request, acked: Sequence[Message], error: Exception
+) -> Operation[None]:
+    """Return if the pop that failed can be called again, else raise the error."""
+    try:
+        yield from fencing.raise_failed(spec, request, acked, error)
+    except ResponseError as error:
+        if not pop_from.is_missing(error):
+            raise
+        yield from pop_from.record(spec.keys)
+    except UnknownOutcome:
+        # The acks are fenced, so they can be sent again alone. Messages that the lost call leased
+        # are delivered again after their visibility timeout. If the acks fail too, report the lost
+        # pop.
+        with contextlib.suppress(RedisError):
+            yield from _ack_marking(spec, acked)
+        raise
 
 
 def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None]:
@@ -163,7 +165,7 @@ def _block(spec: QueueSpec, block_limit: float) -> Operation[bool]:
         spec.waiting.pop()
 
 
-def _as_messages(acked: Iterable[Message] | Message) -> Sequence[Message]:
-    if isinstance(acked, Message):
-        return (acked,)
-    return acked if isinstance(acked, list | tuple) else tuple(acked)
+def _as_messages(spec: QueueSpec, acked: Iterable[Message] | Message) -> Sequence[Message]:
+    messages = (acked,) if isinstance(acked, Message) else tuple(acked)
+    check_own(spec.name, messages)
+    return messages

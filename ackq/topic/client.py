@@ -138,7 +138,8 @@ class Topic(Client):
                 ``dedup``, publish it again.
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """
-        self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return self._perform(publish.publish, self._spec, message, dedup, dedup_window, confirm)
 
     def publish_many(
@@ -162,7 +163,8 @@ class Topic(Client):
             UnknownOutcome: as in `publish`; ``stored`` counts the messages known to be stored.
             KeyTypeError: as in `publish`.
         """
-        self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return self._perform(publish.publish_many, self._spec, messages, confirm)
 
     def subscribe(self, consumer: str, start: int | Literal["oldest", "end"] = "oldest") -> bool:

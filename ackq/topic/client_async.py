@@ -137,7 +137,8 @@ class AsyncTopic(Client):
                 ``dedup``, publish it again.
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """
-        self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return await self._perform(
             publish.publish, self._spec, message, dedup, dedup_window, confirm
         )
@@ -163,7 +164,8 @@ class AsyncTopic(Client):
             UnknownOutcome: as in `publish`; ``stored`` counts the messages known to be stored.
             KeyTypeError: as in `publish`.
         """
-        self._fit(confirm)
+        if confirm is not None:
+            confirm = self._fit(confirm)
         return await self._perform(publish.publish_many, self._spec, messages, confirm)
 
     async def subscribe(

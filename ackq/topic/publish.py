@@ -51,7 +51,7 @@ def publish(
     message: Publishable,
     dedup: str | None,
     dedup_window: float,
-    confirm: int | Confirm | None,
+    confirm: Confirm | None,
 ) -> Operation[int]:
     """Publish one message; see `ackq.topic.Topic.publish`."""
     body = encode(message, spec.config.max_body_bytes)
@@ -61,19 +61,19 @@ def publish(
             raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
         window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
         once = _Once(dedup, max(1, window // 1000))
-    return (yield from _publish(spec, [body], once, Confirm.of(confirm)))
+    return (yield from _publish(spec, [body], once, confirm))
 
 
 @observed(Send("publish", many=True))
 def publish_many(
-    spec: TopicSpec, messages: Iterable[Publishable], confirm: int | Confirm | None
+    spec: TopicSpec, messages: Iterable[Publishable], confirm: Confirm | None
 ) -> Operation[list[int]]:
     """Publish many messages; see `ackq.topic.Topic.publish_many`."""
     bodies = [encode(message, spec.config.max_body_bytes) for message in messages]
     indexes: list[int] = []
     for chunk in chunked(bodies, list(map(len, bodies))):
         try:
-            first = yield from _publish(spec, chunk, _Once(), Confirm.of(confirm))
+            first = yield from _publish(spec, chunk, _Once(), confirm)
         except (UnknownOutcome, PublishContention) as error:
             error.stored = len(indexes)
             raise
@@ -137,7 +137,8 @@ def _publish(
     spec: TopicSpec, bodies: Sequence[bytes], once: _Once, confirm: Confirm | None
 ) -> Operation[int]:
     """Store all bodies under the next indexes, and return the first index."""
-    yield from require_confirmable(confirm)
+    if confirm is not None:
+        yield from require_confirmable(confirm)
     guess = spec.publishing
     for attempt in range(spec.config.publish_attempts):
         if attempt >= AT_ONCE:

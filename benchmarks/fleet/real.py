@@ -15,7 +15,6 @@ import redis
 from ackq import scripts
 from ackq.bench.rounds import ServerCpu
 from ackq.core.effects import Request
-from ackq.core.io.wire import pack
 from ackq.membership.assign import assign
 from ackq.membership.operations import Assignment, GroupKeys, GroupSpec, Session, heartbeat
 from benchmarks.fleet.virtual import Costs
@@ -98,7 +97,7 @@ class Real(World):
         if request is None:
             self._sleep(consumer, consumer.session.next_heartbeat)
         else:
-            self._sockets[consumer].sendall(pack(request.command()))
+            self._sockets[consumer].sendall(request.packed())
 
 
 def measure_costs(client: redis.Redis, url: str, members: int, shards: int) -> Costs:

@@ -14,7 +14,7 @@ from ackq.core.backoff import backoff
 from ackq.core.call import Keys
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.counters import Counters, derived, total
-from ackq.core.effects import Operation, Request, Sleep, wait_command
+from ackq.core.effects import Operation, Request, Sleep, pack, wait_command
 from ackq.core.encode import encode_many
 from ackq.core.ids import key_of_id, text_of_key, usable_id
 from ackq.core.names import check_name, has_hash_tag
@@ -29,6 +29,7 @@ from ackq.errors import (
     QueueNameError,
     UnsupportedServer,
 )
+from ackq.scripts import Script
 from tests.steps import play
 
 
@@ -228,7 +229,6 @@ def test_what_a_confirmation_asks_for() -> None:
 
 def test_a_confirmation_of_disks_needs_a_server_that_has_it() -> None:
     fsync = Confirm(1, fsync=True)
-    assert _answered(require_confirmable(None)) is None
     assert _answered(require_confirmable(Confirm(1))) is None
     steps = require_confirmable(fsync)
     request = next(steps)
@@ -283,3 +283,14 @@ def test_a_name_without_a_hash_tag_is_refused_on_a_cluster() -> None:
 def test_a_number_that_is_no_json_names_its_message() -> None:
     with pytest.raises(InvalidMessage, match="'b'"):
         encode_many([{"id": "a", "x": None}, {"id": "b", "x": float("nan")}], 100)
+
+
+@pytest.mark.parametrize("constant", [0, 1, 3])
+@pytest.mark.parametrize("by_text", [False, True])
+def test_packing_the_start_of_a_call_once_changes_no_byte(constant: int, by_text: bool) -> None:
+    script = Script("s", b"return 1", b"5" * 40)
+    for key, last in ((b"k", 1), (b"k", b"\r\n*2"), (b"\r\n", "e\u0301"), (b"k" * 99, 0.5)):
+        args = (2, key, b"other", last, 30_000_000)
+        request = Request(args, script, constant=constant, by_text=by_text)
+        assert request.packed() == pack(request.command())
+    assert Request((b"PING",)).packed() == b"*1\r\n$4\r\nPING\r\n"

@@ -11,8 +11,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from ackq import embedded, scripts
-from ackq.core.effects import Arg
-from ackq.core.io.wire import pack
+from ackq.core.effects import Arg, pack
 from tests.campaign.machine import Machine
 
 

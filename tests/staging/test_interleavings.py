@@ -216,7 +216,7 @@ def other(walk: StagingWalk) -> Callable[[Actor], Life]:
         elif isinstance(target, DelayStaging):
             yield Request((b"PING",), resend=True)
         elif draw.random() < 0.3:
-            yield Request((walk.queue.keys.push, walk.queue.keys.ready, *bodies))
+            yield Request((*walk.queue.push_command, *bodies))
         elif draw.random() < 0.1:
             assert (yield from inspection.audit(walk.queue, True)).findings == ()
         else:

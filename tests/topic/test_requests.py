@@ -77,7 +77,9 @@ def publishes() -> Iterator[str]:
     yield trace("publish, unknown", publish.publish(spec(), b"x", *plain), UnknownOutcome("lost"))
     yield trace("publish, refused", publish.publish(spec(), b"x", *plain), ResponseError("OOM"))
     yield trace(
-        "publish, confirmed", publish.publish(spec(), b"x", None, 60.0, 1), ([b"ok", 1, 1], 1)
+        "publish, confirmed",
+        publish.publish(spec(), b"x", None, 60.0, Confirm(1)),
+        ([b"ok", 1, 1], 1),
     )
     yield trace(
         "publish, not confirmed",

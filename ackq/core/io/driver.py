@@ -11,9 +11,8 @@ from typing import Any, Generic, TypeVar
 from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, ResponseError
 
-from ackq.core.effects import Clock, Operation, Request, Sleep, wait_command
+from ackq.core.effects import Clock, Operation, Request, Sleep, pack, wait_command
 from ackq.core.io.connections import ClusterRoute, SingleRoute
-from ackq.core.io.wire import pack
 from ackq.core.retries import TEMPORARY, pause_before_resend, unwrapped
 from ackq.core.together import TOGETHER
 
@@ -177,9 +176,9 @@ def _pass_time(step: Sleep | Clock) -> float | None:
 
 def _exchange(connection: AbstractConnection, request: Request) -> Any:
     if request.confirm is None:
-        connection.send_packed_command([pack(request.command())], check_health=False)
+        connection.send_packed_command([request.packed()], check_health=False)
         return connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    packed = [pack(request.command()), pack(wait_command(request.confirm))]
+    packed = [request.packed(), pack(wait_command(request.confirm))]
     connection.send_packed_command(packed, check_health=False)
     # Read both replies in any case, or the next request would get the second one.
     replies = [read_reply(connection) for _ in packed]
@@ -189,7 +188,7 @@ def _exchange(connection: AbstractConnection, request: Request) -> Any:
 
 
 def _send(connection: AbstractConnection, requests: Iterable[Request]) -> None:
-    packed = b"".join([pack(each.command()) for each in requests])
+    packed = b"".join(each.packed() for each in requests)
     connection.send_packed_command([packed], check_health=False)
 
 

@@ -10,10 +10,9 @@ import redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ackq.core.effects import Operation, Request, Sleep, wait_command
+from ackq.core.effects import Operation, Request, Sleep, pack, wait_command
 from ackq.core.io.connections_async import ClusterRoute, SingleRoute
 from ackq.core.io.silence import Silence
-from ackq.core.io.wire import pack
 from ackq.core.retries import pause_before_resend, unwrapped
 
 T = TypeVar("T")
@@ -88,7 +87,7 @@ class Driver:
         """
         try:
             with self._silence.limit():
-                packed = [pack(request.command())]
+                packed = [request.packed()]
                 if request.confirm is None:
                     await connection.send_packed_command(packed, check_health=False)
                     return await connection.read_response(

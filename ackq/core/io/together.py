@@ -12,7 +12,6 @@ from redis.connection import AbstractConnection
 from ackq.core.effects import Clock, Operation
 from ackq.core.io.connections import Connections
 from ackq.core.io.driver import Driver, read_reply
-from ackq.core.io.wire import pack
 from ackq.core.together import TOGETHER, Run
 
 T = TypeVar("T")
@@ -67,7 +66,7 @@ def _exchange_all(groups: Sequence[tuple[Connections, list[tuple[Driver, Run[Any
                 connection = node.acquire()
                 unread.append(connection)
                 begun = True
-                packed = b"".join(pack(run.step.command()) for _, run in group)  # type: ignore[union-attr]
+                packed = b"".join(run.step.packed() for _, run in group)  # type: ignore[union-attr]
                 connection.send_packed_command([packed], check_health=False)
             except Exception as error:
                 _fail(group, error, begun)

@@ -13,7 +13,6 @@ from redis.exceptions import ResponseError
 from ackq.core.effects import Clock, Operation
 from ackq.core.io.connections_async import Connections
 from ackq.core.io.driver_async import Driver
-from ackq.core.io.wire import pack
 from ackq.core.retries import unwrapped
 from ackq.core.together import TOGETHER, Run
 
@@ -68,7 +67,7 @@ async def _run_group(node: Connections, group: list[tuple[Driver, Run[T]]]) -> N
     if len(group) == 1:
         await _finish(group[0])
         return
-    replies = await _exchange(node, [pack(run.step.command()) for _, run in group])  # type: ignore[union-attr]
+    replies = await _exchange(node, [run.step.packed() for _, run in group])  # type: ignore[union-attr]
     for (driver, run), (reply, sent) in zip(group, replies, strict=True):
         if isinstance(reply, Exception):
             driver.route.note(reply)

@@ -151,7 +151,7 @@ def producer(walk: ClaimWalk) -> Callable[[Actor], Life]:
     def step(actor: Actor) -> Operation[None]:
         bodies = [b'{"id":"%d"}' % (walk.pushed + n) for n in range(walk.random.randint(1, 15))]
         walk.pushed += len(bodies)
-        yield Request((walk.spec.keys.push, walk.spec.keys.ready, *bodies))
+        yield Request((*walk.spec.push_command, *bodies))
 
     return again_and_again(step)
 
