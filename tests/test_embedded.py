@@ -17,7 +17,8 @@ import pytest
 import redis
 
 from ackq import embedded
-from ackq.embedded.binaries import find_server_for
+from ackq.cli.serve import _password_in
+from ackq.embedded.binaries import _NOTE, _noted, find_server_for
 from ackq.errors import AckqError, ServerNotFound
 from tests.servers.binaries import newest_server, oldest_server
 from tests.servers.target import Absent
@@ -324,6 +325,24 @@ def test_a_server_stops_as_soon_as_it_has_ended(
     monkeypatch.setattr("ackq.embedded.server.STOP_TIMEOUT", math.inf)
     with embedded.Server(tmp_path):
         pass
+
+
+def test_only_a_note_that_is_missing_or_cut_off_is_no_note(tmp_path: Path) -> None:
+    assert _noted(tmp_path) is None
+    note = tmp_path / _NOTE
+    note.write_text("/usr/bin/redis-server\nredis")
+    assert _noted(tmp_path) is None
+    note.unlink()
+    note.mkdir()
+    with pytest.raises(IsADirectoryError):
+        _noted(tmp_path)
+
+
+def test_the_password_of_a_served_folder_is_made_once(tmp_path: Path) -> None:
+    made = _password_in(tmp_path)
+    assert len(made) > 20
+    assert _password_in(tmp_path) == made
+    assert (tmp_path / "password").stat().st_mode & 0o777 == 0o600
 
 
 # --- the shared server ----------------------------------------------------------

@@ -27,6 +27,13 @@ def test_an_error_survives_pickling(cls: type[ackq.AckqError]) -> None:
     assert vars(again) == vars(error)
 
 
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_an_error_with_a_text_only_knows_nothing_else(cls: type[ackq.AckqError]) -> None:
+    of_redis = {"error_type", "status_code"}
+    known = {name: value for name, value in vars(cls("text")).items() if value}
+    assert known.keys() <= of_redis
+
+
 def test_what_a_push_of_many_stored_survives_pickling_and_is_in_the_text() -> None:
     error = ackq.PartlyStored("no memory").account([3, 0], [], [2, 1])
     again = pickle.loads(pickle.dumps(error))

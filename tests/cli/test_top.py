@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -15,10 +16,13 @@ from typing import Self
 
 import pytest
 import redis
+from redis.exceptions import NoPermissionError
 
 from ackq import Queue
-from ackq.cli.keyboard import names
+from ackq.cli.keyboard import keys, names
+from ackq.cli.top import _searching
 from ackq.cli.top.screen import Screen
+from ackq.errors import AckqError
 from ackq.ops.acl import rules
 from ackq.ops.overview import Overview
 from ackq.ops.readings import Reading
@@ -296,3 +300,23 @@ def test_a_queue_is_opened_with_causes_and_workers(
         top.wait_for(b"by dead")
         top.press(b"q")
         assert top.exit_code() == 0
+
+
+def test_only_a_lack_of_rights_is_answered_with_advice() -> None:
+    for queues, error, raised in (
+        ((), NoPermissionError("no"), AckqError),
+        (("jobs",), NoPermissionError("no"), NoPermissionError),
+        ((), redis.ConnectionError("away"), redis.ConnectionError),
+    ):
+        advice = "name the queues" if raised is AckqError else None
+        with pytest.raises(raised, match=advice), _searching(queues):
+            raise error
+
+
+def test_without_a_terminal_the_view_waits_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("time.sleep", slept.append)
+    with keys() as pressed:
+        assert pressed(0.3) == ()
+    assert slept == [0.3]

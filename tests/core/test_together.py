@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,3 +122,23 @@ def test_a_node_that_redirects_is_followed(target: Target, token: str) -> None:
             found = together.run_all([each.beginning(inspection.stats) for each in queues])
             counts = [each.ready for each in found if not isinstance(each, Exception)]
             assert counts == list(range(1, 13))
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError(), OSError(), ValueError()])
+def test_an_operation_without_a_node_is_left_to_its_driver(error: Exception) -> None:
+    def fail(key: None) -> None:
+        raise error
+
+    async def fail_later(key: None) -> None:
+        raise error
+
+    blocking: Any = SimpleNamespace(route=SimpleNamespace(connections=fail))
+    later: Any = SimpleNamespace(route=SimpleNamespace(connections=fail_later))
+    if isinstance(error, ValueError):  # a mistake is none of these
+        with pytest.raises(ValueError):  # noqa: PT011
+            together._node_of(blocking)
+        with pytest.raises(ValueError):  # noqa: PT011
+            asyncio.run(together_async._node_of(later))
+    else:
+        assert together._node_of(blocking) is None
+        assert asyncio.run(together_async._node_of(later)) is None

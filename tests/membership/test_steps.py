@@ -13,7 +13,7 @@ from ackq.membership import shards
 from ackq.membership.assign import assign
 from ackq.membership.operations import Assignment, GroupSpec, Session, heartbeat, leave
 from ackq.membership.shards import Shards
-from ackq.ops.sharded import _is_recorded
+from ackq.ops.sharded import is_recorded, shard_names_of
 from tests.steps import play
 
 SPEC = GroupSpec.of("g", 8, 10.0)
@@ -203,11 +203,12 @@ def test_what_is_recorded_is_found_by_those_who_may_only_read() -> None:
 
 def test_a_record_that_could_not_be_read_is_not_taken_for_none() -> None:
     for error in (ConnectionError("away"), ResponseError("LOADING")):
-        for steps in (shards.recorded_shards("jobs"), _is_recorded("jobs")):
+        for steps in (shards.recorded_shards("jobs"), is_recorded("jobs")):
             with pytest.raises(type(error)):
                 play(steps, error)
     for error in (NoPermissionError(), ResponseError("WRONGTYPE")):
-        assert not play(_is_recorded("jobs"), error, None)[1]
+        assert not play(is_recorded("jobs"), error, None)[1]
+    assert play(shard_names_of("jobs"), ResponseError("WRONGTYPE"))[1] == []
 
 
 def test_the_record_is_read_and_created_by_one_call() -> None:

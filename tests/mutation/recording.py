@@ -35,7 +35,11 @@ TESTS = (
     "cli",
     "web",
     "process/test_plan.py",
+    "process/test_figures.py",
+    "test_documented_times.py",
     "test_embedded.py",
+    "test_errors.py",
+    "test_locks.py",
     "spark",
 )
 #: Of some folders only these files: no browser, and a JVM at most for some tests, which `plugin`
@@ -59,6 +63,7 @@ ONLY = {
         "pipeline_config",
         "pipeline_display",
         "pipeline_infer",
+        "pipeline_lag",
         "pipeline_rejects",
         "report",
         "submission",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import redis
+from redis.exceptions import NoPermissionError
 
 from ackq import Queue
 from ackq.config import QueueConfig
@@ -256,6 +257,20 @@ def test_a_server_that_is_away_has_no_figures_and_is_read_again_later(tmp_path: 
         assert len(overview.read().queues) == 1
 
 
+class Failing:
+    """A route on which every request fails."""
+
+    address = "away"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+    def close(self) -> None: ...
+
+
 @pytest.mark.parametrize(
     "error", [redis.ConnectionError("away"), redis.TimeoutError("late"), OSError("no route")]
 )
@@ -267,24 +282,12 @@ def test_a_node_that_fails_is_down_and_the_others_are_read(
     error: Exception,
     named: bool,
 ) -> None:
-    class Away:
-        """A route that answers nothing."""
-
-        address = "away"
-
-        def __getattr__(self, name: str) -> Any:
-            raise error
-
-        def close(self) -> None:
-            pass
-
     with (
-        Queue(plain_client, name) as queue,
+        Topic(plain_client, name) as topic,
         Overview(plain_client, [name] if named else []) as overview,
     ):
-        queue.push({"id": "a"})
-        queue.pop()
-        away = overview_module._Node(Driver(Away()), clustered=False)  # type: ignore[arg-type]
+        topic.publish(b"1")
+        away = overview_module._Node(Driver(Failing(error)), clustered=False)  # type: ignore[arg-type]
         overview._nodes = [away, *overview._connected()]
         snapshot = overview.read()
         assert [(each.up, each.problem) for each in snapshot.servers] == [
@@ -293,8 +296,14 @@ def test_a_node_that_fails_is_down_and_the_others_are_read(
         ]
         assert [each.name for each in snapshot.queues] == [name]
         assert not snapshot.complete
-        monkeypatch.setattr(overview_module, "nodes_of", Away().__getattr__)
+        monkeypatch.setattr(overview_module, "nodes_of", Failing(error).__getattr__)
         assert [each.up for each in overview.read().servers] == [False]
+
+
+def test_a_user_who_may_not_ask_for_a_servers_figures_reads_the_queues() -> None:
+    refused = Failing(NoPermissionError("no permissions to run the 'info' command"))
+    node = overview_module._Node(Driver(refused), clustered=False)  # type: ignore[arg-type]
+    assert overview_module._server(node) == overview_module.Server("away", True)
 
 
 def test_scripts_that_the_server_does_not_know_are_sent(client: Client, name: str) -> None:

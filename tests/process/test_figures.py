@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.process.figures import Reported
+from ackq.process.figures import Reported, ReportingHealth
 from ackq.worker.figures import Handled, Snapshot
 from tests.cli.conftest import url  # noqa: F401 - a fixture
 from tests.metrics.test_collector import value
@@ -86,3 +86,9 @@ def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
             20,
         )
         assert value(samples, "ackq_handler_seconds_count", queue=name) == 50
+
+
+def test_a_process_whose_figures_cannot_be_written_goes_on(tmp_path: Path) -> None:
+    health = ReportingHealth(str(tmp_path / "healthy"), 5.0, str(tmp_path / "gone" / "0.figures"))
+    health._write()
+    assert Reported([tmp_path / "gone" / "0.figures"]).snapshot().queues == {}

@@ -249,6 +249,20 @@ def test_a_block_without_a_timeout_always_has_a_message(
     asyncio.run(awaited())
 
 
+def test_the_error_of_a_block_passes_also_if_the_server_is_away(
+    make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **settings: object) -> None:
+        raise redis.ConnectionError("away")
+
+    queue = make_queue()
+    queue.push({"id": "a"})
+    for each in (Queue, AsyncQueue):
+        monkeypatch.setattr(each, "nack", fail)
+    with pytest.raises(ValueError, match="of the block"), queue.lease():
+        raise ValueError("of the block")
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_lease_is_renewed_after_a_third_of_its_time_or_a_twelfth_if_that_failed(
     is_async: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,6 +23,8 @@ from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.shards import Shards, shard_names
 from ackq.sharded import AsyncShardedQueue, ShardedQueue, client_async, operations, resize
 from ackq.sharded.client_async import READ_AGAIN_LATER, READ_INTERVAL, TRIES
+from ackq.sharded.waiters import ShardWaiters
+from ackq.sharded.waiters_async import AsyncShardWaiters
 
 AWAY = redis.ConnectionError("gone")
 REFUSED = KeyTypeError("closed")
@@ -641,13 +642,16 @@ def test_the_turns_of_producers_begin_at_different_shards() -> None:
 # --- waiting -------------------------------------------------------------------------------
 
 
-def test_a_consumer_without_shards_sleeps_a_little() -> None:
-    from ackq.sharded.waiters import ShardWaiters
-    from ackq.sharded.waiters_async import AsyncShardWaiters
+def test_a_consumer_without_shards_sleeps_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
 
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr("asyncio.sleep", sleep)
     with ackq.Queue(redis.Redis(), "jobs") as queue:
-        for limit, least in ((0.02, 0.02), (30.0, 0.1)):
-            began = time.monotonic()
+        for limit in (0.02, 30.0):
             assert ShardWaiters([queue]).wait([], limit) == []
             assert asyncio.run(AsyncShardWaiters([]).wait([], limit)) == []
-            assert 2 * least <= time.monotonic() - began < 10
+    assert slept == [0.02, 0.02, 0.1, 0.1]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import re
 import shlex
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 import redis
+from redis.exceptions import NoPermissionError
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -18,7 +21,7 @@ from ackq.errors import ConfigurationError
 from ackq.ops import dead_letters, samples
 from ackq.ops.kinds import only_part, opened
 from ackq.topic import Topic
-from ackq.web import application, watcher
+from ackq.web import application, inspecting, watcher
 from ackq.web.watcher import Watcher
 from tests.web.conftest import HOSTILE, Stock
 
@@ -308,3 +311,16 @@ def test_a_server_that_cannot_be_reached_is_shown(free_port: int) -> None:
         reply = http.get("/queue?kind=list&name=jobs")
         assert reply.status_code == 503
         assert "refused" in reply.text
+
+
+def test_workers_that_this_user_may_not_list_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(inspecting, "workers", refuse)
+    row: Any = SimpleNamespace(reading=SimpleNamespace(kind="list", name="jobs", workers=1))
+    error: Exception = NoPermissionError("no")
+    assert inspecting.all_workers(redis.Redis(), [row]) is None
+    error = redis.ConnectionError("away")
+    with pytest.raises(redis.ConnectionError):
+        inspecting.all_workers(redis.Redis(), [row])

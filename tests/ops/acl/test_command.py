@@ -12,7 +12,7 @@ import redis
 
 from ackq.cli import main
 from ackq.cli.acl import WEAKER
-from ackq.ops.acl import ROLES
+from ackq.ops.acl import ROLES, rules
 from tests.ops.acl.conftest import has_selectors
 
 Print = Callable[..., list[str]]
@@ -80,3 +80,9 @@ def test_wrong_usage_is_code_2(printed: Print, args: list[str]) -> None:
 @pytest.mark.parametrize("name", ["jobs*", "my jobs", "jobs\u3000", "jobs)", 'a"b'])
 def test_a_name_that_a_pattern_would_misread_is_refused(printed: Print, name: str) -> None:
     printed(name, "producer", code=3)
+
+
+def test_a_role_has_evalsha_and_eval_and_pairs_unless_they_are_refused() -> None:
+    assert rules("jobs", "worker") == rules("jobs", "worker", eval=True, selectors=True)
+    assert rules("jobs", "worker") != rules("jobs", "worker", selectors=False)
+    assert rules("jobs", "worker") != rules("jobs", "worker", eval=False)

@@ -1,0 +1,37 @@
+"""Times that a page or a docstring names are those of the code."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("constant", "value", "page", "words"),
+    [
+        ("core.backoff.BACKOFF_LIMIT", 300, "docs/retries.md", "at most 300 seconds"),
+        ("core.limits.MAX_DEDUP_WINDOW", 315_360_000, "ackq/topic/spec.py", "to ten years"),
+        ("core.waiting.PAUSED_POLL", 0.5, "docs/cli.md", "Consumers notice within half a second"),
+        ("dropin.client_async.SEVERAL_KEYS_WAIT", 0.1, "docs/moving-over.md", "every 0.1 seconds"),
+        ("metrics.collector.WINDOW", 15 * 60, "docs/metrics.md", "counting going for 15 minutes"),
+        ("ops.overview.FORGET_AFTER", 3600, "docs/metrics.md", "are empty for an hour are forgot"),
+        ("queue.pop_from.RECHECK", 10, "docs/guarantees.md", "afterwards within ten seconds"),
+        ("spark.heartbeat.LONGEST_INTERVAL", 60, "ackq/spark/heartbeat.py", "least one a minute"),
+        ("spark.options.CLAIM_TIMEOUT_MS", 604_800_000, "docs/spark.md", "(a week by default)"),
+        ("spark.stream.KEEP", 600, "docs/spark.md", "stay readable for ten minutes"),
+        ("staging.operations.LIFETIME_MS", 86_400_000, "docs/spark-sink.md", "expire after a day"),
+        ("web.application.IDLE", 300, "ackq/web/application.py", "after five minutes without"),
+        ("web.guard.REFUSAL_DELAY", 0.5, "docs/security.md", "is refused after half a second"),
+        ("web.watcher.SHORTEST", 2, "docs/web.md", "number of queues: 2 seconds, or"),
+        ("worker.presence.INTERVAL", 5, "docs/worker.md", "within 5 seconds (`--heartbeat`"),
+        ("worker.routines.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
+    ],
+)
+def test_a_time_is_the_documented_one(constant: str, value: float, page: str, words: str) -> None:
+    module, _, name = constant.rpartition(".")
+    assert getattr(importlib.import_module(f"ackq.{module}"), name) == value
+    assert words in " ".join((ROOT / page).read_text().split())

@@ -1,0 +1,143 @@
+"""What threads or tasks share is touched only under its lock.
+
+A removed lock changes no result of a test: two threads are hardly ever at the same line. So each
+call here finds the lock taken, and must get no further.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from ackq import Message
+from ackq.dropin.renewal import LeaseRenewal
+from ackq.membership.client import ConsumerGroup
+from ackq.membership.client_async import AsyncConsumerGroup
+from ackq.metrics.collector import Collector
+from ackq.metrics.exporter import Exporter
+from ackq.process.figures import Reported
+from ackq.queue.renewal import Renewer, _Held
+from ackq.spark.pipeline.metrics_port import MetricsPort
+from ackq.spark.pipeline.progress import Progress
+from ackq.web.idle import IdleTimer
+from ackq.web.jobs import Jobs
+from ackq.web.log import OperationLog
+from ackq.web.watcher import Watcher
+from ackq.worker.figures import Figures
+from ackq.worker.outages import Outage, Outages
+
+
+class Taken(Exception):
+    """The call waits."""
+
+
+class Lock:
+    """A lock that somebody else has."""
+
+    def __enter__(self) -> None:
+        raise Taken
+
+    def __exit__(self, *error: object) -> None: ...
+
+    async def __aenter__(self) -> None:
+        raise Taken
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+
+def blank(cls: Any, **fields: Any) -> Any:
+    """Return an object that was not initialised: it listens on no port."""
+    made = cls.__new__(cls)
+    vars(made).update(fields)
+    return made
+
+
+def keep_alive(group: Any) -> Any:
+    group.session.next_heartbeat = 0.0
+    return group._keep_alive(group.session, *group_arguments(group))
+
+
+def group_arguments(group: Any) -> tuple[Any, ...]:
+    return (threading.Event(),) if isinstance(group, ConsumerGroup) else ()
+
+
+def run_once(renewal: LeaseRenewal) -> None:
+    renewal._tick = 0
+    renewal.all_in_flight = list  # type: ignore[method-assign]
+    renewal._run()
+
+
+def snapshot(figures: Figures) -> None:
+    figures.count = lambda: None  # type: ignore[method-assign]
+    figures.snapshot()
+
+
+def succeed(outages: Outages) -> None:
+    outages._current[""] = Outage(1.0)
+    outages.succeeded("taking", 2.0)
+
+
+def remove(renewer: Renewer) -> None:
+    held = _Held(Message("jobs", b"a", b"{}", 1, 1), 1.0)
+    held.lock = Lock()  # type: ignore[assignment]
+    renewer._remove(held)
+
+
+CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
+    lambda: Watcher(redis.Redis(port=1)): (Watcher.look, Watcher.look_anew, Watcher.close),
+    lambda: Collector(redis.Redis(port=1)): (lambda made: list(made.families()), Collector.prepare),
+    lambda: blank(Exporter, _names=(), _one=None): (lambda made: made._queue("jobs", {}),),
+    lambda: Reported([]): (Reported.snapshot, lambda made: made.end(Path("none"))),
+    lambda: blank(MetricsPort, _run=None): (
+        lambda made: made.show(Progress("films")),
+        lambda made: made._answer("/metrics", {}),
+    ),
+    lambda: IdleTimer(60.0, print): (IdleTimer.touch, IdleTimer.cancel, IdleTimer._fire),
+    lambda: Jobs(OperationLog(redis.Redis(port=1))): (
+        lambda made: made.start("who", "what", "done", "list", "jobs", 1, 1, lambda n: iter(())),
+        Jobs.all,
+        lambda made: made.find("id"),
+    ),
+    Figures: (Figures.count, snapshot),
+    lambda: Outages("jobs", "server"): (
+        lambda made: made.failed("taking", OSError(), 1.0),
+        succeed,
+    ),
+    lambda: LeaseRenewal(30.0): (
+        lambda made: made.watch(None),
+        LeaseRenewal.all_in_flight,
+        run_once,
+    ),
+    lambda: Renewer(lambda message, timeout: None): (remove,),
+    lambda: ConsumerGroup(redis.Redis(port=1), "g", 2): (
+        ConsumerGroup.heartbeat,
+        ConsumerGroup.leave,
+        keep_alive,
+    ),
+    lambda: AsyncConsumerGroup(redis.asyncio.Redis(port=1), "g", 2): (
+        AsyncConsumerGroup.heartbeat,
+        AsyncConsumerGroup.leave,
+        keep_alive,
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "call"), [(make, call) for make in CALLS for call in CALLS[make]])
+def test_a_call_waits_for_the_lock(make: Callable[[], Any], call: Callable[[Any], Any]) -> None:
+    async def run() -> None:
+        made = make()
+        made._lock = Lock()
+        found = call(made)
+        if inspect.isawaitable(found):
+            await found
+
+    with pytest.raises(Taken):
+        asyncio.run(run())
