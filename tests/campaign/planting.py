@@ -15,8 +15,8 @@ from ackq import scripts
 from . import checker
 from .nemeses.stage import NEMESES, Stage
 from .run import environment, run
-from .sabotage import SABOTAGES, Sabotage, suited
-from .scenarios import Scenario
+from .sabotage import SABOTAGES, Sabotage, Slip, suited
+from .scenarios import NETWORK, Scenario
 from .schedule import Strike
 
 #: Faults that are planted beside each run.
@@ -77,10 +77,16 @@ def is_caught(sabotage: Sabotage, seed: int, folder: Path) -> bool:
 
 def _perform(sabotage: Sabotage, seed: int, seconds: float, folder: Path) -> checker.Verdict:
     scenario = Scenario(
-        f"sabotage: {sabotage.name}", sabotage.workload, {}, sizes={"consumer": 2, "producer": 1}
+        f"sabotage: {sabotage.name}",
+        sabotage.workload,
+        {},
+        proxied=any(each in NETWORK for each in sabotage.beside),
+        sizes={"consumer": 2, "producer": 1},
     )
-    planted, strikes = None, []
-    if callable(sabotage.how):
+    planted, slip, kinds = None, None, sabotage.beside
+    if isinstance(sabotage.how, Slip):
+        slip = sabotage.how
+    elif callable(sabotage.how):
         saboteur = sabotage.how
 
         def strike(stage: Stage, draw: random.Random) -> None:
@@ -88,12 +94,13 @@ def _perform(sabotage: Sabotage, seed: int, seconds: float, folder: Path) -> che
                 saboteur(client, draw)
 
         NEMESES[scenario.name] = strike
-        times = range(1, round(seconds / EVERY))
-        strikes = [Strike(EVERY * n, scenario.name, seed + n) for n in times]
+        kinds = (*kinds, scenario.name)
     else:
         planted = folder.with_name(f"{folder.name}.lua")
         shutil.rmtree(planted, ignore_errors=True)
         shutil.copytree(scripts.directory(), planted)
         for edit in sabotage.how:
             edit.make(planted)
-    return run(scenario, seed, seconds, folder, strikes, planted, drained_within=4)
+    times = range(1, round(seconds / EVERY)) if kinds else ()
+    strikes = [Strike(EVERY * n, kind, seed + n) for n in times for kind in kinds]
+    return run(scenario, seed, seconds, folder, strikes, planted, slip, drained_within=4)

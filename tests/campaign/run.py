@@ -25,6 +25,7 @@ from .crew import Crew
 from .deployments import Deployment, deploy
 from .history import Log, now
 from .nemeses import NEMESES, Stage
+from .sabotage import Slip
 from .scenarios import Scenario
 from .schedule import Strike
 from .site import Site
@@ -48,6 +49,7 @@ def run(
     folder: Path,
     strikes: list[Strike] | None = None,
     planted: Path | None = None,
+    slip: Slip | None = None,
     drained_within: float = DRAINED_WITHIN,
 ) -> checker.Verdict:
     """Run a scenario; leave its settings, schedule, history and verdict in ``folder``.
@@ -59,6 +61,7 @@ def run(
         folder: where to write; a run of before is deleted.
         strikes: the faults, instead of those that follow from the seed.
         planted: a folder of scripts to use instead of ackq's own: sabotage.
+        slip: a mistake in the library that the processes make: sabotage.
         drained_within: seconds for which a consumer may ask in vain, after the last fault.
     """
     begin = now()
@@ -79,7 +82,7 @@ def run(
             "server": deployment.release,
         }
         _store(folder / "settings.json", settings)
-        site = dataclasses.replace(deployment.site, scripts=planted)
+        site = dataclasses.replace(deployment.site, scripts=planted, slip=slip)
         rig = workload.rig(deployment.site, dataclasses.replace(workload, asynchronous=False))
         _reach(rig.prepare)
         log = Log(folder / "history" / "nemeses.jsonl")

@@ -1,13 +1,17 @@
 """Planted faults, each of which the checker must find: else no run of the campaign shows anything.
 
-Some are mistakes in a script, made in a copy that all processes of the run use. The others are
-saboteurs, which change the queue's keys behind its back while it works.
+Some are mistakes in a script, made in a copy that all processes of the run use, or in a function of
+the library. The others are saboteurs, which change the queue's keys behind its back while it works.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import inspect
 import random
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,13 +37,40 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Slip:
+    """One change of one function of the library."""
+
+    module: str
+    function: str
+    old: str
+    new: str
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """Let this process make the mistake, wherever the function was imported."""
+        function = getattr(importlib.import_module(self.module), self.function)
+        text = textwrap.dedent(inspect.getsource(function))
+        assert text.count(self.old) == 1, f"{self.module}: the old text must occur once"
+        made = dict(function.__globals__)
+        exec(compile(text.replace(self.old, self.new), self.module, "exec"), made)
+        sound = function.__code__
+        function.__code__ = made[self.function].__code__
+        try:
+            yield
+        finally:
+            function.__code__ = sound
+
+
+@dataclass(frozen=True)
 class Sabotage:
     """A planted fault, and the rules that it breaks: at least one must be found broken."""
 
     name: str
     rules: tuple[str, ...]
-    how: tuple[Edit, ...] | Saboteur
+    how: tuple[Edit, ...] | Slip | Saboteur
     workload: str = "queue"
+    #: Faults without which the mistake does not show.
+    beside: tuple[str, ...] = ()
 
 
 _HOLDS = "  return tonumber(score) == tonumber(receipt) or (has_extended"
@@ -264,6 +295,22 @@ SABOTAGES: tuple[Sabotage, ...] = (
     ),
     _edit("releases of a delay queue are nacks", "totals", workload="delay queue")(
         Edit("delay/nack", "charge == 1 and 'nacked' or 'released'", "'nacked'")
+    ),
+    _edit("the second of two equal ids replaces the first", "lost", workload="queue, equal ids")(
+        _NEVER, Edit("pop", "        claimed[key] = true\n", "        key = key\n")
+    ),
+    # --- the library
+    Sabotage(
+        "a refusal of an ack that was sent again is kept quiet",
+        ("silent refusal",),
+        Slip(
+            "ackq.core.fencing",
+            "note_reply",
+            "if position > 0 or not earlier:",
+            "if not earlier or (position > 0 and not repeated):",
+        ),
+        "queue, late",
+        beside=("lose a reply",),
     ),
     # --- saboteurs
     Sabotage("a message is stolen", ("lost",), _steal),

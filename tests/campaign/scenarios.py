@@ -131,6 +131,7 @@ _ALL = (
     Scenario("queue: clock", "queue", CLOCK),
     Scenario("queue: refusals", "queue", REFUSALS),
     Scenario("queue: network", "queue", NETWORK, proxied=True),
+    Scenario("queue: equal ids", "queue, equal ids", {**KILLS, **CRASHES}),
     Scenario("queue: settled late", "queue, late", {**KILLS, **CRASHES}),
     Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
     Scenario(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import redis
 import redis.asyncio
@@ -13,6 +13,9 @@ import redis.sentinel
 from redis.cluster import RedisCluster
 
 from ackq import scripts
+
+if TYPE_CHECKING:
+    from .sabotage import Slip
 
 #: The name that a Sentinel knows the primary by.
 SERVICE = "ackq"
@@ -33,6 +36,8 @@ class Site:
     name: str = "{jobs}"
     #: A folder of scripts that this process uses instead of ackq's own: sabotage.
     scripts: Path | None = None
+    #: A mistake in the library that this process makes: sabotage.
+    slip: Slip | None = None
     #: Of the run.
     folder: Path | None = None
     #: Where servers are reached that a Sentinel names.
@@ -46,7 +51,9 @@ class Site:
         """Return the site of one of several processes: every other one may be cut off."""
         if self.cut_off is None or member % 2 == 0:
             return self
-        return replace(self.cut_off, name=self.name, scripts=self.scripts, folder=self.folder)
+        return replace(
+            self.cut_off, name=self.name, scripts=self.scripts, slip=self.slip, folder=self.folder
+        )
 
     def client(self) -> Any:
         """Return a blocking client of redis-py."""

@@ -91,6 +91,21 @@ SOUND: dict[str, list[list[Event]]] = {
         settle("ack", 1, 1.8),
         settle("ack", 1, 1.9, "gone"),
     ],
+    "acked without an answer, and again": [
+        push(),
+        take(0, 1),
+        settle("ack", 0, 1.1, "unknown"),
+        settle("ack", 0, 1.3, "gone"),
+    ],
+    "acked without an answer, dead, and redriven": [
+        push(),
+        take(0, 1),
+        settle("reject", 0, 1.1, "unknown"),
+        settle("reject", 0, 1.2, "gone"),
+        chosen("redrive", 2),
+        take(1, 2.1),
+        settle("ack", 1, 2.2),
+    ],
     "returned and taken at once": [
         push(),
         take(0, 1),
@@ -268,6 +283,18 @@ UNSOUND: dict[str, tuple[str, list[list[Event]]]] = {
     "a stale extend": (
         "fencing",
         [push(), take(0, 1), take(1, 1.6, 2), settle("extend", 0, 1.7), settle("ack", 1, 1.8)],
+    ),
+    "a late ack that was not refused, and a redelivery": (
+        "silent refusal",
+        [push(), take(0, 1), settle("ack", 0, 1.7, "gone"), take(1, 1.9, 2), settle("ack", 1, 2)],
+    ),
+    "a late ack that was not refused, while another consumer has the message": (
+        "silent refusal",
+        [push(), take(0, 1), take(1, 1.6, 2), settle("ack", 0, 1.7, "gone"), settle("ack", 1, 2)],
+    ),
+    "an extend that did nothing": (
+        "silent refusal",
+        [push(), take(0, 1), settle("extend", 0, 1.1, "gone"), settle("ack", 0, 1.2)],
     ),
     "the holder is refused": (
         "holder refused",
@@ -499,6 +526,14 @@ def test_an_extend_that_is_not_fenced_may_be_one_of_the_next_lease(
     events = [push(), take(0, 1), [slow], settle("extend", 0, 1.7), settle("ack", 1, 1.95)]
     verdict = judged(tmp_path, *events, left(), fenced=fenced)
     assert set(verdict.violations) == ({"lease"} if fenced else set())
+
+
+def test_of_messages_that_share_an_id_one_may_be_refused_for_the_next(tmp_path: Path) -> None:
+    """Its ack was applied, and sent again; by then the next message had the key of its lease."""
+    events = [push(), take(0, 1), settle("ack", 0, 1.1, "refused"), left()]
+    for shared, broken in ((False, {"lost", "holder refused"}), (True, set())):
+        (folder := tmp_path / str(shared)).mkdir()
+        assert set(judged(folder, *events, shared=shared).violations) == broken
 
 
 def test_overlapping_takes_without_counts_have_no_order(tmp_path: Path) -> None:

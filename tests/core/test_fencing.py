@@ -124,6 +124,18 @@ def test_a_message_that_is_gone_is_lost_unless_an_earlier_settle_may_have_been_a
     assert message.settles_sent == earlier + (0 if lost else 1)
 
 
+@pytest.mark.parametrize("verb", ["ack", "nack", "release", "reject", "extend"])
+@pytest.mark.parametrize(("earlier", "reply_lost"), [(0, False), (1, False), (0, True), (1, True)])
+def test_a_message_that_another_consumer_holds_is_lost_however_often_the_settle_was_sent(
+    verb: str, earlier: int, reply_lost: bool
+) -> None:
+    """No settle of this holder was applied, or nobody else would hold the message."""
+    message, other = Held(_settles_sent=earlier + 1), Held()
+    found = note_reply(verb, [other, message], (2,), _request(reply_lost))
+    assert (found, message.lease_lost, message._settled) == ([message], True, "")
+    assert not other.lease_lost
+
+
 def test_a_message_named_twice_in_one_call_is_no_earlier_settle() -> None:
     message = Held(settles_sent=2)
     assert note_reply(ACK, [message, message], (-1, -2), _request()) == [message, message]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ackq.core.effects import Clock, Operation, Sleep
 from tests.campaign.history import checksum
-from tests.campaign.workloads.loops import body_of, id_of
+from tests.campaign.workloads.loops import body_of, id_of, names_of
 
 from .journal import Journal
 from .outcome import Outcome, outcome_of
@@ -48,7 +48,7 @@ class Producer:
     def _push(self) -> Operation[None]:
         draw, product = self._draw, self._product
         size = draw.choice((1, 1, 2, 5))
-        ids = [f"{self._by}-{self._number + n}" for n in range(size)]
+        ids = names_of(self._by, self._number, size, product.sharers)
         self._number += size
         bodies = [body_of(each) for each in ids]
         delay = draw.choice(product.delays) if draw.random() < product.delayed else 0.0

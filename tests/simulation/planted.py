@@ -11,7 +11,14 @@ from pathlib import Path
 
 from ackq import scripts
 from ackq.scripts import Script
-from tests.campaign.sabotage import DELAY_ANYBODY, DELAY_HOLDS, SABOTAGES, Edit, Sabotage
+from tests.campaign.sabotage import (
+    DELAY_ANYBODY,
+    DELAY_HOLDS,
+    SABOTAGES,
+    Edit,
+    Sabotage,
+    Slip,
+)
 
 from .products import PRODUCTS
 from .run import Result, simulate
@@ -20,7 +27,7 @@ from .server import Server
 #: Requests between two strikes of a saboteur.
 EVERY = 10
 #: Seeds among which a planted fault must be found.
-SEEDS = range(1500)
+SEEDS = range(6000)
 
 
 def _edit(name: str, product: str, *rules: str) -> Callable[..., Sabotage]:
@@ -29,6 +36,7 @@ def _edit(name: str, product: str, *rules: str) -> Callable[..., Sabotage]:
 
 #: Where a fault of the campaign's workloads is planted; of others, in the list queue.
 _PRODUCTS = {"delay queue": "DelayQueue", "topic": "Topic", "RSMQ": "RSMQ"}
+_WORKLOADS = {"queue, equal ids": "EqualIds"}
 #: The campaign's, of the products that are simulated.
 SHARED: tuple[Sabotage, ...] = tuple(
     each
@@ -231,7 +239,14 @@ OTHERS: tuple[Sabotage, ...] = (
 
 
 @contextlib.contextmanager
-def planted(edits: Iterable[Edit]) -> Iterator[None]:
+def planted(how: Iterable[Edit] | Slip) -> Iterator[None]:
+    """Let ackq make these mistakes."""
+    with how.planted() if isinstance(how, Slip) else _edited(how):
+        yield
+
+
+@contextlib.contextmanager
+def _edited(edits: Iterable[Edit]) -> Iterator[None]:
     """Let ackq use scripts with these mistakes."""
     load = scripts.load
     made: dict[str, Script] = {}
@@ -277,5 +292,6 @@ def find(
 def _suits(sabotage: Sabotage, seed: int) -> bool:
     product = sabotage.workload
     if sabotage not in OTHERS:
-        product = _PRODUCTS.get(product.partition(",")[0], "ListQueue")
+        family = product.partition(",")[0]
+        product = _WORKLOADS.get(product) or _PRODUCTS.get(family, "ListQueue")
     return PRODUCTS[seed % len(PRODUCTS)].__name__ == product

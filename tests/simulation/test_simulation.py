@@ -21,7 +21,7 @@ from .server import Server
 from .shrink import shrink
 
 #: Histories that make test looks at; `python -m tests.simulation` takes its time.
-HISTORIES = 24
+HISTORIES = 26
 #: One with many faults.
 SEED = 7
 #: Planted faults that are quickly found; make test-campaign looks for all.

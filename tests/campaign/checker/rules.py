@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import gc
+import heapq
 import itertools
 import math
 from collections import Counter
@@ -40,6 +41,8 @@ class Judge:
         self._is_clock_set = any(each.clock for each in history.faults)
         self._lease: float = history.settings["lease"]
         self._fenced: bool = history.settings.get("fenced", True)
+        #: Messages share ids: an ack that is sent again may meet, and be refused for, the next one.
+        self._shared: bool = history.settings.get("shared", False)
         self._dead = dict((history.left or {}).get("dead", ()))
         #: How many rows of Spark a message has become.
         self._rows: Counter[str] = Counter((history.left or {}).get("rows", ()))
@@ -145,7 +148,8 @@ class Judge:
         push = next((push for push, _ in story.pushes if push.state == "ok"), None)
         if push is None or self._stored or story.name in self._dead or self._rows[story.name]:
             return
-        if any(each.had("ack", "reject") for each in story.deliveries):
+        settled = Delivery.may_have_had if self._shared else Delivery.had
+        if any(settled(each, "ack", "reject") for each in story.deliveries):
             return
         if story.was("delete", *POSSIBLE):
             return
@@ -212,6 +216,26 @@ class Judge:
                 if is_stale and not (self.undone(each) or self.undone(later.take, each.end)):
                     yield f"a stale {each.kind} of {earlier.take.by} succeeded"
 
+    def silent(self, story: Story) -> Iterator[str]:
+        """A settle that did nothing was not reported to its holder as refused."""
+        if not self._fenced or story.was("redrive", *POSSIBLE):
+            return
+        uses = [(_last_use(each), each) for each in story.deliveries]
+        latest = heapq.nlargest(2, uses, key=lambda use: use[0].begin)
+        for held in story.deliveries:
+            for each in held.settles:
+                if each.state != "gone":
+                    continue
+                words = f"the {each.kind} of {held.take.by} did nothing, and was not refused"
+                # A topic refuses a lease that has ended only once another reader has it.
+                if each.kind == "extend" and not self._history.settings.get("readers"):
+                    yield words
+                if each.kind not in ("ack", "reject"):
+                    continue
+                used = next((use for use, by in latest if by is not held), None)
+                if used and used.begin > each.end and not self.excused(each, used.end):
+                    yield words  # the message was still stored
+
     def acked_twice(self, story: Story) -> Iterator[str]:
         """Two acks were answered with success."""
         acks = sorted(_settles(story, "ack", "ok"), key=lambda each: each.end)
@@ -221,7 +245,7 @@ class Judge:
 
     def holder(self, story: Story) -> Iterator[str]:
         """The rightful holder was refused."""
-        if self._history.settings.get("sessions"):
+        if self._history.settings.get("sessions") or self._shared:
             return  # a consumer that was silent for a while loses its leases
         for each in story.deliveries:
             since: Take | Settle = each.take
@@ -387,6 +411,13 @@ def _was(
     )
 
 
+def _last_use(delivery: Delivery) -> Take | Settle:
+    """Return the last request that shows that the message was stored when it was sent."""
+    uses: list[Take | Settle] = [delivery.take]
+    uses += [each for each in delivery.settles if each.state == "ok"]
+    return max(uses, key=lambda each: each.begin)
+
+
 def _settles(story: Story, kind: str, state: str) -> list[Settle]:
     return [
         each
@@ -416,6 +447,7 @@ RULES: dict[str, Callable[[Judge, Story], Iterable[str]]] = {
     "after ack": Judge.after_ack,
     "lease": Judge.lease,
     "fencing": Judge.fencing,
+    "silent refusal": Judge.silent,
     "acked twice": Judge.acked_twice,
     "holder refused": Judge.holder,
     "count": Judge.count,

@@ -105,7 +105,7 @@ class History:
     """All that a run wrote."""
 
     def __init__(self, folder: Path) -> None:
-        #: lease, readers, order, fenced, max_receives, drain_within; see `rules`.
+        #: lease, readers, order, fenced, shared, max_receives, drain_within; see `rules`.
         self.settings: dict[str, Any] = json.loads((folder / "settings.json").read_text())
         self.readers: list[str] = self.settings.get("readers") or [""]
         self.stories: dict[tuple[str, str], Story] = {}

@@ -34,6 +34,7 @@ _ALL = [
     Workload("delay queue, bulk", DelayRig, **_BULK),
     Workload("topic, bulk", TopicRig, **_BULK | {"pace": 0.05}),
     Workload("queue, small", ListRig, crews=1),
+    Workload("queue, equal ids", ListRig, sharers=3),
     Workload("queue, confirmed", ListRig, settings={"confirm": 1}),
     Workload(
         "queue, late",

@@ -26,15 +26,31 @@ TURNS = 60
 VAIN = 20
 
 
-def body_of(message_id: str) -> bytes:
-    """Return the one body that a message with this id may have."""
-    size = zlib.crc32(message_id.encode()) % 150
-    return b'{"id":"%s","pad":"%s"}' % (message_id.encode(), b"x" * size)
+def body_of(name: str) -> bytes:
+    """Return the one body that a message of this name may have.
+
+    The name is its id, or its id after an equals sign: messages of several names share that one.
+    """
+    own, shared, message_id = name.encode().partition(b"=")
+    size = zlib.crc32(name.encode()) % 150
+    if shared:
+        return b'{"id":"%s","pad":"%s","own":"%s"}' % (message_id, b"x" * size, own)
+    return b'{"id":"%s","pad":"%s"}' % (own, b"x" * size)
 
 
 def id_of(body: bytes) -> str:
-    """Return the id of a body that `body_of` made, or the beginning of any other body."""
-    return body[7 : body.find(b'"', 7)].decode("latin-1")
+    """Return the name of a body that `body_of` made, or the beginning of any other body."""
+    found = body[7 : body.find(b'"', 7)].decode("latin-1")
+    _, shared, own = body.partition(b'"own":"')
+    return f"{own[:-2].decode('latin-1')}={found}" if shared else found
+
+
+def names_of(by: str, first: int, size: int, sharers: int = 1) -> list[str]:
+    """Return the names of some messages of a producer; so many in a row share an id."""
+    numbers = range(first, first + size)
+    if sharers == 1:
+        return [f"{by}-{number}" for number in numbers]
+    return [f"{by}-{number}={by}-of-{number // sharers}" for number in numbers]
 
 
 class Outcome(NamedTuple):
@@ -108,7 +124,7 @@ class Producer(Loop):
     async def _push(self) -> None:
         rig, draw = self._rig, self._draw
         size = draw.choice(rig.workload.batches)
-        ids = [f"{self._by}-{self._number + n}" for n in range(size)]
+        ids = names_of(self._by, self._number, size, rig.workload.sharers)
         self._number += size
         bodies = [body_of(each) for each in ids]
         about: dict[str, Any] = {}

@@ -7,6 +7,7 @@ so one loop serves both.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import importlib.metadata
 import inspect
@@ -57,6 +58,7 @@ class Workload:
     batches: tuple[int, ...] = (1, 1, 5, 20)
     pace: float = 0.004  #: seconds between two pushes
     backlog: int = 3000  #: messages that may wait; then producers pause
+    sharers: int = 1  #: messages in a row that have the same id
     #: Share of takes whose handlers end about when, or after, the lease does.
     straddling: float = 0.3
     #: What may become of a message, with weights; else what the rig says.
@@ -67,7 +69,13 @@ class Workload:
     @property
     def rules(self) -> dict[str, Any]:
         """What the checker is to know."""
-        return {"lease": self.rig.lease, "drain_within": 60, **self.rig.rules, **self.settings}
+        return {
+            "lease": self.rig.lease,
+            "drain_within": 60,
+            "shared": self.sharers > 1,
+            **self.rig.rules,
+            **self.settings,
+        }
 
 
 @dataclass(frozen=True)
@@ -224,7 +232,9 @@ def _be(role: Role, what: Callable[[Rig], Coroutine[Any, Any, None]]) -> None:
         finally:
             await rig.close()
 
-    if role.workload.asynchronous:
-        asyncio.run(main())
-    else:
-        run_blocking(main())
+    slip = role.site.slip
+    with slip.planted() if slip else contextlib.nullcontext():
+        if role.workload.asynchronous:
+            asyncio.run(main())
+        else:
+            run_blocking(main())

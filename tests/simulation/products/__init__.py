@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .claimed import ClaimedListQueue
 from .delayed import DelayQueue, PartitionedDelayQueue
-from .listed import ListQueue
+from .listed import EqualIds, ListQueue
 from .product import Order, Product, Settings
 from .rsmq import RSMQ
 from .sharded import ShardedQueue
@@ -27,4 +27,5 @@ PRODUCTS: tuple[type[Product], ...] = (
     StagedTopic,
     StagedPartitions,
     ClaimedListQueue,
+    EqualIds,
 )

@@ -77,7 +77,7 @@ class ListQueue(Product):
         audit = yield from inspection.audit(self._spec, False)
         dead = yield from inspection.dead_letters(self._spec, 10_000, (), None)
         return {
-            "dead": [[each.id, each.receive_count] for each in dead],
+            "dead": [[id_of(each.body) or each.id, each.receive_count] for each in dead],
             "findings": [*map(str, audit.findings), *bodiless(dead)],
             **totals_left((yield from inspection.counters(self._spec, LONGEST_WATCH)), dead),
         }
@@ -110,3 +110,11 @@ class ListQueue(Product):
         verb, act = draw.choice((("run now", delayed.run_now), ("cancel", delayed.cancel)))
         named: tuple[list[str], list[str]] = ([], ids) if by_id else (entries, [])
         return Order(verb, [id_of(each.body) for each in chosen], lambda: act(self._spec, *named))
+
+
+class EqualIds(ListQueue):
+    """The list queue with messages that share their ids. No operator names messages by id."""
+
+    rules: ClassVar[dict[str, Any]] = {**ListQueue.rules, "shared": True}
+    is_operated = False
+    sharers = 3

@@ -69,6 +69,8 @@ class Product:
     fused = "ok"
     #: Whether an operator is at work in some histories; see `plan`.
     is_operated = False
+    #: How many messages in a row have the same id.
+    sharers = 1
     #: Whether an error lists which messages of a push are stored.
     is_accounted = False
     #: Whether producers stage rows and commit them in batches; see `staging`.
