@@ -238,6 +238,7 @@ class _Site:
             "live": overview.live_row(sample, row),
             "paused": bool(row and row.reading.paused),
             "totals": overview.totals(row),
+            "can_pause": "pause" in kind_for(None, kind).does,
         }
         settings = {"time_field": self._time_field} if kind == "list" else {}
         with kind_for(None, kind).open(self.client, name, **settings) as queue:

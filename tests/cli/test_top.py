@@ -30,7 +30,6 @@ from ackq.ops.registry import encode_record, heartbeat
 from ackq.ops.samples import UNKNOWN, Row
 from tests.cli.conftest import Run
 from tests.ops.acl.conftest import has_selectors
-from tests.ops.every_kind import fill
 from tests.waiting import wait_until
 
 
@@ -54,22 +53,6 @@ def test_a_queue_is_found_by_its_side_keys(ackq: Run, busy: Queue) -> None:
         line for line in ackq("top").output.splitlines() if line.startswith(f"{busy.name}\t")
     )
     assert shown == f"{busy.name}\t2\t1\t1\t1\t-\t-\t-\t-\t-\t\tlist\t-\t0"
-
-
-def test_queues_of_every_kind_are_shown(ackq: Run, plain_client: redis.Redis, token: str) -> None:
-    expected = fill(plain_client, token)
-    rows = [json.loads(line) for line in ackq("top", "--json").output.splitlines()]
-    found = {(row["kind"], row["queue"]): row for row in rows}
-    assert found.keys() == expected.keys()
-    for key, (backlog, states) in expected.items():
-        assert found[key]["backlog"] == backlog
-        assert {state: found[key][state] for state in states} == states
-    assert found["topic", f"{{{token}}}topic"]["lags"] == {"billing": 2, 'o"dd\\name': 3}
-    parts = found["sharded", f"{token}sharded"]["parts"]
-    assert [each["ready"] + each["in_flight"] for each in parts] == [2, 2, 2, 2]
-    lines = [line.split("\t") for line in ackq("top", "--sort", "backlog").output.splitlines()]
-    assert lines[0][11] == "sharded"
-    assert {line[11] for line in lines} == {"list", "sharded", "delay", "topic", "rsmq"}
 
 
 def test_a_bare_list_is_only_counted_when_it_is_named_and_gets_no_time(

@@ -20,6 +20,12 @@ from tests.cli.conftest import Run
 from tests.kinds.stock import PARTS, Stock, each_that_can
 
 
+@pytest.fixture
+def client(plain_client: redis.Redis) -> redis.Redis:
+    """A client of the server that the commands use."""
+    return plain_client
+
+
 def lines(ackq: Run, *args: str) -> list[dict[str, Any]]:
     return [json.loads(each) for each in ackq(*args, "--json").output.splitlines()]
 

@@ -29,7 +29,7 @@ from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
 from ackq.worker import Worker
-from tests.ops.every_kind import EXPECTED, fill
+from tests.kinds.stock import PARTS, all_stocks
 from tests.servers import Client, Target
 from tests.waiting import wait_until
 
@@ -70,38 +70,30 @@ def client(target: Target) -> Iterator[Client]:
         yield made
 
 
-def test_every_kind_of_queue_is_reported(client: Client, token: str) -> None:
-    expected = fill(client, token)
-    with Collector(client) as collector:
-        samples = scrape(collector)
-    for (kind, name), (backlog, states) in expected.items():
-        labels = {"queue": name, "kind": kind}
-        assert value(samples, "ackq_backlog", **labels) == backlog
-        for state, count in states.items():
-            assert value(samples, "ackq_messages", state=state, **labels) == count
-    reported = [labels for name, labels in samples if name == "ackq_backlog"]
-    assert len(reported) == len(EXPECTED)
-    topic = f"{{{token}}}topic"
-    assert value(samples, "ackq_topic_lag", queue=topic, consumer='o"dd\\name') == 3
-    assert value(samples, "ackq_topic_lag", queue=topic, consumer="billing") == 2
-    assert value(samples, "ackq_pushed_total", queue=topic, kind="topic") == 3
-    assert value(samples, "ackq_search_complete") == 1
-    assert {v for (name, _), v in samples.items() if name == "ackq_up"} == {1}
-
-
-def test_totals_of_every_kind_of_queue(client: Client, token: str) -> None:
-    fill(client, token)
-    tag = f"{{{token}}}"
-    with Collector(client) as collector:
-        scrape(collector)  # consumers count from now on
+def test_every_kind_of_queue_is_reported_with_totals(client: Client, token: str) -> None:
+    with all_stocks(client, token) as stocks, Collector(client) as collector:
+        samples = scrape(collector)  # consumers count from now on
+        for each in stocks.values():
+            labels = {"queue": each.name, "kind": each.kind}
+            assert value(samples, "ackq_backlog", **labels) == each.backlog
+            for state, count in each.states.items():
+                assert value(samples, "ackq_messages", state=state, **labels) == count
+            for consumer, lag in each.lags.items():
+                assert value(samples, "ackq_topic_lag", queue=each.name, consumer=consumer) == lag
+        reported = [labels for name, labels in samples if name == "ackq_backlog"]
+        assert len(reported) == len(stocks)
+        assert value(samples, "ackq_search_complete") == 1
+        assert {v for (name, _), v in samples.items() if name == "ackq_up"} == {1}
+        names = {each: stock.name for each, stock in stocks.items()}
+        namespace = names["rsmq"].removesuffix(":mails")
         with (
-            DelayQueue(client, f"{tag}delay") as delay,
-            PartitionedDelayQueue(client, f"{tag}parts", 2) as parts,
-            RSMQ(client, f"{tag}ns", max_receives=1) as rsmq,
-            Topic(client, f"{tag}topic") as topic,
+            DelayQueue(client, names["delay"]) as delay,
+            PartitionedDelayQueue(client, names["partitioned"], PARTS) as parts,
+            RSMQ(client, namespace, max_receives=1) as rsmq,
+            Topic(client, names["topic"]) as topic,
         ):
             delay.push("c", b"4")
-            delay.reject(*delay.take(2), error=ValueError("no"))
+            delay.reject(*delay.take(3), error=ValueError("no"))
             parts.push("e", b"5")
             parts.purge()
             rsmq.delete_message("mails", rsmq.send_message("mails", "four"))
@@ -111,24 +103,25 @@ def test_totals_of_every_kind_of_queue(client: Client, token: str) -> None:
             topic.trim(1)
         samples = scrape(collector)
 
-    def total(metric: str, queue: str, kind: str, **labels: str) -> float | None:
-        labels |= {"queue": tag + queue, "kind": kind}
+    def total(metric: str, each: str, **labels: str) -> float | None:
+        labels |= {"queue": stocks[each].name, "kind": stocks[each].kind}
         return samples.get((f"ackq_{metric}_total", frozenset(labels.items())))
 
-    assert total("pushed", "delay", "delay") == 1
-    assert total("taken", "delay", "delay") == 2
-    assert total("dead", "delay", "delay", reason="rejected") == 2
-    assert total("pushed", "parts", "delay") == 1
-    assert total("dropped", "parts", "delay") == 5
-    assert total("pushed", "ns:mails", "rsmq") == 4
-    assert total("acked", "ns:mails", "rsmq") == 1
-    assert total("taken", "ns:mails", "rsmq") == 3
+    assert total("pushed", "delay") == 1
+    assert total("taken", "delay") == 3
+    assert total("dead", "delay", reason="rejected") == 3
+    assert total("pushed", "partitioned") == 1
+    assert total("dropped", "partitioned") == 5
+    # RSMQ counts since the queue was created: three are dead, four are stored, one was deleted.
+    assert total("pushed", "rsmq") == 8
+    assert total("acked", "rsmq") == 1
+    assert total("taken", "rsmq") == 6
     # Before Redis 7 a stream does not know how many entries it had.
-    assert total("dead", "ns:mails", "rsmq", reason="max receives") in (2, None)
-    assert total("returned", "ns:mails", "rsmq") is None
-    assert total("pushed", "topic", "topic") == 5
-    assert total("dropped", "topic", "topic") == 4
-    position = {"queue": f"{tag}topic", "consumer": "billing"}
+    assert total("dead", "rsmq", reason="max receives") in (5, None)
+    assert total("returned", "rsmq") is None
+    assert total("pushed", "topic") == 5
+    assert total("dropped", "topic") == 4
+    position = {"queue": names["topic"], "consumer": "billing"}
     assert value(samples, "ackq_topic_position", **position) == 1
 
 
@@ -158,10 +151,9 @@ def test_the_exporters_text_is_that_of_prometheus_client(
     plain_client: redis.Redis, token: str
 ) -> None:
     """Sample by sample, in both formats, also for names that need escaping."""
-    fill(plain_client, token)
     for each in HOSTILE:
         plain_client.zadd(f"{token}{each}BACKUP", {"key": 1e15})
-    with Collector(plain_client) as collector:
+    with all_stocks(plain_client, token), Collector(plain_client) as collector:
         collector.prepare()
         families = [*collector.families()]
     hostile = [Labels.of(("queue",), (each,)) for each in ('a\nb"c\\', "\\n", "")]

@@ -27,8 +27,8 @@ from ackq.errors import ConfigurationError
 from ackq.metrics.exporter import Exporter
 from ackq.topic import Topic
 from tests.cli.conftest import ackq, url  # noqa: F401 - fixtures
+from tests.kinds.stock import all_stocks
 from tests.metrics.test_collector import parsed, value
-from tests.ops.every_kind import fill
 from tests.servers import Client, Target
 from tests.waiting import wait_until
 
@@ -58,17 +58,17 @@ def backlog(exporter: Exporter, name: str, query: str = "") -> int:
 
 
 def test_metrics_and_json_tell_the_same_of_every_kind(client: Client, token: str) -> None:
-    expected = fill(client, token)
-    with Exporter(client) as exporter:
+    with all_stocks(client, token) as stocks, Exporter(client) as exporter:
         status, headers, body = get(exporter.address, "/metrics")
         assert (status, headers["Content-Type"]) == (
             200,
             "text/plain; version=0.0.4; charset=utf-8",
         )
         samples = parsed(body.decode())
-        for (kind, name), (number, _) in expected.items():
-            assert value(samples, "ackq_backlog", queue=name, kind=kind) == number
-            assert backlog(exporter, name) == number
+        for each in stocks.values():
+            labels = {"queue": each.name, "kind": each.kind}
+            assert value(samples, "ackq_backlog", **labels) == each.backlog
+            assert backlog(exporter, each.name) == each.backlog
 
 
 def test_a_scaler_at_zero_is_woken_by_whatever_needs_a_worker(

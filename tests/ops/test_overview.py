@@ -20,14 +20,13 @@ from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
 from ackq.delay import DelayQueue
 from ackq.errors import KeyTypeError
-from ackq.membership.shards import shard_names
 from ackq.ops import overview as overview_module
 from ackq.ops.overview import Overview, _time
 from ackq.ops.read_lists import read_alone, read_together
 from ackq.ops.readings import Asked, Reading
 from ackq.queue.claims_client import Claims
 from ackq.topic import Topic
-from tests.ops.every_kind import fill
+from tests.kinds.stock import all_stocks
 from tests.servers import Client, Target, private_server
 from tests.waiting import wait_until
 
@@ -43,24 +42,19 @@ def figures(queues: tuple[Reading, ...]) -> dict[tuple[str, str], tuple[int, Any
 
 
 def test_queues_of_every_kind_are_found_by_themselves(client: Client, token: str) -> None:
-    expected = fill(client, token)
-    with Overview(client) as overview:
+    with all_stocks(client, token) as stocks, Overview(client) as overview:
         snapshot = overview.read()
+    expected = {(each.kind, each.name): (each.backlog, each.states) for each in stocks.values()}
     assert figures(snapshot.queues) == expected
     assert snapshot.complete
     assert snapshot.left_out == 0
     assert all(server.up for server in snapshot.servers)
     (topic,) = (each for each in snapshot.queues if each.kind == "topic")
-    assert topic.lags == {"billing": 2, 'o"dd\\name': 3}
-
-
-def test_named_queues_of_every_kind_are_read_without_a_search_for_others(
-    client: Client, token: str
-) -> None:
-    expected = fill(client, token)
+    assert topic.lags == stocks["topic"].lags
     with Queue(client, f"{{{token}}}other") as other:
         other.push({"id": "a"})
         other.pop()
+    # Named queues are read without a search for others.
     with Overview(client, [name for _, name in expected]) as overview:
         assert figures(overview.read().queues) == expected
 
@@ -162,50 +156,52 @@ def test_more_queues_than_the_limit_are_counted(plain_client: redis.Redis, name:
 def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
     client: Client, token: str
 ) -> None:
-    fill(client, token)
     ago = round(time.time() * 1000) - 600_000
-    tag, timed = f"{{{token}}}", b'{"made":%d}' % ago
+    timed = b'{"made":%d}' % ago
     with (
-        Queue(client, shard_names(token + "sharded", 4)[3]) as shard,
-        DelayQueue(client, tag + "delay") as delay,
-        DelayQueue(client, tag + "parts:1") as part,
-        Topic(client, tag + "topic") as topic,
+        all_stocks(client, token) as stocks,
         Overview(client, time_field="made") as overview,
     ):
+        names = {each: stock.name for each, stock in stocks.items()}
+        shards = stocks["sharded"].parts
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
         # Lists and topics have no times, and neither have these messages.
         known = {name: age for name, age in ages.items() if age is not None}
-        assert ages.keys() - known.keys() == {tag, tag + "left", tag + "topic"}
+        untimed = {names[each] for each in ("list", "left", "sharded", "topic")}
+        assert ages.keys() - known.keys() == untimed
         assert all(0 <= age < 30 for age in known.values())
 
-        for delayed in (delay, part):
-            delayed.purge()
-            delayed.push("old", b"1", at_ms=ago)
-        for name in (tag, tag + "left"):
-            with Queue(client, name, pop_from="left" if "left" in name else "right") as queue:
+        for each in (names["delay"], stocks["partitioned"].parts[1]):
+            with DelayQueue(client, each) as delayed:
+                delayed.purge()
+                delayed.push("old", b"1", at_ms=ago)
+        for each in ("list", "left"):
+            pop_from: Any = "left" if each == "left" else "right"
+            with Queue(client, names[each], pop_from=pop_from) as queue:
                 queue.purge()
                 queue.push(timed)
-        topic.publish(timed)
-        topic.seek("billing", 4)
-        topic.seek('o"dd\\name', "end")
-        zset = f"{tag}ns:mails"
-        visible: Any = client.zrange(zset, 0, 0)
-        client.zadd(zset, {visible[0]: ago})
-        for each in shard_names(token + "sharded", 4):
+        with Topic(client, names["topic"]) as topic:
+            topic.publish(timed)
+            topic.seek("billing", 4)
+            topic.seek('o"dd\\name', "end")
+        visible: Any = client.zrange(names["rsmq"], 0, 0)
+        client.zadd(names["rsmq"], {visible[0]: ago})
+        for each in shards:
             with Queue(client, each) as queue:
                 queue.purge()
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
-        assert ages.pop(token + "sharded") == 0
+        assert ages.pop(names["sharded"]) == 0
         (lags,) = (each.lag_seconds for each in overview.read().queues if each.kind == "topic")
         assert lags == {"billing": pytest.approx(600, abs=15), 'o"dd\\name': 0.0}
         assert all(age == pytest.approx(600, abs=15) for age in ages.values()), ages
-        shard.push(timed)
+        with Queue(client, shards[-1]) as queue:
+            queue.push(timed)
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
-        assert ages[token + "sharded"] == pytest.approx(600, abs=15)
-        with Queue(client, shard_names(token + "sharded", 4)[0]) as other:
-            other.push({"id": "untimed"})
+        assert ages[names["sharded"]] == pytest.approx(600, abs=15)
+        with Queue(client, shards[0]) as queue:
+            queue.push({"id": "untimed"})
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
-        assert ages[token + "sharded"] is None
+        assert ages[names["sharded"]] is None
 
 
 def test_a_queue_that_stays_empty_is_forgotten(
@@ -327,9 +323,10 @@ def test_shards_without_a_group_are_queues_of_their_own(client: Client, token: s
 def test_queues_have_the_same_figures_if_they_are_read_together_and_alone(
     plain_client: redis.Redis, token: str
 ) -> None:
-    fill(plain_client, token)
     tag = f"{{{token}}}"
     plain_client.lpush(f"{tag}wrongBACKUP", "x")
+    with all_stocks(plain_client, token):
+        names = [f"{tag}{each}" for each in ("list", "left", "wrong", "busy", "none")]
     with Queue(plain_client, f"{tag}busy") as busy, Claims(plain_client, f"{tag}busy", "g") as g:
         busy.counters()
         busy.push_many([{"id": str(each), "made": 1_700_000_000} for each in range(20)])
@@ -342,7 +339,6 @@ def test_queues_have_the_same_figures_if_they_are_read_together_and_alone(
         g.claim(0, messages=4)
         busy.pause()
         plain_client.zadd(f"{busy.name}WORKERS:SEEN", {"w": 8e15, "gone": 1})
-    names = [tag, f"{tag}left", f"{tag}wrong", f"{tag}busy", f"{tag}none"]
     driver = Driver(SingleRoute(plain_client))
     try:
         now = driver.run(_time())

@@ -22,14 +22,11 @@ from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
 from ackq.ops import samples
 from ackq.ops.registry import encode_record, entries, heartbeat
-from ackq.rsmq import RSMQ
-from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
 from ackq.web import application, jobs, log, watcher
 from ackq.web.asking import Ask
 from ackq.web.forms import COOKIE
 from tests.servers import Fleet, Survey, Target
-from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE, served
 from tests.web.test_pages import path_of
 
@@ -223,24 +220,6 @@ def test_an_operation_that_fails_is_recorded_with_its_error(
     target.control.delete(f"{name}DEAD")
 
 
-def test_queues_are_paused_and_resumed(
-    operator: Operator, page: TestClient, queue: Queue, target: Target, name: str, token: str
-) -> None:
-    queue.push({"id": "a"})
-    assert operator.do(Ask("pause", name=name)) == "Pause the queue: paused"
-    assert queue.stats().paused
-    assert ">Resume<" in page.get(path_of("queue", kind="list", name=name)).text
-    assert operator.do(Ask("resume", name=name)) == "Resume the queue: resumed"
-    assert not queue.stats().paused
-    with ShardedQueue(target.make_client(), token, 3) as sharded:
-        sharded.push_many([{"id": str(number)} for number in range(9)])
-        sharded.join()
-        operator.do(Ask("pause", "sharded", token))
-        assert sharded.stats().paused
-        operator.do(Ask("resume", "sharded", token))
-        assert not sharded.stats().paused
-
-
 def test_delayed_messages_run_now_or_are_canceled(
     operator: Operator, page: TestClient, target: Target, name: str
 ) -> None:
@@ -285,47 +264,6 @@ def test_delayed_messages_of_a_list_run_now_or_become_dead_letters(
     assert (queue.stats().ready, queue.stats().delayed) == (1, 2)
     assert operator.post(Ask("cancel", name=name, key="c")).status_code == 400
     assert [each.entry for each in queue.peek(2, "delayed")][:1] == [c]
-
-
-def test_dead_letters_of_every_kind_are_paged_redriven_and_dropped(
-    operator: Operator, page: TestClient, target: Target, name: str
-) -> None:
-    client = target.make_client()
-    with DelayQueue(client, name) as delay, RSMQ(client, name, max_receives=1) as rsmq:
-        for number in range(60):
-            delay.push(f"k{number}", b"x")
-        delay.reject(*delay.take(60), reason="no")
-        rsmq.create_queue("q")
-        rsmq.send_messages("q", [f"m{number}" for number in range(60)])
-        with RSMQ(client, name) as plain:
-            plain.receive_messages("q", 60, vt=0)
-        assert rsmq.pop_message("q") is None
-        wait_until(lambda: len(rsmq.dead_letters("q")) == 60, "all to be dead")
-        sizes = {
-            "delay": lambda: len(delay.dead_letters()),
-            "rsmq": lambda: len(rsmq.dead_letters("q")),
-        }
-        for kind, here in (("delay", name), ("rsmq", f"{name}:q")):
-            causes = {"delay": "no", "rsmq": "received too often"}
-            text = page.get(path_of("dead", kind=kind, name=here)).text
-            first = re.findall(r'name="entry" value="([^"]*)"', text)
-            assert len(first) == 50
-            (following,) = re.findall(r'<a href="([^"]*)">Next', text)
-            rest = page.get(html.unescape(following)).text
-            assert len(re.findall(r'name="entry" value="([^"]*)"', rest)) == 10
-            letter = page.get(path_of("letter", kind=kind, name=here, entry=first[3]))
-            assert first[3] in letter.text
-            operator.do(Ask("drop", kind, here, entries=tuple(first[:2])))
-            assert sizes[kind]() == 58
-            one = Ask("redrive", kind, here, entries=(first[7],))
-            assert operator.do(one).endswith("1 redriven")
-            by_cause = Ask("redrive", kind, here, cause=causes[kind])
-            assert "57 dead letters" in operator.preview(by_cause)
-            none = Ask("redrive", kind, here, cause="x")
-            assert operator.do(none).endswith(" 0 redriven")
-            assert operator.do(by_cause, pace="10000").endswith("57 redriven")
-            assert sizes[kind]() == 0
-        assert delay.stats().ready == 58
 
 
 def test_a_consumer_of_a_topic_is_moved(operator: Operator, target: Target, name: str) -> None:

@@ -1,0 +1,54 @@
+"""The figures of a queue of every kind: in the live view, on the page, and why messages died."""
+
+from __future__ import annotations
+
+import json
+
+import redis
+from starlette.testclient import TestClient
+
+from ackq.ops.dead_letters import causes_of
+from ackq.ops.overview import Overview
+from ackq.web import application
+from tests.cli.conftest import Run
+from tests.kinds.stock import PARTS, Stock, all_stocks
+from tests.servers import Client
+from tests.web.test_pages import path_of, values_of
+
+
+def test_top_shows_them(ackq: Run, plain_client: redis.Redis, token: str) -> None:
+    with all_stocks(plain_client, token) as stocks:
+        rows = [json.loads(line) for line in ackq("top", "--json").output.splitlines()]
+        lines = [line.split("\t") for line in ackq("top", "--sort", "backlog").output.splitlines()]
+    found = {(row["kind"], row["queue"]): row for row in rows}
+    assert found.keys() == {(each.kind, each.name) for each in stocks.values()}
+    for each in stocks.values():
+        row = found[each.kind, each.name]
+        assert (row["backlog"], row["lags"]) == (each.backlog, each.lags)
+        assert {state: row[state] for state in each.states} == each.states
+        assert len(row["parts"]) == len(each.parts)
+        for state, count in each.states.items() if each.parts else ():
+            assert sum(part[state] for part in row["parts"]) == count
+    assert lines[0][11] == "rsmq"  # the largest: RSMQ does not tell delayed messages
+    assert {line[11] for line in lines} == {each.kind for each in stocks.values()}
+
+
+def test_the_page_shows_them(client: Client, stock: Stock) -> None:
+    states = {**stock.states, "in_flight": stock.states.get("in_flight", 2), "hidden": 0}
+    with TestClient(application(client), base_url="http://localhost") as http:
+        shown = values_of(http, stock.kind, stock.name)
+        for state in ("ready", "in_flight", "delayed", "dead"):
+            assert shown[state] == str(states.get(state, "-")), state
+        text = http.get(path_of("queue", kind=stock.kind, name=stock.name)).text
+        if stock.parts:
+            assert all(f">{each}<" in text for each in stock.parts)
+            assert text.count("queue?kind=") == PARTS
+        else:
+            assert "3 dead letters" in text
+
+
+def test_the_causes_of_the_dead_are_counted(client: Client, stock: Stock) -> None:
+    with Overview(client, [stock.name]) as overview:
+        (reading,) = (each for each in overview.read().queues if each.kind == stock.kind)
+        found = causes_of(client, reading)
+    assert (found.counts, found.read) == ((("KeyError", 2), ("ValueError", 1)), 3)
