@@ -124,55 +124,6 @@ def test_a_key_survives_the_command_line(key: bytes) -> None:
 # --- reading ----------------------------------------------------------------------
 
 
-def test_stats_peek_and_dead_show_what_is_where(ackq: Run, name: str, url: str) -> None:
-    with Queue.from_url(url, name) as queue:
-        queue.push_many([{"id": each} for each in "abcd"])
-        queue.push({"id": "later"}, delay=60)
-        message = queue.pop()
-        assert message is not None
-        queue.reject(message, reason="no\x1b[31mgood")
-        queue.pop()
-    stats = json.loads(ackq("stats", name, "--json").output)
-    assert (stats["ready"], stats["in_flight"], stats["delayed"], stats["dead"]) == (2, 1, 1, 1)
-    assert "in_flight\t1\n" in ackq("stats", name).output
-    assert ackq("peek", name, "-n", "1").output == 'c\t0\t-\t{"id":"c"}\n'
-    peeked = json.loads(ackq("peek", name, "--state", "delayed", "--json").output)
-    assert peeked["id"] == "later"
-    assert "b\t1\t20" in ackq("peek", name, "--state", "in_flight").output
-    dead = json.loads(ackq("dead", "list", name, "--json").output)
-    assert (dead["id"], dead["body"]) == ("a", '{"id":"a"}')
-    assert "no\\x1b[31mgood" in ackq("dead", "list", name).output
-
-
-def test_dead_letters_are_counted_by_cause(ackq: Run, name: str, url: str) -> None:
-    with Queue.from_url(url, name) as queue:
-        queue.push_many([{"id": each} for each in "abcd"])
-        a, b, c, d = queue.pop_many(4)
-        queue.reject(a, b, reason="x", error=KeyError("card"))
-        queue.reject(c, error=ValueError("no"))
-        queue.reject(d, reason="too old")
-        entries = [each.entry for each in queue.dead_letters()]
-    groups = [
-        json.loads(line)
-        for line in ackq("dead", "list", name, "--causes", "--json").output.splitlines()
-    ]
-    assert [(each["count"], each["cause"]) for each in groups] == [
-        (2, "KeyError"),
-        (1, "ValueError"),
-        (1, "too old"),
-    ]
-    assert groups[0]["newest"] == entries[1]
-    assert ackq("dead", "list", name, "--causes", "-n", "1").output.startswith("1\tKeyError\t")
-    assert "\tx: KeyError\t" in ackq("dead", "list", name).output
-    shown = ackq("dead", "show", name, entries[2]).output
-    assert "error     1: ValueError, 20" in shown
-    assert "\n          no\n" in shown
-    assert (
-        json.loads(ackq("dead", "show", name, entries[2], "--json").output)["errors"][0]["text"]
-        == "no"
-    )
-
-
 def test_all_delayed_messages_are_run_or_canceled_page_by_page(
     ackq: Run, name: str, url: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import redis
 
 from ackq import Queue
-from ackq.ops.dead_letters import causes_of
-from ackq.ops.overview import Overview
 from ackq.sharded.client import ShardedQueue
 from tests.cli.conftest import Run
 
@@ -40,21 +38,6 @@ def test_messages_move_between_queues_of_different_ends(
     assert plain_client.lrange(f"{name}-to", 0, -1) == [b'{"id":"b"}', b'{"id":"a"}']
     ackq("move", f"{name}-to", name, "--to-pop-from", "left")
     assert plain_client.lrange(name, 0, -1) == [b'{"id":"a"}', b'{"id":"b"}']
-
-
-def test_top_counts_queues_of_both_ends_and_finds_the_causes_of_their_dead_letters(
-    plain_client: redis.Redis, name: str
-) -> None:
-    with (
-        Queue(plain_client, name, pop_from="left") as queue,
-        Overview(plain_client, [name]) as overview,
-    ):
-        queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}])
-        queue.reject(*queue.pop_many(1), reason="no such customer")
-        queue.pop()
-        (reading,) = overview.read().queues
-    assert reading.states == {"ready": 1, "in_flight": 1, "delayed": 0, "dead": 1}
-    assert causes_of(plain_client, reading).counts == (("no such customer", 1),)
 
 
 def test_a_sharded_queue_has_one_end(ackq: Run, url: str, name: str) -> None:

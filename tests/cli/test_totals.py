@@ -1,4 +1,4 @@
-"""``--totals`` of ``ackq stats``, for each kind of queue that counts."""
+"""``--totals`` of ``ackq stats``. Those of other kinds of queue are in `tests.kinds`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.delay import DelayEntry, DelayQueue
-from ackq.rsmq import RSMQ
 from tests.cli.conftest import Run
 
 
@@ -64,48 +62,3 @@ def test_stats_show_the_totals_of_a_list_queue(
         ["dropped", "3"],
         ["dead letters dropped", "0"],
     ]
-
-
-def test_delay_stats_show_totals_and_dead_letters_their_causes(
-    ackq: Run, totals: Any, plain_client: redis.Redis, name: str
-) -> None:
-    began = totals("stats", name, "--kind", "delay")
-    with DelayQueue(plain_client, name) as queue:
-        queue.push_many(DelayEntry(key, "body") for key in "abc")
-        first, second, third = queue.take(3)
-        queue.delete(first)
-        queue.nack(second, delay=60)
-        queue.reject(third, reason="no such order", error=KeyError("order\n\x1b[31m"))
-    assert totals("stats", name, "--kind", "delay") == {
-        **began,
-        "pushed": 3,
-        "taken": 3,
-        "acked": 1,
-        "nacked": 1,
-        "dead": {"rejected": 1},
-    }
-    assert "dead: rejected\t1\n" in ackq("stats", name, "--totals").output
-    letter = json.loads(ackq("dead", "list", name, "--json").output)
-    assert (letter["cause"], letter["errors"][0]["type"]) == ("KeyError", "KeyError")
-    assert "no such order: KeyError\t" in ackq("dead", "list", name).output
-
-
-def test_rsmq_stats_show_what_was_counted_since_the_queue_was_created(
-    ackq: Run, totals: Any, plain_client: redis.Redis, name: str
-) -> None:
-    with RSMQ(plain_client, name, max_receives=1) as rsmq:
-        rsmq.create_queue("mails", vt=0)
-        plain_client.hset(f"{name}:mails:Q", "totalsent", 5)  # by the original, and deleted by it
-        first, *_ = rsmq.send_messages("mails", ["one", "two", "three"])
-        rsmq.delete_message("mails", first)
-        rsmq.pop_message("mails")
-        rsmq.receive_message("mails")
-        assert rsmq.receive_message("mails") is None  # it died
-        found = totals("stats", f"{name}:mails")
-        assert (found["pushed"], found["taken"], found["acked"]) == (8, 2, 5 + 2)
-        assert found["letters"] == 1
-        assert found.get("dead") in (1, None)  # None before Redis 7
-        assert "acked\t7\n" in ackq("stats", f"{name}:mails", "--totals").output
-        assert rsmq.redrive("mails") == 1
-        again = rsmq.counters("mails")
-        assert (again.pushed, again.acked, again.dead) == (8, 7, found.get("dead"))
