@@ -107,8 +107,9 @@ for at = 3, #ARGV, 2 do
       derived = derived + 1
       key = '\0' .. due_text .. stored_at .. string.format('%04d', derived)
     until redis.call('HEXISTS', context, key) == 0
+  else
+    stored[key] = true
   end
-  stored[key] = true
   scores[at - 2], scores[at - 1] = due_text, key
   bodies[at - 2], bodies[at - 1] = key, ARGV[at + 1]
 end
