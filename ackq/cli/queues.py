@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
@@ -10,6 +12,7 @@ import click
 from ackq.cli.connection import url_option
 from ackq.config import PopFrom
 from ackq.core.client import client_of
+from ackq.core.io.connections import Lender
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.membership.operations import MOST_PARTITIONS
@@ -106,16 +109,17 @@ def open_any(
         ConfigurationError: the queue is of another kind.
         click.UsageError: there are queues of several kinds with this name.
     """
-    client = client_of(url)
+    client = Lender(client_of(url))
     partitions = _noted("partitions")
     kind = _noted("kind") or ("delay" if partitions else "")
     found = KINDS[kind] if kind else _kind_of(client, name, verb)
     if found.name == "delay":
-        return found.open(client, name, partitions=partitions)
-    if found not in (LIST, SHARDED):
-        return found.open(client, name)
-    end = _noted("pop_from") if pop_from == "option" else pop_from
-    return found.open(client, name, pop_from=end, **settings)
+        settings = {"partitions": partitions}
+    elif found in (LIST, SHARDED):
+        settings["pop_from"] = _noted("pop_from") if pop_from == "option" else pop_from
+    else:
+        settings = {}
+    return replace(found.open(client, name, **settings), lender=client)
 
 
 def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:
@@ -138,21 +142,24 @@ def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:
     return able[0]
 
 
-def open_list(url: str | None, name: str, **settings: Any) -> Queue:
-    """Open a list queue, as a context manager; see `open_any`."""
-    queue: Queue = open_any(url, name, "pop", **settings).client
-    return queue
+@contextmanager
+def open_list(url: str | None, name: str, **settings: Any) -> Iterator[Queue]:
+    """Open a list queue; see `open_any`."""
+    with open_any(url, name, "pop", **settings) as opened:
+        yield opened.client
 
 
+@contextmanager
 def open_shards(
     url: str | None, name: str, shards: int | None = None, **settings: Any
-) -> ShardedQueue:
-    """Open a sharded queue, which is created if ``shards`` are given, as a context manager."""
+) -> Iterator[ShardedQueue]:
+    """Open a sharded queue, which is created if ``shards`` are given."""
     end = _noted("pop_from")
-    queue: ShardedQueue = open_sharded(
-        client_of(url), name, shards, pop_from=end, **settings
-    ).client
-    return queue
+    with (
+        closing(Lender(client_of(url))) as client,
+        open_sharded(client, name, shards, pop_from=end, **settings) as opened,
+    ):
+        yield opened.client
 
 
 def part_column(opened: Opened, names: Sequence[str]) -> dict[str, Sequence[str]]:

@@ -26,6 +26,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from ackq.core.inspected import DeadLetter, State
+from ackq.core.io.connections import Lender, lending
 from ackq.errors import (
     AckqError,
     ConfigurationError,
@@ -102,18 +103,24 @@ def application(
         ConfigurationError: the time field's name cannot be used.
         QueueNameError: a name cannot be a queue's.
     """
-    log = OperationLog(client)
+    lent = lending(client)
+    log = OperationLog(lent)
     jobs = Jobs(log)
     renderer = Renderer(operate, log, rendering.templates())
-    site = _Site(client, Watcher(client, names, time_field), renderer, time_field)
-    operating = Operating(client, renderer, jobs, site.watcher.look_anew)
+    site = _Site(lent, Watcher(lent, names, time_field), renderer, time_field)
+    operating = Operating(lent, renderer, jobs, site.watcher.look_anew)
+
+    def disconnect() -> None:
+        site.watcher.close()
+        log.close()
+        if isinstance(lent, Lender):
+            lent.close()
 
     def rest() -> None:
         if jobs.running():
             idle.touch()
         else:
-            site.watcher.close()
-            log.close()
+            disconnect()
 
     # Applications do not run the lifespans of those that are mounted in them; Django has none.
     idle = IdleTimer(IDLE, rest)
@@ -122,7 +129,7 @@ def application(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         idle.cancel()
-        for close in (jobs.close, site.watcher.close, log.close):
+        for close in (jobs.close, disconnect):
             await run_in_threadpool(close)
 
     app = Starlette(

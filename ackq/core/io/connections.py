@@ -333,6 +333,35 @@ def send_asking(connection: AbstractConnection, error: Exception | None) -> None
         connection.read_response()
 
 
+class LentRoute(SingleRoute):
+    """A route over connections that somebody else closes."""
+
+    def close(self) -> None:
+        """Leave the connections open."""
+
+
+class Lender(redis.Redis):
+    """A client whose connections are shared by all objects of ackq that are made with it.
+
+    Otherwise each object has its own. For tools that look at many queues, one after the other.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        """Lend connections like those of ``client``, which stays open."""
+        super().__init__(connection_pool=client.connection_pool)
+        self.lent = LentRoute(client)
+
+    def close(self) -> None:
+        """Close every idle connection. Objects that are still used open new ones."""
+        SingleRoute.close(self.lent)
+        super().close()
+
+
+def lending(client: redis.Redis | RedisCluster) -> redis.Redis | RedisCluster:
+    """Return a client that lends its connections; that of a cluster as it is."""
+    return client if isinstance(client, RedisCluster) else Lender(client)
+
+
 def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
     """Return the route to ``key``, with connections like the client's.
 
@@ -345,5 +374,7 @@ def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
     if not isinstance(getattr(client, "connection_pool", None), redis.ConnectionPool):
         awaited = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
         raise wrong_client(client, "redis.Redis", "with Async" if awaited else "")
+    if isinstance(client, Lender):
+        return client.lent.beside(key)
     check_scripts_run(client)
     return SingleRoute(client)

@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
 from ackq.core.inspected import DeadLetter
+from ackq.core.io.connections import Lender
 from ackq.ops.readings import Asked, Found, KindName, Reading
 
 Redis = redis.Redis | redis.RedisCluster
@@ -65,10 +66,14 @@ class Opened(Closable):
     parts: Callable[[], Sequence[Any]]
     #: Whether it has shards or partitions.
     divided: bool = False
+    #: Has the connections, if these are lent.
+    lender: Lender | None = None
 
     def close(self) -> None:
         """Close the connections."""
         self.client.close()
+        if self.lender is not None:
+            self.lender.close()
 
 
 def _nothing_claimed(client: Any, group: str) -> int:
