@@ -35,7 +35,13 @@ local counters, ready, backup, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, held, heldrows = KEYS[5], KEYS[6], KEYS[7]
 local window = tonumber(ARGV[1])
 
-if not (window and window >= 1 and window <= 604800000 and window % 1 == 0) then
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if outside(window, 1, 604800000) then
   return redis.error_reply('ACKQ_ARGUMENT watch: window is 1..604800000 ms')
 end
 

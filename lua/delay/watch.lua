@@ -35,7 +35,13 @@ local window = tonumber(ARGV[1])
 
 local STRIDE = 9
 
-if not (window and window >= 1 and window <= 604800000 and window % 1 == 0)
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if outside(window, 1, 604800000)
   or #KEYS == 0 or #KEYS % STRIDE ~= 0 then
   return redis.error_reply('ACKQ_ARGUMENT delay/watch: window is 1..604800000 ms')
 end

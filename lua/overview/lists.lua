@@ -35,8 +35,14 @@ local MOST = 100 -- held lists
 local READ = 32768 -- bytes of bodies
 local LONGEST = 65536 -- bytes
 
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
 if #KEYS == 0 or #KEYS % SLOTS ~= 0 or not other
-  or not (window and window >= 0 and window <= 604800000 and window % 1 == 0) then
+  or outside(window, 0, 604800000) then
   return redis.error_reply('ACKQ_ARGUMENT overview/lists: an argument is out of range')
 end
 

@@ -30,7 +30,11 @@ local ASIDE = 1000 -- ms that what is no message is hidden at least
 local SWEPT = 16 -- notes of failures that one call looks at, whose messages may be gone
 local SLACK = 1000 -- ms that a waiter may take to come back before it is forgotten
 
--- Parts: rsmq/between, keep_latest
+-- Parts: outside, rsmq/between, keep_latest
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
 local function between(number, low, high)
   return number and number >= low and number <= high and number
 end
@@ -45,13 +49,9 @@ local function keep_latest(found)
 end
 -- End of parts (edit them in lua/parts)
 
-local function whole(number, low, high)
-  return between(number, low, high) and number % 1 == 0
-end
-
-if (mode ~= 'hide' and mode ~= 'remove') or not whole(wanted, 1, 1000)
-  or (vt ~= '' and not whole(tonumber(vt), 0, 9999999))
-  or not whole(wait, 0, 60000) or not whole(max_receives, 0, 1000000) then
+if (mode ~= 'hide' and mode ~= 'remove') or outside(wanted, 1, 1000)
+  or (vt ~= '' and outside(tonumber(vt), 0, 9999999))
+  or outside(wait, 0, 60000) or outside(max_receives, 0, 1000000) then
   return redis.error_reply('ACKQ_ARGUMENT receive: an argument is out of range; see receive.lua')
 end
 

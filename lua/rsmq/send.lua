@@ -24,7 +24,11 @@ local TOKEN_LIFE = 2000 -- ms; a token that nobody took by then is of no use
 local DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz'
 local COUNTER = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' -- in byte order
 
--- Parts: rsmq/between
+-- Parts: outside, rsmq/between
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
 local function between(number, low, high)
   return number and number >= low and number <= high and number
 end
@@ -32,7 +36,7 @@ end
 
 local count = #ARGV - bodies
 if not string.match(random, '^%w+$') or #random ~= 20 or count < 1 or count > 1000
-  or (delay ~= '' and not (between(tonumber(delay), 0, 9999999) and delay % 1 == 0)) then
+  or (delay ~= '' and outside(tonumber(delay), 0, 9999999)) then
   return redis.error_reply('ACKQ_ARGUMENT send: an argument is out of range; see send.lua')
 end
 

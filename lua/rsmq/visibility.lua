@@ -23,7 +23,11 @@ local TOKENS = 64 -- as in send
 local TOKEN_LIFE = 2000 -- ms, as in send
 local LONGEST_FAILURE = 8192 -- bytes
 
--- Parts: keep_latest
+-- Parts: outside, keep_latest
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
 local FAILURES = 5 -- failures kept of a message, the latest
 
 -- Drop the oldest failures of a message.
@@ -34,7 +38,7 @@ local function keep_latest(found)
 end
 -- End of parts (edit them in lua/parts)
 
-if not (vt and vt >= 0 and vt <= 9999999 and vt % 1 == 0) then
+if outside(vt, 0, 9999999) then
   return redis.error_reply('ACKQ_ARGUMENT visibility: vt is out of range')
 end
 if #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then

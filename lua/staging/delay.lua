@@ -28,7 +28,13 @@ local HEAD, STRIDE = 3, 9
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 local BODY_BUDGET = 1048576 -- bytes of rows one call may move
 
-if not (wanted and wanted >= 1 and wanted <= 1000 and wanted % 1 == 0)
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if outside(wanted, 1, 1000)
   or #KEYS < HEAD + STRIDE or (#KEYS - HEAD) % STRIDE ~= 0 then
   return redis.error_reply('ACKQ_ARGUMENT staging/delay: an argument is out of range')
 end

@@ -12,7 +12,13 @@ local from, to = KEYS[1], KEYS[2]
 local wanted = tonumber(ARGV[1])
 local BODY_BUDGET = 1048576 -- bytes
 
-if not (wanted and wanted >= 1 and wanted <= 2000 and wanted % 1 == 0) or from == to then
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if outside(wanted, 1, 2000) or from == to then
   return redis.error_reply('ACKQ_ARGUMENT staging/merge: wanted is 1..2000, of another list')
 end
 

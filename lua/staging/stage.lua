@@ -13,7 +13,13 @@ local list, index = KEYS[1], KEYS[2]
 local lifetime = tonumber(ARGV[1])
 local rows = 2
 
-if not (lifetime and lifetime >= 1000 and lifetime <= 604800000 and lifetime % 1 == 0)
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if outside(lifetime, 1000, 604800000)
   or #ARGV < rows or #ARGV > 17 then
   return redis.error_reply('ACKQ_ARGUMENT staging/stage: an argument is out of range')
 end

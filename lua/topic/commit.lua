@@ -15,7 +15,11 @@ local consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3]
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 local STEPS = 1000 -- ranges one call may move the place over
 
--- Parts: topic/bounds
+-- Parts: outside, topic/bounds
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
 local function bounds(member)
   local start, stop = string.match(member, '^(%d+):(%d+):')
   return tonumber(start), tonumber(stop)
@@ -34,7 +38,7 @@ local stored = redis.call('GET', consumer)
 local place = tonumber(stored or 0)
 redis.call('ZCARD', leases)
 redis.call('ZCARD', ranges)
-if not (place and place >= 0 and place <= LAST and place % 1 == 0) then
+if outside(place, 0, LAST) then
   return redis.error_reply('ACKQ_VALUE topic/commit: the place is no index')
 end
 
