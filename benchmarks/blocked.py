@@ -1,8 +1,8 @@
 """How long does a script block the server in the worst case?
 
 Every script of ackq runs against the worst shapes that its inputs allow, each on a server of its
-own. `benchmarks.worst` is the table of these cases. SLOWLOG has the time of every call, and Linux
-the CPU that the server's main thread used for it.
+own. The cases stand in the facts of each script, `tests.facts`. SLOWLOG has the time of every call,
+and Linux the CPU that the server's main thread used for it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from benchmarks.stalls import (
     script_times,
 )
 from benchmarks.thread_cpu import MainThread
-from benchmarks.worst import CASES, Case
 from benchmarks.worst.scene import NAME, Scene
+from tests import facts as script_facts
+from tests.facts.facts import Case
 
 PURPOSE = "How long each script blocks the server at worst."
 OURS, IDLE = "ackq", "idle loop"
@@ -48,6 +49,8 @@ CPU, MEMORY = "longest script, CPU", "memory, peak over the start"
 #: Those that only Linux has, for a server on this machine.
 OPTIONAL = {CPU: "ms", MEMORY: "MiB"}
 OVER = "over the idle loop"
+#: The list queue's scripts that have pictures of their own.
+TAKING = ("pop", "ack", "ack_id", "nack", "reject", "extend")
 #: Each picture has the scripts of one product.
 PICTURES = tuple(
     Picture(name, f"The longest call: {title}", "longest script", cases=cases, log=True)
@@ -58,17 +61,7 @@ PICTURES = tuple(
             "queue",
             "push, looks and repairs",
             (
-                "schedule",
-                "push_once",
-                "stats",
-                "peek",
-                "purge",
-                "drain",
-                "run_now",
-                "cancel",
-                "redrive",
-                "audit",
-                "watch",
+                *(f"{name}:" for name in scripts.names() if "/" not in name and name not in TAKING),
                 "overview/",
             ),
         ),
@@ -98,7 +91,11 @@ def options(options: Options) -> None:
 
 def run(settings: Settings) -> Result:
     """Measure every case in turn, and all cases again in the next round."""
-    cases = [each for each in CASES if not settings.scripts or each.script in settings.scripts]
+    cases = [
+        each
+        for each in script_facts.cases()
+        if not settings.scripts or each.script in settings.scripts
+    ]
     with target(settings.url) as server:
         result = Result("blocked", facts(server, settings))
     found: dict[Case, list[dict[str, float]]] = {case: [] for case in cases}

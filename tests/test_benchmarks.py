@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 import redis
 
-from ackq import scripts
 from ackq.bench.figures import Measure, Ratio, Result, from_json, to_json
 from ackq.bench.rounds import Round, ServerCpu, measures_of, percentiles, rotations
 from benchmarks import blocked
@@ -30,8 +29,8 @@ from benchmarks.stalls import IDLE_LOOP, IDLE_SHA, run_idle_loops
 from benchmarks.thread_cpu import MainThread
 from benchmarks.workers import filling
 from benchmarks.workers.environments import HERE, PEERS, Peer
-from benchmarks.worst import CASES
 from benchmarks.worst.scene import Scene
+from tests import facts
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -150,18 +149,13 @@ def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None
     ]
 
 
-def test_every_script_meets_its_worst_case() -> None:
-    assert {case.script for case in CASES} == set(scripts.names())
-    assert len({str(case) for case in CASES}) == len(CASES)
-
-
 def test_a_case_measures_its_script_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     wanted = ["ack", "claims/forget", "topic/extend"]
     done = run("blocked", "--smoke", "--scripts", *wanted, "--json", str(path))
     assert done.returncode == 0, done.stderr
     (result,) = from_json(json.loads(path.read_bytes()))
-    measured = [str(case) for case in CASES if case.script in wanted]
+    measured = [str(case) for case in facts.cases() if case.script in wanted]
     assert list(dict.fromkeys(each.case for each in result.measures)) == measured
     calls = {each.case: each.rounds for each in result.measures if each.figure == "slow calls"}
     assert calls["claims/forget: 3,000,000 messages"] == (1,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, Self, TypeVar
 
@@ -135,3 +135,18 @@ class Scene:
         """Set the receive count of each of the first messages."""
         line = f"redis.call('HSET', KEYS[1], id, {receives})"
         self.fill(line, (self.keys.receives,), count)
+
+
+#: The operation to measure once a server is in a bad state. Its result is ignored.
+Act = Callable[[], object]
+Prepare = Callable[[Scene], Act]
+
+
+def times(calls: int, act: Act) -> Act:
+    """Return a function that calls ``act`` this many times."""
+
+    def repeated() -> None:
+        for _ in range(calls):
+            act()
+
+    return repeated

@@ -12,9 +12,9 @@ import pytest
 from ackq import scripts
 from tests.delay.partition import Partition
 from tests.delay.test_counts import watched
+from tests.facts.facts import Mutant
 from tests.faults.test_failover import executable, pair
 from tests.membership.scripted import Group
-from tests.mutants.catalogue import Mutant
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.queue.scripts.space import Space
 from tests.servers import Survey

@@ -9,12 +9,12 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from tests.queue.scripts.calls import CALLS, MINE, Call, fill
+from tests import facts
+from tests.facts.refused import NO_NUMBERS
+from tests.queue.scripts.busy import Call, fill
+from tests.queue.scripts.calls import CALLS
 from tests.queue.scripts.headers import parse, read
-from tests.queue.scripts.space import FUTURE, SECOND, Space, Value
-
-NO_NUMBERS: tuple[Value, ...] = ("", "text", "1.5", "nan", "-nan", "inf", "-inf", "1e400", "1,0")
-
+from tests.queue.scripts.space import Space
 
 #: One call of each script.
 FIRST = list({call.script: call for call in reversed(CALLS)}.values())
@@ -43,80 +43,16 @@ def not_among_the_words() -> Iterator[tuple[Call, str]]:
                     yield call.but(slot.number - 1, value), f"{call}-{slot.name}-{value!r}"
 
 
-def bad_groups() -> Iterator[tuple[Call, str]]:
-    """Yield calls with a good first group and a bad second one."""
-    many: list[Value] = ["key"] * 4100
-    tails: list[tuple[Value, ...]] = [
-        (FUTURE,),
-        (FUTURE, 1),
-        (FUTURE, 2, "key"),
-        (FUTURE, 4001, *many[:4001]),
-        (FUTURE, 1, *many),
-        *((receipt, 1, "key") for receipt in (*NO_NUMBERS, -1, 2**53)),
-        *((FUTURE, size, "key") for size in (*NO_NUMBERS, 0, -1, 4001)),
-    ]
-    heads: dict[str, tuple[Value, ...]] = {
-        "pop": (1, 1, 0, 0, 1, "front"),
-        "ack": (),
-        "reject": ("bad",),
-        "extend": (1, 0),
-    }
-    for script, head in heads.items():
-        for tail in tails:
-            yield Call(script, (*head, *MINE, *tail)), f"{script}-{str(tail)[:60]}"
-    good = (1, 0, FUTURE, 0, 1, "mine")
-    for tail in tails:
-        call = Call("nack", (*good, *tail[:1], 0, *tail[1:]))
-        yield call, f"nack-{str(tail)[:60]}"
-    for delay in (*NO_NUMBERS, -3, 2**53):
-        yield Call("nack", (*good, FUTURE, delay, 1, "key")), f"nack-delay-{delay!r}"
-
-
-def too_few_or_too_many() -> Iterator[tuple[Call, str]]:
-    required = {
-        "pop": 6,
-        "nack": 2,
-        "extend": 2,
-        "schedule": 4,
-        "push_once": 6,
-        "peek": 4,
-        "purge": 1,
-        "redrive": 2,
-        "drain": 1,
-        "audit": 1,
-        "audit_scan": 2,
-        "watch": 1,
-        "claims/claim": 5,
-        "claims/ack": 3,
-        "claims/forget": 2,
-        "claims/beat": 2,
-        "claims/release": 1,
-        "held/scan": 1,
-        "held/give_back": 1,
-        "held/audit": 1,
-    }
+def too_few() -> Iterator[tuple[Call, str]]:
     for call in FIRST:
-        for length in range(required.get(call.script, 0)):
+        for length in range(facts.of(call.script).fewest):
             yield Call(call.script, call.args[:length]), f"{call}-{length}"
-    yield Call("ack_id"), "ack_id-none"
-    yield Call("ack_id", ("mine",) * 4001), "ack_id-4001"
-    yield Call("schedule", ("delay", 0, "new", b"body", "odd")), "schedule-odd"
-    yield Call("schedule", ("delay", 0, *("new", b"body") * 1001)), "schedule-1001"
-    yield Call("redrive", (1, "", *["1-1"] * 1001)), "redrive-1001"
-    yield Call("drop"), "drop-none"
-    yield Call("drop", ("1-1",) * 51), "drop-51"
-    yield Call("drop", ("1-1", "x")), "drop-entry"
-    for script, most in (("run_now", 500), ("cancel", 1000)):
-        yield Call(script), f"{script}-none"
-        yield Call(script, (FUTURE,)), f"{script}-odd"
-        yield Call(script, (FUTURE, "later") * (most + 1)), f"{script}-{most + 1}"
-        for due in (*NO_NUMBERS[1:], -1, 2**53):
-            yield Call(script, (FUTURE, "later", due, "due")), f"{script}-due-{due!r}"
-    yield Call("audit_scan", ("context", "x", 0)), "audit_scan-cursor"
-    yield Call("audit_scan", ("ready", 0, 0)), "audit_scan-walk"
-    yield Call("held/scan", ("x",)), "held/scan-cursor"
-    yield Call("claims/beat", (3, SECOND, *["list"] * 1001)), "claims/beat-1001"
-    yield Call("claims/release", (3, *["list"] * 1001)), "claims/release-1001"
+
+
+def refused() -> Iterator[tuple[Call, str]]:
+    for each in facts.every():
+        for name, args in each.refused.items():
+            yield Call(each.script, args), f"{each.script}-{name}"
 
 
 #: The bad calls of each script, by name.
@@ -124,8 +60,8 @@ BAD: dict[str, dict[str, Call]] = {}
 for _call, _name in (
     *out_of_range(),
     *not_among_the_words(),
-    *bad_groups(),
-    *too_few_or_too_many(),
+    *too_few(),
+    *refused(),
 ):
     BAD.setdefault(_call.script, {})[_name] = _call
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.queue.scripts.calls import CALLS, Call, damage, fill
+from tests.queue.scripts.busy import Call, damage, fill
+from tests.queue.scripts.calls import CALLS
 from tests.queue.scripts.headers import read
 from tests.queue.scripts.space import NOW, Space
 from tests.servers import CLUSTERS, PLAIN, Fleet, Survey

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ackq import scripts
-from ackq.config import QueueConfig
-from ackq.core.effects import Clock, Request
-from ackq.queue import claims, delayed, handed_over, inspection, pop_from, push, settle, take
-from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import Message
-from ackq.queue.spec import QueueSpec
+from ackq.core.effects import Arg, Clock, Request
+from tests import facts
 from tests.queue.scripts.headers import Header, comment, parse, read
 
 #: The scripts of the list queue; those of other queues lie in folders of their own.
@@ -131,11 +128,11 @@ def test_every_argument_is_bound_to_the_name_that_the_header_gives_it(
     declared = {slot.number: slot.name for slot in header(scripts_directory, script).arguments}
     text = code(scripts_directory, script)
     bound = {number: name for name, kind, number in bindings(text) if kind == "ARGV"}
-    if script in ("ack_id", "drop", "run_now", "cancel"):  # all of its arguments are alike
+    if facts.of(script).named_arguments == "none":
         return
     for number, name in bound.items():
         assert name in {declared[number], "base", *GROUPS}
-    if script not in ("schedule", "redrive", "audit", "purge", "watch"):  # walked over, or 0|1
+    if facts.of(script).named_arguments == "all":
         assert bound.keys() == declared.keys()
 
 
@@ -198,54 +195,10 @@ def test_the_budgets_of_different_scripts_are_equal(scripts_directory: Path) -> 
 
 # What Python passes.
 
-SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(7.0, 11, "back", 12345))
-CLAIM = b"jobsCLAIM:<group>:1"
-
-
-def leased() -> list[Message]:
-    """Return a message that is not settled yet."""
-    return [Message("jobs", b"k", b"body", 99, 1)]
-
-
-def group() -> claims.Group:
-    return claims.Group(SPEC, "<group>", 8.0, epoch=3)
-
 
 def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
     """Drive an operation with replies of a queue that has little, and return its script calls."""
-    replies: dict[str, list[Any]] = {
-        "pop": [[b"empty", [], -1]],
-        "ack": [[1]],
-        "ack_id": [[1, 1]],
-        "nack": [[1]],
-        "reject": [[1]],
-        "extend": [[1, 1]],
-        "schedule": [1],
-        "push_once": [[1, b"id"]],
-        "stats": [[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]],
-        "oldest": [[1, 0, 0, b""]],
-        "watch": [[1, 0, 0, b"since", b"1"]],
-        "drop": [1],
-        "claims/begin": [[4, 0, 0]],
-        "claims/claim": [[b"ok", 1, 0]],
-        "claims/ack": [[b"ok", 1]],
-        "claims/forget": [[b"ok", 1]],
-        "claims/beat": [[b"ok", 1]],
-        "claims/release": [[b"ok", 5]] * 2,
-        "held/scan": [[b"0", 1, CLAIM, b"2", b"1"]] * 2,
-        "held/give_back": [[1, 0]],
-        "held/drop": [1],
-        "held/audit": [[]],
-        "peek": [[]],
-        "purge": [0],
-        "redrive": [[1, 1, b"1-1"]],
-        "run_now": [1],
-        "cancel": [[2, 2]],
-        "drain": [0],
-        "audit": [[*[[b"none", 0]] * 11, [1, 0, 0, 0]]],
-        "audit_scan": [[b"0", 0]] * 7,
-        "pop_from": [b"left"],
-    }
+    replies = {each.script: deepcopy(list(each.replies)) for each in facts.every()}
     calls: dict[str, Request] = {}
     answer: Any = None
     try:
@@ -255,8 +208,8 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
                 answer = 0.0
             elif isinstance(step, Request) and step.script is None:
                 assert step.args[0] in (b"HMGET", b"TYPE")
-                facts = [b"1", b"0", b"0"][: len(step.args) - 2]
-                answer = facts if step.args[0] == b"HMGET" else b"none"
+                found = [b"1", b"0", b"0"][: len(step.args) - 2]
+                answer = found if step.args[0] == b"HMGET" else b"none"
             else:
                 assert isinstance(step, Request)
                 assert step.script is not None
@@ -268,107 +221,18 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
         return calls
 
 
-OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
-    "pop": lambda: take.pop_many(SPEC, 5, None, 3.0, leased()),
-    "ack": lambda: settle.ack(SPEC, leased()),
-    "ack_id": lambda: settle.ack_id(SPEC, ["k"]),
-    "nack": lambda: settle.nack(SPEC, leased(), 2.0),
-    "reject": lambda: settle.reject(SPEC, leased(), "why"),
-    "extend": lambda: settle.extend(SPEC, leased(), 4.0),
-    "schedule": lambda: push.push(SPEC, {"id": "k"}, 2.0, None, None, 1.0, None),
-    "push_once": lambda: push.push(SPEC, {"id": "k"}, None, 6.0, "<marker>", 60.0, None),
-    "stats": lambda: inspection.stats(SPEC),
-    "oldest": lambda: inspection.oldest_ready(SPEC),
-    "peek": lambda: inspection.peek(SPEC, 5, "delayed"),
-    "purge": lambda: inspection.purge(SPEC, True),
-    "redrive": lambda: inspection.redrive(SPEC, 1, ()),
-    "drop": lambda: inspection.drop_dead_letters(SPEC, ["1-1"]),
-    "run_now": lambda: delayed.run_now(SPEC, ["99-k"], ["m"]),
-    "cancel": lambda: delayed.cancel(SPEC, ["99-k"], ["m"]),
-    "drain": lambda: inspection.drain(SPEC),
-    "audit": lambda: inspection.audit(SPEC, True),
-    "audit_scan": lambda: inspection.audit(SPEC, True),
-    "watch": lambda: inspection.counters(SPEC, 5.0),
-    "claims/begin": lambda: claims.begin(group()),
-    "claims/claim": lambda: claims.claim(group(), 0, 20, 30, 1),
-    "claims/ack": lambda: claims.ack(group(), 1, 9.0),
-    "claims/forget": lambda: claims.forget(group(), 1),
-    "claims/beat": lambda: claims.beat(group()),
-    "claims/release": lambda: claims.release(group()),
-    "held/scan": lambda: handed_over.claims(SPEC),
-    "held/give_back": lambda: handed_over.return_to_queue(SPEC, CLAIM),
-    "held/drop": lambda: inspection.purge(SPEC, True),
-    "held/audit": lambda: inspection.audit(SPEC, True),
-    "pop_from": lambda: pop_from.record(QueueKeys.of("jobs", "left")),
-}
-#: Arguments by the names in the headers; jitter is drawn.
-ARGUMENTS: dict[str, dict[str, list[Any]]] = {
-    "pop": {
-        "wanted": [5],
-        "timeout": [3_000_000],
-        "max_receives": [11],
-        "max_body": [12345],
-        "requeue": ["back"],
-        "settled": [99, 1, b"k"],
-    },
-    "ack": {"settled": [99, 1, b"k"]},
-    "ack_id": {"ids": ["k"]},
-    "nack": {"charge": [1], "max_receives": [11], "returned": [99, 2_000_000, 1, b"k"]},
-    "reject": {"reason": ["why"], "rejected": [99, 1, b"k"]},
-    "extend": {"timeout": [4_000_000], "extended": [99, 1, b"k"]},
-    "schedule": {"clock": ["delay"], "due": [2_000_000], "messages": ["k", b'{"id":"k"}']},
-    "push_once": {
-        "window": [60_000],
-        "id": ["k"],
-        "body": [b'{"id":"k"}'],
-        "when": ["at"],
-        "due": [6_000_000],
-        "key": ["k"],
-        "pop_from": ["right"],
-    },
-    "stats": {},
-    "oldest": {"pop_from": ["right"], "member": ["specversion"], "other": ["specversion"]},
-    "watch": {"window": [5000]},
-    "claims/begin": {},
-    "claims/claim": {
-        "epoch": [3],
-        "batch": [1],
-        "messages": [20],
-        "size": [30],
-        "timeout": [8_000_000],
-    },
-    "claims/ack": {"epoch": [3], "batch": [1], "keep": [9000]},
-    "claims/forget": {"epoch": [3], "batch": [1]},
-    "claims/beat": {"epoch": [3], "timeout": [8_000_000], "claims": [CLAIM]},
-    "claims/release": {"epoch": [3], "claims": [CLAIM]},
-    "held/scan": {"cursor": [b"0"]},
-    "held/give_back": {"mode": ["front"]},
-    "held/drop": {},
-    "held/audit": {"repair": [1]},
-    "peek": {
-        "state": ["delayed"],
-        "offset": [0],
-        "wanted": [5],
-        "front": [1],
-        "pop_from": ["right"],
-    },
-    "purge": {"dead": [1]},
-    "redrive": {"wanted": [1], "after": [""]},
-    "run_now": {"chosen": ["99", b"k", "", "m"]},
-    "cancel": {"chosen": ["99", b"k", "", "m"]},
-    "drain": {"wanted": [1000]},
-    "drop": {"entries": ["1-1"]},
-    "audit": {"repair": [1]},
-    "audit_scan": {"walked": ["backup"], "cursor": [b"0"], "repair": [1]},
-    "pop_from": {"verb": [b"record"]},
-}
+def called(script: str) -> tuple[Arg, ...]:
+    """Return the arguments that Python passes to a script."""
+    operation = facts.of(script).operation
+    assert operation is not None, f"tests/facts/{script}.py names no operation that calls it"
+    return run(operation())[script].args
 
 
 @every_script
 def test_python_passes_the_keys_in_the_order_of_the_header(
     scripts_directory: Path, script: str
 ) -> None:
-    args = run(OPERATIONS[script]())[script].args
+    args = called(script)
     slots = header(scripts_directory, script).keys
     expected = [f"jobs{slot.suffix}".replace("<batch>", "1").encode() for slot in slots]
     assert list(args[: len(expected) + 1]) == [len(expected), *expected]
@@ -379,8 +243,8 @@ def test_python_passes_the_arguments_in_the_order_of_the_header(
     scripts_directory: Path, script: str
 ) -> None:
     slots = header(scripts_directory, script)
-    passed = run(OPERATIONS[script]())[script].args[1 + len(slots.keys) :]
-    known = ARGUMENTS[script]
+    passed = called(script)[1 + len(slots.keys) :]
+    known = facts.of(script).passes
     at = 0
     for slot in slots.arguments:
         if slot.name == "jitter":

@@ -6,7 +6,8 @@ import pytest
 import redis
 from redis.exceptions import RedisError, ResponseError
 
-from tests.queue.scripts.calls import CALLS, READERS, Call, damage, fill
+from tests.queue.scripts.busy import Call, damage, fill
+from tests.queue.scripts.calls import CALLS, READERS
 from tests.queue.scripts.headers import parse, read
 from tests.queue.scripts.space import FUTURE, PAST, SECOND, Space, body
 

@@ -8,7 +8,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from tests.queue.scripts.calls import CALLS, Call, damage, fill
+from tests.queue.scripts.busy import Call, damage, fill
+from tests.queue.scripts.calls import CALLS
 from tests.queue.scripts.headers import Slot, parse, read
 from tests.queue.scripts.space import Space
 

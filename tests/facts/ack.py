@@ -1,0 +1,135 @@
+"""The facts of ack.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import settle
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from tests.facts.example import SPEC, leased
+from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad_groups
+from tests.queue.scripts.busy import MINE
+
+FACTS = Facts(
+    "ack",
+    calls=(MINE,),
+    operation=lambda: settle.ack(SPEC, leased()),
+    replies=[[1]],
+    passes={"settled": [99, 1, b"k"]},
+    refused=bad_groups(()),
+    mistakes={
+        "test_ack.test_an_ack_touches_no_other_message_of_its_batch": (
+            Mistake(
+                "as many keys as the batch had are taken for the batch",
+                "    if not named[keys[i]] then\n      return\n    end\n",
+                "",
+                given={"named": ("a", "b", "gone")},
+            ),
+            Mistake(
+                "a part of a batch is taken for the batch",
+                "    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then\n",
+                "    then\n",
+                given={"named": ("a", "b")},
+            ),
+        ),
+        "test_ack.test_a_stale_receipt_cannot_ack_a_message_that_another_consumer_holds": (
+            Mistake(
+                "no fence",
+                "  return tonumber(score) == tonumber(receipt) or (has_extended",
+                "  return true or (has_extended",
+            ),
+        ),
+        "test_ack.test_the_old_receipt_acks_an_extended_lease": (
+            Mistake(
+                "the old receipt of an extended lease is refused",
+                (
+                    "    and redis.call('HGET', extended, key) == receipt .. ':' .. "
+                    "string.format('%.0f', score))"
+                ),
+                "    and false)",
+            ),
+        ),
+        "test_ack.test_a_note_of_extension_does_not_outlive_its_score": (
+            Mistake(
+                "an extension is believed whatever the deadline",
+                (
+                    "    and redis.call('HGET', extended, key) == receipt .. ':' .. "
+                    "string.format('%.0f', score))"
+                ),
+                "    and string.match(redis.call('HGET', extended, key) or '', '^%d+') == receipt)",
+            ),
+        ),
+        "test_ack.test_an_ack_deletes_every_record_of_the_message": (
+            Mistake("the body stays", "  redis.call('HDEL', context, unpack(done))\n", ""),
+            Mistake("the count stays", "  redis.call('HDEL', receives, unpack(done))\n", ""),
+        ),
+        "test_ack.test_an_ack_of_a_delayed_message_is_refused": (
+            Mistake(
+                "a message that waits is taken for settled",
+                "local waits = scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key))",
+                "local waits = scores[i]",
+            ),
+        ),
+        "test_ack.test_a_resent_ack_finds_the_message_gone_and_nobody_elses": (
+            Mistake(
+                "what is gone is said to be another's",
+                "waits and position or -position",
+                "position",
+            ),
+            Mistake(
+                "what is gone is not reported",
+                "reply[#reply + 1] = waits and position or -position",
+                "reply[#reply + 1] = waits and position or nil",
+            ),
+        ),
+        "test_held.test_nothing_is_counted_while_no_one_watches": (
+            Mistake(
+                "counts while nobody watches",
+                "local watched = sides > 0 and redis.call('HEXISTS', counters, 'since') == 1",
+                "local watched = true",
+            ),
+        ),
+        "test_errors_kept.test_a_note_goes_with_its_message": (
+            Mistake(
+                "the note stays",
+                "    redis.call('HDEL', errors, unpack(done))",
+                "",
+                given={"settle": "ack"},
+            ),
+        ),
+        "test_counts.test_a_take_and_an_ack": (
+            Mistake(
+                "counts what was acked before",
+                "'acked', reply[1])",
+                "'acked', reply[1] + 1)",
+                given={"wanted": 1},
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def ack_large(scene: Scene) -> Act:
+    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
+    return lambda: queue.ack(*held)
+
+
+@FACTS.worst("16 x 64 MiB")
+def ack_larger(scene: Scene) -> Act:
+    held, queue = scene.held(16, scene.size(64 * MIB)), scene.queue()
+    return lambda: queue.ack(*held)
+
+
+@FACTS.worst("100,000 extended, with counts")
+def ack_extended(scene: Scene) -> Act:
+    count = scene.many(100_000)
+    held, queue = scene.held(count), scene.queue()
+    scene.counted(count, 3)
+    queue.extend(*held, timeout=3600)
+    return lambda: queue.ack(*held)
+
+
+@FACTS.worst("100,000 of 3,000,000 in flight, one score for all")
+def ack_deep(scene: Scene) -> Act:
+    held, queue = scene.held(scene.many(3_000_000))[: scene.many(100_000)], scene.queue()
+    return lambda: queue.ack(*held)

@@ -1,0 +1,65 @@
+"""The facts of ack_id.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import settle
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "ack_id",
+    calls=(("mine",),),
+    operation=lambda: settle.ack_id(SPEC, ["k"]),
+    replies=[[1, 1]],
+    passes={"ids": ["k"]},
+    refused={"none": (), "4001": ("mine",) * 4001},
+    named_arguments="none",
+    mistakes={
+        "test_ack_id.test_one_call_deletes_eight_mebibytes": (
+            Mistake(
+                "any number of bytes is deleted in one call",
+                "    freed = freed + redis.call('HSTRLEN', context, key)\n",
+                "",
+            ),
+        ),
+        "test_ack_id.test_a_delayed_message_cannot_be_acked": (
+            Mistake(
+                "deletes the body of what is not in flight",
+                "  if redis.call('ZREM', backup, key) == 1 then",
+                (
+                    "  if redis.call('ZREM', backup, key) + redis.call('HEXISTS', context, key) > "
+                    "0 then"
+                ),
+            ),
+        ),
+        "test_errors_kept.test_a_note_goes_with_its_message": (
+            Mistake(
+                "the note stays",
+                "    redis.call('HDEL', errors, key)",
+                "",
+                given={"settle": "ack_id"},
+            ),
+        ),
+        "test_counts.test_an_ack_by_bare_id": (
+            Mistake(
+                "counts what it looked at twice",
+                "count_up('acked', settled)",
+                "count_up('acked', settled + looked)",
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def ack_id_large(scene: Scene) -> Act:
+    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
+    return lambda: queue.ack_id(*(each.id for each in held))
+
+
+@FACTS.worst("100,000 with counts")
+def ack_id_counted(scene: Scene) -> Act:
+    held, queue = scene.held(scene.many(100_000)), scene.queue()
+    scene.counted(len(held), 3)
+    return lambda: queue.ack_id(*(each.id for each in held))

@@ -1,0 +1,162 @@
+"""The facts of audit_scan.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import inspection
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "audit_scan",
+    calls=(
+        ("backup", 0, 1),
+        ("delayed", 0, 1),
+        ("context", 0, 1),
+        ("receives", 0, 1),
+        ("extended", 0, 1),
+        ("heldrows", 0, 1),
+        ("errors", 0, 1),
+    ),
+    operation=lambda: inspection.audit(SPEC, True),
+    replies=[[b"0", 0]] * 7,
+    passes={"walked": ["backup"], "cursor": [b"0"], "repair": [1]},
+    fewest=2,
+    refused={"cursor": ("context", "x", 0), "walk": ("ready", 0, 0)},
+    mistakes={
+        "test_audit.test_a_count_of_a_message_on_a_list_stays_and_any_other_goes": (
+            Mistake(
+                "a message on a list hides every stale count",
+                "(listed and string.find(count, ':', 1, true))",
+                "listed",
+                given={"place": "push"},
+            ),
+            Mistake(
+                "the counts of handed-over messages are stale",
+                "redis.call('LLEN', ready) + redis.call('LLEN', handoff) > 0",
+                "redis.call('LLEN', ready) > 0",
+                given={"place": "hand_over"},
+            ),
+        ),
+        "test_audit.test_a_count_is_stale_once_the_lists_are_empty": (
+            Mistake(
+                "counts of messages that left the lists are kept",
+                "(listed and string.find(count, ':', 1, true))",
+                "string.find(count, ':', 1, true)",
+            ),
+        ),
+        "test_audit.test_an_orphan_body_becomes_ready": (
+            Mistake("mends without being asked", "  return repair\n", "  return true\n"),
+            Mistake(
+                "drops an orphan",
+                (
+                    "and report('orphan body', key) then\n"
+                    "    redis.call('ZADD', delayed, now_text, key)\n"
+                ),
+                "and report('orphan body', key) then\n    redis.call('HDEL', context, key)\n",
+            ),
+        ),
+        "test_audit.test_a_sound_queue_has_no_problems_and_a_repair_changes_nothing": (
+            Mistake(
+                "takes delayed messages for orphans",
+                (
+                    "if not redis.call('ZSCORE', backup, key) and not redis.call('ZSCORE', "
+                    "delayed, key)\n"
+                ),
+                "if not redis.call('ZSCORE', backup, key)\n",
+            ),
+            Mistake(
+                "takes every row count for stale",
+                "  if not redis.call('ZSCORE', held, key) and report('stale row count', key) then",
+                "  if report('stale row count', key) then",
+            ),
+        ),
+        "test_audit.test_a_walk_over_the_bodies_reads_few_of_them": (
+            Mistake(
+                "bodies are read by the hundred",
+                (
+                    "'COUNT', 100, 'NOVALUES'), 1\n"
+                    "elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) "
+                    "<= WHOLE then\n"
+                    "  page, stride = {'0', redis.call('HKEYS', context)}, 1\n"
+                    "else\n"
+                    "  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', walk[3]), 2"
+                ),
+                (
+                    "'COUNT', 100), 2\n"
+                    "else\n"
+                    "  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', 100), 2"
+                ),
+            ),
+        ),
+        "test_audit.test_a_walk_over_the_bodies_of_a_small_queue_reads_none_of_them": (
+            Mistake(
+                "the bodies of a small queue are read",
+                (
+                    "'COUNT', 100, 'NOVALUES'), 1\n"
+                    "elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) "
+                    "<= WHOLE then\n"
+                ),
+                "'COUNT', 100), 2\nelseif false then\n",
+            ),
+        ),
+        "test_audit.test_a_walk_over_a_large_queue_finds_what_a_small_one_does": (
+            Mistake(
+                "all keys of a large queue are read at once",
+                (
+                    "'COUNT', 100, 'NOVALUES'), 1\n"
+                    "elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) "
+                    "<= WHOLE then\n"
+                ),
+                "'COUNT', 9999, 'NOVALUES'), 1\nelseif walked == 'context' then\n",
+            ),
+        ),
+        "test_errors_kept.test_an_audit_deletes_stale_notes": (
+            Mistake(
+                "notes are not checked",
+                "redis.call('HEXISTS', receives, key) == 0 and report('stale failure', key)",
+                "false",
+            ),
+        ),
+        "test_counts.test_an_audit_counts_what_it_buries": (
+            Mistake("does not count", "  count_up('dead:body missing', 1)\n", ""),
+            Mistake(
+                "counts delayed messages as taken",
+                "count_up('ended', zset == backup and 1 or 0)",
+                "count_up('ended', 1)",
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("100,000 x 10 KiB, one of them an orphan")
+def audit_bodies(scene: Scene) -> Act:
+    scene.leased(scene.many(100_000), scene.size(10_000), scene.far)
+    scene.client.zrem(scene.keys.backup, b"m0000001")
+    return scene.queue().audit
+
+
+@FACTS.worst("1,000 x 0.9 MiB, one of them an orphan")
+def audit_large(scene: Scene) -> Act:
+    scene.leased(1000, scene.size(LARGE), scene.far)
+    scene.client.zrem(scene.keys.backup, b"m0000001")
+    return scene.queue().audit
+
+
+@FACTS.worst("64 x 32 MiB, one of them an orphan")
+def audit_larger(scene: Scene) -> Act:
+    scene.leased(64, scene.size(32 * MIB), scene.far)
+    scene.client.zrem(scene.keys.backup, b"m0000001")
+    return scene.queue().audit
+
+
+@FACTS.worst("100,000 to repair in every place")
+def audit_broken(scene: Scene) -> Act:
+    keys, count = scene.keys, scene.many(100_000)
+    line = """for at = 1, 2 do redis.call('ZADD', KEYS[at], score, at .. id) end
+      for at = 3, 5 do redis.call('HSET', KEYS[at], at .. id, body) end"""
+    broken = (keys.backup, keys.delayed, keys.receives, keys.extended, keys.context)
+    scene.fill(line, broken, count, score=scene.far)
+    queue = scene.queue()
+    return lambda: queue.audit(repair=True)

@@ -1,0 +1,51 @@
+"""The facts of delay/cancel.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.delay import DelayEntry
+from benchmarks.worst.delay import of, partitioned, stored
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "delay/cancel",
+    mistakes={
+        "test_budgets.test_one_call_cancels_eight_mebibytes": (
+            Mistake(
+                "any number of bytes is deleted in one call",
+                "    freed = freed + redis.call('HSTRLEN', KEYS[first + 1], key)\n",
+                "",
+            ),
+        ),
+        "delay.test_counts.test_canceled_messages_are_dropped": (
+            Mistake(
+                "counts what was not there",
+                "(dropped[first] or 0) + stored",
+                "(dropped[first] or 0) + 1",
+            ),
+            Mistake("deliveries go on for ever", "count_up(first, 'ended', ended[first])", ""),
+        ),
+        "delay.test_failure_notes.test_a_note_goes_with_its_message": (
+            Mistake(
+                "the note stays",
+                "    redis.call('HDEL', KEYS[first + 7], key)\n",
+                "",
+                given={"means": "cancel"},
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def cancel_large(scene: Scene) -> Act:
+    stored(scene, 1000, scene.size(LARGE))
+    queue = of(scene)
+    return lambda: queue.cancel(*(f"m{n:07d}" for n in range(1, 1001)))
+
+
+@FACTS.worst("100,000 in 1,024 partitions")
+def cancel_spread(scene: Scene) -> Act:
+    queue, count = partitioned(scene), scene.many(100_000)
+    queue.push_many(DelayEntry(f"m{n}", b"x", delay=60) for n in range(count))
+    return lambda: queue.cancel(*(f"m{n}" for n in range(count)))

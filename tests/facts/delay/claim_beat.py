@@ -1,0 +1,81 @@
+"""The facts of delay/claim_beat.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.delay import DelayClaims
+from benchmarks.worst.delay import beside, claimed
+from benchmarks.worst.scene import NAME, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "delay/claim_beat",
+    mistakes={
+        "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
+            Mistake(
+                "a replaced driver goes on",
+                "if tonumber(facts[1] or 0) ~= epoch then",
+                "if false then",
+                given={"script": "claim_beat"},
+            ),
+        ),
+        "delay.test_claim_scripts.test_long_leases_are_not_renewed": (
+            Mistake("renews long leases", "before - now >= timeout * 2 / 3", "false"),
+        ),
+        "delay.test_claim_scripts.test_leases_are_renewed_in_steps": (
+            Mistake(
+                "every step has a base of its own",
+                "if renewed == 0 then\n",
+                "base = now + timeout\nif renewed == 0 then\n",
+            ),
+            Mistake(
+                "forgets how far it came",
+                "before, renewed))\nreturn {'ok', #ready / 2",
+                "before, 0))\nreturn {'ok', #ready / 2",
+            ),
+            Mistake(
+                "leaves one out", "renewed = renewed + #keys\n", "renewed = renewed + #keys + 1\n"
+            ),
+            Mistake(
+                "the next renewal takes the first ends for the last",
+                "  before, renewed = base, 0",
+                "  renewed = 0",
+            ),
+            Mistake(
+                "the list expires as if nobody renewed the leases",
+                "redis.call('PEXPIRE', claim, string.format('%.0f', expiry))",
+                "",
+            ),
+            Mistake(
+                "others see the messages before the lease ends",
+                "  redis.call('ZADD', z, 'XX', unpack(ready))\n",
+                "",
+            ),
+        ),
+        ("delay.test_claim_scripts.test_messages_that_left_are_not_renewed_and_do_not_come_back"): (
+            Mistake(
+                "renews what left",
+                "  return lease and ready_at and tonumber(lease) == lease_of(index)\n",
+                "  return lease and ready_at\n",
+            ),
+            Mistake(
+                "renews what was pushed again",
+                "\n    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)",
+                "",
+            ),
+            Mistake("takes back what left", "    redis.call('LSET', claim, index, '')\n", ""),
+        ),
+        (
+            "delay.test_claim_scripts.test_a_claim_that_is_being_returned_is_neither_ack"
+            "ed_nor_renewed_nor_read"
+        ): (Mistake("renews what is being returned", "score == 0 or not base", "not base"),),
+    },
+)
+
+
+@FACTS.worst("100,000 of 1,000,000")
+def claim_beat(scene: Scene) -> Act:
+    count = beside(scene)
+    short = claimed(scene, count, timeout=60)
+    long = scene.own(DelayClaims(scene.client, NAME, "group"))
+    long.adopt(short.epoch)
+    return long.beat

@@ -1,0 +1,64 @@
+"""The facts of delay/claim_read.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.delay import DelayClaims
+from benchmarks.worst.delay import beside, claimed
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "delay/claim_read",
+    mistakes={
+        "delay.test_claim_scripts.test_messages_that_left_are_not_read": (
+            Mistake(
+                "reads what left",
+                "  return lease and ready_at and tonumber(lease) == lease_of(index)\n",
+                "  return lease and ready_at\n",
+            ),
+            Mistake(
+                "reads what was pushed again",
+                "\n    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)",
+                "",
+            ),
+        ),
+        "delay.test_claim_scripts.test_one_call_reads_a_bounded_number_of_bytes": (
+            Mistake("any number of bytes", "  if bytes >= BODY_BUDGET then", "  if false then"),
+        ),
+        (
+            "delay.test_claim_scripts.test_a_claim_that_is_being_returned_is_neither_ack"
+            "ed_nor_renewed_nor_read"
+        ): (
+            Mistake(
+                "reads what is being returned",
+                "if not base or tonumber(redis.call('ZSCORE', claims, claim) or 0) == 0 then",
+                "if not base then",
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("100,000 of 1,000,000")
+def claim_read(scene: Scene) -> Act:
+    count = beside(scene)
+    return _reading(claimed(scene, count), count)
+
+
+@FACTS.worst("64 x 0.9 MiB")
+def claim_read_large(scene: Scene) -> Act:
+    return _reading(claimed(scene, 64, scene.size(LARGE)), 64)
+
+
+@FACTS.worst("16 x 32 MiB, by a stranger")
+def claim_read_larger(scene: Scene) -> Act:
+    return _reading(claimed(scene, 16, scene.size(32 * MIB)), 16)
+
+
+def _reading(claims: DelayClaims, count: int) -> Act:
+    def read() -> None:
+        at = 0
+        while at < count:
+            at += len(claims.read(1, at, count - at))
+
+    return read

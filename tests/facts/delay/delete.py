@@ -1,0 +1,52 @@
+"""The facts of delay/delete.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import of, taken
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "delay/delete",
+    mistakes={
+        "delay.test_counts.test_a_take_and_a_delete": (
+            Mistake("does not count", "count_up(first, 'acked', deleted)", ""),
+            Mistake(
+                "counts what was deleted before",
+                "  count_up(first, 'acked', deleted)\nend\n",
+                (
+                    "  count_up(first, 'acked', deleted)\n"
+                    "end\n"
+                    "count_up(3, 'acked', position - reply[1])\n"
+                ),
+            ),
+        ),
+        "delay.test_counts.test_counting_ends_by_itself_and_a_shorter_window_does_not_shorten": (
+            Mistake(
+                "counts for nobody", "redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1", "true"
+            ),
+        ),
+        "delay.test_failure_notes.test_a_note_goes_with_its_message": (
+            Mistake(
+                "the note stays",
+                "    redis.call('HDEL', KEYS[first + 7], unpack(keys))\n",
+                "",
+                given={"means": "delete"},
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def delete_large(scene: Scene) -> Act:
+    held, queue = taken(scene, 1000, scene.size(LARGE)), of(scene)
+    return lambda: queue.delete(*held)
+
+
+@FACTS.worst("100,000 of 1,000,000, extended")
+def delete_deep(scene: Scene) -> Act:
+    held = taken(scene, scene.many(1_000_000), receives=3)[: scene.many(100_000)]
+    queue = of(scene)
+    queue.extend(*held, timeout=3600)
+    return lambda: queue.delete(*held)

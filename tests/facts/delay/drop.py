@@ -1,0 +1,26 @@
+"""The facts of delay/drop.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import STREAM, of
+from benchmarks.worst.scene import DEAD, KIB, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "delay/drop",
+    mistakes={
+        "delay.test_counts.test_dropped_dead_letters": (
+            Mistake(
+                "counts what was not there", "'dropped:dead', deleted)", "'dropped:dead', #ARGV)"
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("10,000 dead letters")
+def drop(scene: Scene) -> Act:
+    scene.fill(DEAD, (STREAM,), scene.many(10_000), 10 * KIB)
+    queue = of(scene)
+    entries = [each.entry for each in queue.dead_letters(10_000)]
+    return lambda: queue.drop_dead_letters(*entries)

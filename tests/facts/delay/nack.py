@@ -1,0 +1,137 @@
+"""The facts of delay/nack.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import ERRORS, failed, of, taken
+from benchmarks.worst.scene import KIB, LARGE, Act, Scene
+from tests.facts.facts import Facts, Mistake
+from tests.facts.failures import RECEIVES as FAILED_RECEIVES
+from tests.facts.failures import with_failures
+
+FACTS = Facts(
+    "delay/nack",
+    mistakes={
+        "test_budgets.test_a_nack_of_a_delay_queue_reads_no_body": (
+            Mistake(
+                "reads the body of what stays",
+                "    if body and (dies or failure) then",
+                "    if body then",
+            ),
+        ),
+        "test_budgets.test_a_nack_of_a_delay_queue_buries_a_mebibyte": (
+            Mistake("any number of bytes in one call", "      bytes = bytes + #body\n", ""),
+        ),
+        "test_budgets.test_one_call_gives_a_hundred_back_to_a_delay_queue": (
+            Mistake("any number of messages in one call", "local MOST = 100", "local MOST = 1000"),
+        ),
+        (
+            "test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebi"
+            "byte_of_notes"
+        ): (
+            Mistake("notes cost nothing", "    bytes = bytes + 4 * #(note or '')\n", ""),
+            Mistake(
+                "the notes of messages that return cost nothing",
+                "#(note or '')",
+                "#(dies and note or '')",
+            ),
+        ),
+        "delay.test_counts.test_a_nack_and_a_release": (
+            Mistake("releases are nacks", "charge == 1 and 'nacked' or 'released'", "'nacked'"),
+        ),
+        "delay.test_counts.test_a_nack_that_kills_and_a_reject": (
+            Mistake(
+                "counts what died twice",
+                "count_up(first, 'dead:max receives', counts[first].died)",
+                "count_up(first, 'dead:max receives', #died)",
+            ),
+            Mistake(
+                "missing bodies are not counted",
+                "count_up(first, 'dead:body missing', counts[first].missing)",
+                "",
+            ),
+        ),
+        "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
+            Mistake(
+                "a note of another body is kept",
+                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
+                "if note then",
+                given={"end": "nack", "noted": b"other"},
+            ),
+        ),
+        (
+            "delay.test_failure_notes.test_a_note_is_never_attached_to_another_message_w"
+            "ith_the_same_key"
+        ): (
+            Mistake(
+                "a note of an earlier life is kept",
+                "if tonumber(attempt) >= before then",
+                "if false then",
+                given={"noted": b"body"},
+            ),
+        ),
+        "delay.test_failure_notes.test_only_the_last_five_are_kept": (
+            Mistake("all failures are kept", "while #found > FAILURES do", "while false do"),
+        ),
+        "delay.test_failure_notes.test_each_message_gets_its_own_error_or_none": (
+            Mistake(
+                "one error for all",
+                "found[each] = failure ~= '' and failure or nil",
+                "found[each] = found[1] or failure",
+            ),
+        ),
+        "delay.test_failure_notes.test_a_note_goes_with_its_message": (
+            Mistake(
+                "a release keeps the note of a message that has no count",
+                (
+                    "        redis.call('HDEL', KEYS[first + 4], key)\n"
+                    "        redis.call('HDEL', KEYS[first + 7], key)\n"
+                ),
+                "        redis.call('HDEL', KEYS[first + 4], key)\n",
+                given={"means": "release"},
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def nack_large(scene: Scene) -> Act:
+    held, queue = taken(scene, 1000, scene.size(LARGE)), of(scene)
+    return lambda: queue.nack(*held)
+
+
+@FACTS.worst("100,000 of 1,000,000 released")
+def release(scene: Scene) -> Act:
+    held = taken(scene, scene.many(1_000_000), receives=3)[: scene.many(100_000)]
+    queue = of(scene)
+    return lambda: queue.release(*held)
+
+
+@FACTS.worst("1,000 x 0.9 MiB to the dead letters")
+def nack_dying(scene: Scene) -> Act:
+    held, queue = taken(scene, 1000, scene.size(LARGE), receives=5), of(scene, max_receives=5)
+    return lambda: queue.nack(*held)
+
+
+@FACTS.worst("1,000 x 100 KiB, with errors of 8 KiB and notes of 40 KiB")
+def nack_failed(scene: Scene) -> Act:
+    held, queue = taken(scene, 1000, scene.size(100 * KIB), receives=6), of(scene)
+    line = """redis.call('HSET', KEYS[1], id, #body .. ':'
+      .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+      .. string.rep('\\n1:1:' .. string.rep('x', 8000), 5))"""
+    scene.fill(line, (ERRORS,), 1000, scene.size(100 * KIB))
+    for each in held:
+        each.failure = b"x" * 8000
+    return lambda: queue.nack(*held, delay=60)
+
+
+@with_failures(FACTS, "100 that die")
+def nack_dying_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = failed(scene, failure), of(scene, max_receives=FAILED_RECEIVES)
+    return lambda: queue.nack(*held)
+
+
+@with_failures(FACTS, "100 that return")
+def nack_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = failed(scene, failure), of(scene)
+    return lambda: queue.nack(*held)

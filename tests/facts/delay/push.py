@@ -1,0 +1,49 @@
+"""The facts of delay/push.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.delay import DelayEntry
+from benchmarks.worst.delay import of, partitioned, stored
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "delay/push",
+    mistakes={
+        "delay.test_counts.test_a_lease_that_another_client_left_behind_ends": (
+            Mistake(
+                "a delivery goes on for ever",
+                "count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))",
+                "count_up(first, 'ended', 0 * redis.call('ZREM', KEYS[first + 2], key))",
+                given={"means": "push"},
+            ),
+        ),
+        "delay.test_failure_notes.test_a_new_message_inherits_no_note": (
+            Mistake(
+                "a new message inherits a note",
+                "      redis.call('HDEL', KEYS[first + 7], key)\n",
+                "",
+                given={"means": "push"},
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def push_large(scene: Scene) -> Act:
+    queue, text = of(scene), b"x" * scene.size(LARGE)
+    return lambda: queue.push_many(DelayEntry(f"m{n}", text, delay=60) for n in range(1000))
+
+
+@FACTS.worst("100,000 into 1,024 partitions")
+def push_spread(scene: Scene) -> Act:
+    queue, count = partitioned(scene), scene.many(100_000)
+    return lambda: queue.push_many(DelayEntry(f"m{n}", b"x", delay=60) for n in range(count))
+
+
+@FACTS.worst("100,000 beside 1,000,000, one time for all")
+def push_deep(scene: Scene) -> Act:
+    stored(scene, scene.many(1_000_000), score=8e9)
+    queue, count = of(scene), scene.many(100_000)
+    return lambda: queue.push_many(DelayEntry(f"n{n}", b"x", at=8e9) for n in range(count))

@@ -1,0 +1,87 @@
+"""The facts of delay/redrive.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import STREAM, of
+from benchmarks.worst.scene import DEAD, LARGE, MIB, Act, Scene
+from tests.facts.facts import Facts, Mistake
+from tests.facts.failures import dead_with_failures, with_failures
+
+FACTS = Facts(
+    "delay/redrive",
+    mistakes={
+        "test_budgets.test_a_delay_queue_redrives_a_mebibyte": (
+            Mistake(
+                "reads many bodies before it weighs one",
+                "'+', 'COUNT', 1)[1]",
+                "'+', 'COUNT', 5)[1]",
+            ),
+        ),
+        "test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call": (
+            Mistake(
+                "any number of bytes of chosen dead letters",
+                "    if looked >= MOST or bytes >= BODY_BUDGET then",
+                "    if looked >= MOST then",
+            ),
+            Mistake(
+                "the oldest instead of the chosen",
+                "redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]",
+                "redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1]",
+            ),
+        ),
+        "test_budgets.test_one_call_looks_at_a_hundred_chosen_dead_letters_of_a_delay_queue": (
+            Mistake(
+                "any number of chosen dead letters",
+                "    if looked >= MOST or bytes >= BODY_BUDGET then",
+                "    if bytes >= BODY_BUDGET then",
+            ),
+        ),
+        "test_budgets.test_a_delay_queue_redrives_a_mebibyte_of_errors": (
+            Mistake(
+                "errors cost nothing",
+                "bytes = bytes + #entry[2][i + 1]",
+                "bytes = bytes + (entry[2][i] == 'body' and #entry[2][i + 1] or 0)",
+            ),
+        ),
+        "delay.test_counts.test_a_redrive_pushes_nothing": (
+            Mistake("does not count", "count_up(1, 'redriven', redriven)", ""),
+            Mistake(
+                "a delivery goes on for ever",
+                "count_up(1, 'ended', redis.call('ZREM', leases, key))",
+                "redis.call('ZREM', leases, key)",
+            ),
+        ),
+        "delay.test_failure_notes.test_a_new_message_inherits_no_note": (
+            Mistake(
+                "a new message inherits a note",
+                "  redis.call('HDEL', errors, key)\n",
+                "",
+                given={"means": "redrive"},
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("300,000 dead letters")
+def redrive(scene: Scene) -> Act:
+    scene.fill(DEAD, (STREAM,), scene.many(300_000))
+    return of(scene).redrive
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def redrive_large(scene: Scene) -> Act:
+    scene.fill(DEAD, (STREAM,), 1000, scene.size(LARGE))
+    return of(scene).redrive
+
+
+@FACTS.worst("16 x 64 MiB")
+def redrive_larger(scene: Scene) -> Act:
+    scene.fill(DEAD, (STREAM,), 16, scene.size(64 * MIB))
+    return of(scene).redrive
+
+
+@with_failures(FACTS, "100")
+def redrive_with_failures(scene: Scene, failure: bytes) -> Act:
+    dead_with_failures(scene, STREAM, 100, failure)
+    return of(scene).redrive

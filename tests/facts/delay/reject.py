@@ -1,0 +1,68 @@
+"""The facts of delay/reject.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import failed, of, taken
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from tests.facts.facts import Facts, Mistake
+from tests.facts.failures import with_failures
+
+FACTS = Facts(
+    "delay/reject",
+    mistakes={
+        "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte": (
+            Mistake(
+                "any number of bytes in one call", "bytes + #body + 4 * #note", "bytes + 4 * #note"
+            ),
+            Mistake(
+                "messages left for the next call are reported as refused",
+                "    while #reply > 1 and math.abs(reply[#reply]) >= each[3] do",
+                "    while false do",
+            ),
+        ),
+        "test_budgets.test_one_call_rejects_a_hundred_of_a_delay_queue": (
+            Mistake("any number of messages in one call", "local MOST = 100", "local MOST = 1000"),
+        ),
+        (
+            "test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebi"
+            "byte_of_notes"
+        ): (Mistake("notes cost nothing", "#body + 4 * #note", "#body"),),
+        "delay.test_counts.test_a_nack_that_kills_and_a_reject": (
+            Mistake("does not count", "count_up(first, 'dead:rejected', number)", ""),
+        ),
+        "delay.test_counts.test_counts_of_another_type_stop_no_script_half_way": (
+            Mistake(
+                "counts of another type stop it half way",
+                "number > 0 and redis.pcall('HEXISTS'",
+                "number > 0 and redis.call('HEXISTS'",
+                error=True,
+            ),
+        ),
+        "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
+            Mistake(
+                "a note of another body is kept",
+                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
+                "if note then",
+                given={"end": "reject", "noted": b"other"},
+            ),
+        ),
+    },
+)
+
+
+@with_failures(FACTS, "100")
+def reject_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = failed(scene, failure), of(scene)
+    return lambda: queue.reject(*held)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def reject_large(scene: Scene) -> Act:
+    held, queue = taken(scene, 1000, scene.size(LARGE)), of(scene)
+    return lambda: queue.reject(*held)
+
+
+@FACTS.worst("16 x 32 MiB")
+def reject_larger(scene: Scene) -> Act:
+    held, queue = taken(scene, 16, scene.size(32 * MIB)), of(scene)
+    return lambda: queue.reject(*held)

@@ -1,0 +1,17 @@
+"""The facts of delay/stats.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import partitioned, spread
+from benchmarks.worst.scene import Act, Scene, times
+from tests.facts.facts import Facts
+
+FACTS = Facts(
+    "delay/stats",
+)
+
+
+@FACTS.worst("1,024 partitions")
+def stats(scene: Scene) -> Act:
+    spread(scene, scene.many(300_000))
+    return times(20, partitioned(scene).stats)

@@ -1,0 +1,193 @@
+"""The facts of delay/take.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import (
+    ERRORS,
+    EXTENDED,
+    LEASES,
+    PARTITIONS,
+    RECEIVES,
+    H,
+    Z,
+    of,
+    partitioned,
+    spread,
+    stored,
+    taken,
+)
+from benchmarks.worst.scene import LARGE, MIB, NAME, Act, Scene, times
+from tests.facts.facts import Facts, Mistake
+from tests.facts.failures import RECEIVES as FAILED_RECEIVES
+from tests.facts.failures import note_failures, with_failures
+
+FACTS = Facts(
+    "delay/take",
+    mistakes={
+        "test_budgets.test_a_take_forgets_so_many_leases_whatever_the_partitions": (
+            Mistake(
+                "any number of messages in one call",
+                "    if swept < SWEPT then",
+                "    if true then",
+            ),
+            Mistake(
+                "some partitions never have their turn",
+                "sweep(3 + (clock[2] + i) % partitions * STRIDE)",
+                "sweep(3)",
+            ),
+        ),
+        "test_budgets.test_a_take_from_a_delay_queue_reads_one_by_one": (
+            Mistake(
+                "reads many bodies before it weighs one",
+                "redis.call('HGET', KEYS[first + 1], key)\n",
+                "redis.call('HMGET', KEYS[first + 1], unpack(keys))[i]\n",
+            ),
+        ),
+        (
+            "test_budgets.test_a_take_from_a_delay_queue_buries_the_messages_of_a_quarte"
+            "r_of_a_mebibyte_of_notes"
+        ): (Mistake("notes cost nothing", "        bytes = bytes + 4 * #note --", "        --"),),
+        "delay.test_counts.test_a_take_and_a_delete": (
+            Mistake("redeliveries are not counted", "count_up(first, 'returned', returned)", ""),
+            Mistake(
+                "every delivery is a redelivery",
+                "(until_ and 1 or 0)\n        leases",
+                "1\n        leases",
+            ),
+        ),
+        "delay.test_counts.test_a_death_after_a_lease_ended_ends_the_delivery": (
+            Mistake(
+                "a lease that ended with a death is not counted",
+                (
+                    "  redis.call('HDEL', KEYS[first + 1], key)\n"
+                    "  count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))"
+                ),
+                (
+                    "  redis.call('HDEL', KEYS[first + 1], key)\n"
+                    "  redis.call('ZREM', KEYS[first + 2], key)"
+                ),
+            ),
+            Mistake(
+                "its dead letters are not counted", "count_up(first, 'dead:' .. reason, 1)", ""
+            ),
+        ),
+        "delay.test_counts.test_a_lease_that_another_client_left_behind_ends": (
+            Mistake(
+                "a swept lease goes on for ever",
+                (
+                    "    if not scores[i] then\n"
+                    "      count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))"
+                ),
+                "    if not scores[i] then\n      redis.call('ZREM', KEYS[first + 2], key)",
+                given={"means": "take"},
+            ),
+        ),
+        "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
+            Mistake(
+                "a note of another body is kept",
+                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
+                "if note then",
+                given={"end": "take", "noted": b"other"},
+            ),
+            Mistake(
+                "the end of the last lease is not noted",
+                "        if until_ then\n          add_failure",
+                "        if false then\n          add_failure",
+                given={"end": "take", "noted": b"body"},
+            ),
+        ),
+        "delay.test_failure_notes.test_an_empty_queue_sweeps_stale_notes": (
+            Mistake("notes of living messages are swept", "if not known[i] then", "if true then"),
+            Mistake(
+                "any number of notes is swept", "KEYS[first + 7], NOTES)", "KEYS[first + 7], 1000)"
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000,000 ready since one time")
+def take(scene: Scene) -> Act:
+    stored(scene, scene.many(1_000_000))
+    queue = of(scene)
+    return times(100, lambda: queue.take(1000))
+
+
+@FACTS.worst("1,000,000 whose leases ended, with counts")
+def take_back(scene: Scene) -> Act:
+    count = scene.many(1_000_000)
+    line = """redis.call('ZADD', KEYS[1], 1, id) redis.call('HSET', KEYS[2], id, body)
+      redis.call('ZADD', KEYS[3], 1000000, id) redis.call('HSET', KEYS[4], id, 3)
+      redis.call('HSET', KEYS[5], id, '999000:1000000')"""
+    scene.fill(line, (Z, H, LEASES, RECEIVES, EXTENDED), count)
+    queue = of(scene)
+    return times(100, lambda: queue.take(1000))
+
+
+@FACTS.worst("1,024 partitions, all with ready messages")
+def take_spread(scene: Scene) -> Act:
+    spread(scene, scene.many(100_000))
+    queue = partitioned(scene)
+    return times(50, lambda: queue.take(1000))
+
+
+@FACTS.worst("1,024 partitions, all empty")
+def take_nothing(scene: Scene) -> Act:
+    queue = partitioned(scene)
+    queue.join()
+    return times(50, lambda: queue.take(1000))
+
+
+@FACTS.worst("1,024 partitions, leases without messages")
+def take_swept(scene: Scene) -> Act:
+    line = f"redis.call('ZADD', KEYS[1] .. n % {PARTITIONS} .. ':leases', 1, id)"
+    scene.fill(line, (f"{NAME}:".encode(),), scene.many(100_000))
+    queue = partitioned(scene)
+    return times(20, lambda: queue.take(1000))
+
+
+@FACTS.worst("1,024 partitions, notes of failures without messages")
+def take_notes(scene: Scene) -> Act:
+    line = f"redis.call('HSET', KEYS[1] .. n % {PARTITIONS} .. ':errors', id, body)"
+    scene.fill(line, (f"{NAME}:".encode(),), scene.many(100_000))
+    queue = partitioned(scene)
+    return times(20, lambda: queue.take(1000))
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def take_large(scene: Scene) -> Act:
+    stored(scene, 1000, scene.size(LARGE))
+    queue = of(scene)
+    return times(100, lambda: queue.take(1000))
+
+
+@FACTS.worst("16 x 32 MiB, by a stranger")
+def take_larger(scene: Scene) -> Act:
+    stored(scene, 16, scene.size(32 * MIB))
+    queue = of(scene)
+    return times(16, lambda: queue.take(1000))
+
+
+@FACTS.worst("1,000 x 0.9 MiB to the dead letters")
+def take_dying(scene: Scene) -> Act:
+    stored(scene, 1000, scene.size(LARGE))
+    scene.fill("redis.call('HSET', KEYS[1], id, 5)", (RECEIVES,), 1000)
+    queue = of(scene, max_receives=5)
+    return lambda: queue.take(1000)
+
+
+@with_failures(FACTS, "100 to the dead letters")
+def take_dying_with_failures(scene: Scene, failure: bytes) -> Act:
+    stored(scene, 100)
+    note_failures(scene, ERRORS, RECEIVES, 100, failure)
+    queue = of(scene, max_receives=FAILED_RECEIVES)
+    return lambda: queue.take(1000)
+
+
+@FACTS.worst("100,000 that others made ready under a lease")
+def take_leased(scene: Scene) -> Act:
+    count = scene.many(100_000)
+    taken(scene, count)
+    scene.fill("redis.call('ZADD', KEYS[1], 1, id)", (Z,), count)
+    queue = of(scene)
+    return lambda: queue.take(1000)

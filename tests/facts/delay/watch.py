@@ -1,0 +1,22 @@
+"""The facts of delay/watch.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from benchmarks.worst.delay import partitioned, spread
+from benchmarks.worst.scene import Act, Scene, times
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "delay/watch",
+    mistakes={
+        "delay.test_counts.test_counting_ends_by_itself_and_a_shorter_window_does_not_shorten": (
+            Mistake("a shorter window shortens", "redis.call('PTTL', counters) < window", "true"),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,024 partitions")
+def watch(scene: Scene) -> Act:
+    spread(scene, scene.many(100_000))
+    return times(20, partitioned(scene).counters)

@@ -1,0 +1,82 @@
+"""The facts of extend.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import settle
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.example import SPEC, leased
+from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad_groups
+from tests.queue.scripts.busy import MINE
+from tests.queue.scripts.space import SECOND
+
+FACTS = Facts(
+    "extend",
+    calls=((30 * SECOND, 0, *MINE),),
+    operation=lambda: settle.extend(SPEC, leased(), 4.0),
+    replies=[[1, 1]],
+    passes={"timeout": [4_000_000], "extended": [99, 1, b"k"]},
+    fewest=2,
+    refused=bad_groups((1, 0)),
+    mistakes={
+        "test_extend.test_a_stale_receipt_cannot_extend_a_message_that_another_consumer_holds": (
+            Mistake(
+                "no fence",
+                "  return tonumber(score) == tonumber(receipt) or (has_extended",
+                "  return true or (has_extended",
+            ),
+        ),
+        "test_extend.test_a_lease_can_be_extended_again_and_again_with_its_first_receipt": (
+            Mistake(
+                "a lease can be extended once",
+                (
+                    "    and redis.call('HGET', extended, key) == receipt .. ':' .. "
+                    "string.format('%.0f', score))"
+                ),
+                "    and false)",
+            ),
+        ),
+        "test_extend.test_a_settled_message_is_gone_and_not_revived": (
+            Mistake(
+                "an extension of what is gone is not reported",
+                "reply[#reply + 1] = waits and position or -position",
+                "reply[#reply + 1] = waits and position or nil",
+            ),
+        ),
+        "test_extend.test_an_extension_with_a_lost_reply_keeps_the_old_receipt_valid": (
+            Mistake(
+                "the receipt is not noted",
+                "  redis.call('HSET', extended, entry[1], entry[2] .. ':' .. deadline_text)\n",
+                "",
+            ),
+            Mistake(
+                "the new deadline is the new receipt",
+                "entry[2] .. ':' .. deadline_text)",
+                "deadline_text .. ':' .. deadline_text)",
+            ),
+        ),
+        "test_extend.test_an_extension_moves_the_deadline_and_notes_the_receipt": (
+            Mistake("a deadline without jitter", " + timeout + jitter", " + timeout"),
+        ),
+        "test_own_servers.test_a_lease_can_be_extended_on_a_full_server": (
+            Mistake(
+                "the first write may allocate",
+                "redis.call('ZREMRANGEBYRANK', backup, 1, 0)\n",
+                "",
+                error=True,
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("100,000 of 3,000,000 in flight, one score for all")
+def extend_deep(scene: Scene) -> Act:
+    held, queue = scene.held(scene.many(3_000_000))[: scene.many(100_000)], scene.queue()
+    return lambda: queue.extend(*held, timeout=3600)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def extend_large(scene: Scene) -> Act:
+    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
+    return lambda: queue.extend(*held, timeout=3600)

@@ -1,0 +1,109 @@
+"""What the tests, the benchmarks and the planted mistakes know of a script: all of it in one place.
+
+The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/delay/take.lua`` in
+``tests/facts/delay/take.py``, or in ``tests/facts/delay.py`` if the folder has one file for all::
+
+    FACTS = Facts(
+        "peek",
+        calls=(("ready", 0, 100, 1),),                  # examples, on the busy queue of the tests
+        operation=lambda: inspection.peek(SPEC, 5),     # calls the script once
+        replies=([],),                                  # what the operation then gets, in turn
+        passes={"state": ["ready"], ...},               # the arguments, by the names in the header
+        fewest=4,                                       # arguments of a call
+        refused={"odd": ("ready", 0)},                  # calls refused besides those out of range
+        mistakes={"test_peek.test_…": (Mistake("what it does", "old text", "new text"),)},
+    )
+
+    @FACTS.worst("1,000 x 0.9 MiB in flight")           # `python -m benchmarks blocked` runs it
+    def large(scene: Scene) -> Act: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from benchmarks.worst.scene import Prepare
+
+Args = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake to plant: the text to replace, which occurs once, and what replaces it."""
+
+    what: str
+    old: str
+    new: str
+    given: Mapping[str, Any] = field(default_factory=dict)  #: values of the test's parameters
+    error: bool = False  #: the mistake shows as an error of the script
+
+
+class Mutant(NamedTuple):
+    """A mistake in a script, and the test that must fail for it."""
+
+    script: str
+    mistake: Mistake
+    test: str
+
+    def plant(self, directory: Path) -> None:
+        """Make the mistake in a copy of the scripts."""
+        path = directory / f"{self.script}.lua"
+        text = path.read_text()
+        assert text.count(self.mistake.old) == 1, f"{self}: the old text must occur once"
+        path.unlink()  # a link to the script itself
+        path.write_text(text.replace(self.mistake.old, self.mistake.new))
+
+    def __str__(self) -> str:
+        return f"{self.script}: {self.mistake.what}"
+
+
+class Case(NamedTuple):
+    """One bad state of a script's keys, or of its arguments."""
+
+    script: str
+    shape: str
+    prepare: Prepare
+
+    def __str__(self) -> str:
+        return f"{self.script}: {self.shape}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts of one script. Scripts of other queues than the list have no calls so far."""
+
+    script: str
+    calls: tuple[Args, ...] = ()
+    changes_nothing: bool = False
+    operation: Callable[[], Generator[Any, Any, Any]] | None = None
+    replies: Sequence[Any] = ()
+    passes: Mapping[str, list[Any]] = field(default_factory=dict)
+    fewest: int = 0
+    refused: Mapping[str, Args] = field(default_factory=dict)
+    #: Which arguments are bound to locals with the names in the header; others are walked over.
+    named_arguments: Literal["all", "some", "none"] = "all"
+    #: By the test that notices them: its module and name in tests/queue/scripts, or below tests.
+    mistakes: Mapping[str, Sequence[Mistake]] = field(default_factory=dict)
+    #: Filled by `worst`.
+    cases: list[Case] = field(default_factory=list)
+
+    def worst(self, shape: str) -> Callable[[Prepare], Prepare]:
+        """Register a function that prepares a `Scene` and returns the operation to measure."""
+
+        def register(prepare: Prepare) -> Prepare:
+            self.cases.append(Case(self.script, shape, prepare))
+            return prepare
+
+        return register
+
+    @property
+    def mutants(self) -> list[Mutant]:
+        """The script with each of its mistakes."""
+        return [
+            Mutant(self.script, mistake, test)
+            for test, mistakes in self.mistakes.items()
+            for mistake in mistakes
+        ]

@@ -1,0 +1,45 @@
+"""The facts of held/audit.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import inspection
+from benchmarks.worst.scene import Act, Scene
+from benchmarks.worst.taking import hold_lists
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "held/audit",
+    calls=((1,),),
+    operation=lambda: inspection.audit(SPEC, True),
+    replies=[[]],
+    passes={"repair": [1]},
+    fewest=1,
+    mistakes={
+        "test_held.test_what_is_wrong_with_a_held_list_is_reported_and_repaired": (
+            Mistake("mends without being asked", "  return repair == '1'", "  return true"),
+            Mistake(
+                "takes a wrong count for right",
+                "tonumber(redis.call('HGET', heldrows, list)) ~= rows",
+                "tonumber(redis.call('HGET', heldrows, list)) == nil",
+            ),
+            Mistake(
+                "the key goes on expiring",
+                "redis.call('PERSIST', list)",
+                "redis.call('EXISTS', list)",
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000 held lists with wrong counts")
+def audit(scene: Scene) -> Act:
+    hold_lists(scene, 1000, scene.far)
+    scene.fill(
+        "redis.call('HSET', KEYS[1], KEYS[2] .. n, 9)",
+        (scene.keys.heldrows, scene.keys.claim("other", 0)[:-1]),
+        1000,
+    )
+    queue = scene.queue()
+    return lambda: queue.audit(repair=True)

@@ -1,0 +1,58 @@
+"""The facts of held/drop.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import inspection
+from benchmarks.worst.claims import claimed
+from benchmarks.worst.scene import LARGE, Act, Scene
+from benchmarks.worst.taking import hold_lists
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "held/drop",
+    calls=((),),
+    operation=lambda: inspection.purge(SPEC, True),
+    replies=[1],
+    mistakes={
+        "test_held.test_a_dropped_list_is_deleted_only_if_it_is_held_and_a_list": (
+            Mistake(
+                "what is not held",
+                "if redis.call('ZREM', held, list) == 1 then",
+                "if redis.call('ZREM', held, list) >= 0 then",
+            ),
+            Mistake(
+                "deletes what is no list",
+                "redis.call('TYPE', list).ok == 'list'",
+                "true",
+                error=True,
+            ),
+        ),
+        "test_counts.test_a_dropped_claim_ends_its_deliveries": (
+            Mistake("does not count", "count_up('dropped', deleted)", ""),
+            Mistake(
+                "deliveries go on for ever",
+                "count_up('ended', is_claim(list) and deleted or 0)",
+                "",
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("3,000,000 messages in one list")
+def drop(scene: Scene) -> Act:
+    claimed(scene, scene.many(3_000_000))
+    return scene.queue().purge
+
+
+@FACTS.worst("1,000 x 0.9 MiB in one list")
+def drop_large(scene: Scene) -> Act:
+    claimed(scene, 1000, scene.size(LARGE))
+    return scene.queue().purge
+
+
+@FACTS.worst("1,000 held lists")
+def drop_many(scene: Scene) -> Act:
+    hold_lists(scene, 1000, scene.far)
+    return scene.queue().purge

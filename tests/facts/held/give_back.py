@@ -1,0 +1,231 @@
+"""The facts of held/give_back.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import handed_over
+from benchmarks.worst.claims import claimed
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from benchmarks.worst.taking import hold_lists, popping
+from tests.facts.example import CLAIM, SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "held/give_back",
+    calls=(
+        ("front",),
+        ("back",),
+        ("delayed",),
+    ),
+    operation=lambda: handed_over.return_to_queue(SPEC, CLAIM),
+    replies=[[1, 0]],
+    passes={"mode": ["front"]},
+    fewest=1,
+    mistakes={
+        "test_held.test_a_claim_goes_in_front_of_the_queue_in_its_order": (
+            Mistake(
+                "the oldest behind the newest",
+                "local newest = record and 'RIGHT' or 'LEFT'",
+                "local newest = 'RIGHT'",
+            ),
+            Mistake("nobody who waits is woken", "local WOKEN = 100", "local WOKEN = 0"),
+        ),
+        "test_held.test_the_order_of_a_claim_is_kept_for_consumers_that_wait": (
+            Mistake(
+                "all of it goes where waiting consumers move it",
+                "local woken = redis.call('LLEN', handoff) == 0 and WOKEN or 0",
+                "local woken = redis.call('LLEN', handoff) and 1e9",
+            ),
+        ),
+        "test_held.test_a_claim_goes_in_front_of_what_was_handed_over": (
+            Mistake(
+                "behind what was handed over",
+                "redis.call('LLEN', handoff) == 0 and WOKEN or 0",
+                "redis.call('LLEN', handoff) and WOKEN",
+            ),
+        ),
+        "test_held.test_a_committed_list_goes_behind_the_queue_in_its_order": (
+            Mistake(
+                "what was committed goes in front",
+                "redis.call('LMOVE', list, ready, 'RIGHT', record and 'RIGHT' or 'LEFT')",
+                "redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')",
+            ),
+        ),
+        "test_held.test_a_list_is_given_back_when_its_time_has_come": (
+            Mistake(
+                "before the lease has ended",
+                "if score > now then",
+                "if score > now + 1 then",
+                given={"until": 1700000000000001, "given": [0, 0]},
+            ),
+        ),
+        "test_held.test_a_list_that_is_not_held_stays_as_it_is": (
+            Mistake("what is not held", "or 'inf')", "or 0)"),
+        ),
+        "test_held.test_a_long_list_is_given_back_step_by_step": (
+            Mistake(
+                "a driver does not see that its claim is going",
+                "redis.call('ZADD', held, 'XX', '0', list)\n",
+                "",
+                given={"mode": "front", "step": 1000},
+            ),
+            Mistake(
+                "the count is left behind",
+                "  redis.call('HSET', heldrows, list, left)\n",
+                "",
+                given={"mode": "back", "step": 1000},
+            ),
+            Mistake(
+                "any number in one step",
+                "delayed = 500}",
+                "delayed = 50000}",
+                given={"mode": "delayed", "step": 500},
+            ),
+        ),
+        "test_held.test_one_step_moves_a_mebibyte_or_half_of_it": (
+            Mistake(
+                "any number of bytes in one step",
+                "local BODY_BUDGET = 1048576",
+                "local BODY_BUDGET = 1e12",
+                given={"mode": "front"},
+            ),
+            Mistake(
+                "what is for later costs as little as the rest",
+                "#body * (mode == 'delayed' and 2 or 1)",
+                "#body",
+                given={"mode": "delayed"},
+            ),
+        ),
+        "test_held.test_a_held_name_that_is_no_list_is_let_go_and_not_touched": (
+            Mistake(
+                "waits for a list that is none",
+                (
+                    "  redis.call('ZREM', held, list)\n"
+                    "  redis.call('HDEL', heldrows, list)\n"
+                    "  return"
+                ),
+                "  redis.call('HDEL', heldrows, list)\n  return",
+                given={"found": "none"},
+            ),
+        ),
+        "test_held.test_an_expiry_of_a_held_list_cannot_lose_it": (
+            Mistake("the expiry of a list loses it", "redis.call('PERSIST', list)\n", ""),
+        ),
+        "test_held.test_messages_for_later_are_scheduled_under_their_own_ids": (
+            Mistake(
+                "overwrites a message with the same id",
+                "redis.call('HEXISTS', context, key) == 1 then",
+                "false then",
+            ),
+            Mistake(
+                "drops what has no time",
+                "string.sub(text, first or 1)",
+                "string.sub(text, first or #text + 1)",
+            ),
+            Mistake(
+                "a time that no script reads exactly",
+                "math.min(latest[due], 9007199254740991)",
+                "latest[due]",
+            ),
+        ),
+        "test_held.test_a_full_server_takes_back_what_is_held": (
+            Mistake(
+                "frees nothing first",
+                "redis.call('ZREMRANGEBYRANK', held, 1, 0)\n",
+                "",
+                given={"mode": "front"},
+                error=True,
+            ),
+        ),
+        "test_held.test_the_longest_id_is_found": (
+            Mistake("the longest id is cut off", "local HEAD = 521", "local HEAD = 520"),
+            Mistake("an id that is too long", "if not key or #key > 512 or", "if not key or"),
+        ),
+        "test_left_end.test_a_claim_returns_to_the_left_end_in_its_order": (
+            Mistake(
+                "the newest first",
+                "local newest = record and 'RIGHT' or 'LEFT'",
+                "local newest = 'LEFT'",
+                given={"handed": 0},
+            ),
+            Mistake(
+                "to the back",
+                "newest, record and 'LEFT' or 'RIGHT'",
+                "newest, 'RIGHT'",
+                given={"handed": 0},
+            ),
+        ),
+        "test_left_end.test_committed_rows_go_to_the_right_end_for_the_left": (
+            Mistake(
+                "committed rows go to the front",
+                "'RIGHT', record and 'RIGHT' or 'LEFT'",
+                "'RIGHT', 'LEFT'",
+            ),
+        ),
+        "test_held.test_messages_for_one_time_keep_the_order_of_a_commit": (
+            Mistake(
+                "one time for all rows of a step",
+                "latest[due] and latest[due] + 1\n    or behind(delayed, due, score_of(due))",
+                "due",
+            ),
+            Mistake(
+                "each step begins at the same time",
+                "or behind(delayed, due, score_of(due))",
+                "or due",
+            ),
+        ),
+        "test_counts.test_claims": (
+            Mistake(
+                "deliveries go on for ever", "count_up('ended', is_claim(list) and moved or 0)", ""
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000,000 in front of 1,000,000")
+def give_back(scene: Scene) -> Act:
+    count = scene.many(1_000_000)
+    claims = claimed(scene, count)
+    scene.ready(count)
+    return claims.release
+
+
+@FACTS.worst("1,000 x 0.9 MiB in front")
+def give_back_large(scene: Scene) -> Act:
+    return claimed(scene, 1000, scene.size(LARGE)).release
+
+
+@FACTS.worst("16 x 64 MiB in front")
+def give_back_larger(scene: Scene) -> Act:
+    return claimed(scene, 16, scene.size(64 * MIB)).release
+
+
+@FACTS.worst("100,000 behind, one score for all lists")
+def give_back_behind(scene: Scene) -> Act:
+    hold_lists(scene, 1000, 1, rows=max(1, scene.many(100_000) // 1000))
+    return popping(scene.queue(), 1)
+
+
+@FACTS.worst("300,000 for later, one due time for all")
+def give_back_later(scene: Scene) -> Act:
+    return _later(scene, scene.many(300_000), 100)
+
+
+@FACTS.worst("100 x 0.9 MiB for later, all ids taken")
+def give_back_large_later(scene: Scene) -> Act:
+    scene.leased(100, 100, scene.far)
+    return _later(scene, 100, scene.size(LARGE))
+
+
+@FACTS.worst("16 x 32 MiB for later")
+def give_back_larger_later(scene: Scene) -> Act:
+    return _later(scene, 16, scene.size(32 * MIB))
+
+
+def _later(scene: Scene, count: int, size: int) -> Act:
+    name = scene.keys.ready + b"STAGED:writer:1:task:delayed"
+    line = f"redis.call('LPUSH', KEYS[1], '{scene.far}:' .. body)"
+    scene.fill(line, (name,), count, size)
+    scene.client.zadd(scene.keys.held, {name: 0})
+    scene.client.hset(scene.keys.heldrows, name, count)
+    return popping(scene.queue(), 1)

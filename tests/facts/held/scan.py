@@ -1,0 +1,31 @@
+"""The facts of held/scan.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import handed_over
+from benchmarks.worst.scene import Act, Scene, times
+from benchmarks.worst.taking import hold_lists
+from tests.facts.example import CLAIM, SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "held/scan",
+    calls=((0,),),
+    changes_nothing=True,
+    operation=lambda: handed_over.claims(SPEC),
+    replies=[[b"0", 1, CLAIM, b"2", b"1"]] * 2,
+    passes={"cursor": [b"0"]},
+    fewest=1,
+    refused={"cursor": ("x",)},
+    mistakes={
+        "test_held.test_a_scan_returns_all_lists_with_times_and_rows": (
+            Mistake("no rows", "redis.call('HGET', heldrows, page[2][i]) or '0'", "'0'"),
+        ),
+    },
+)
+
+
+@FACTS.worst("10,000 held lists")
+def scan(scene: Scene) -> Act:
+    hold_lists(scene, scene.many(10_000), scene.far)
+    return times(5, scene.queue().claims)

@@ -1,0 +1,157 @@
+"""The facts of what reads several queues together: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.ops.overview import Overview
+from benchmarks.worst.scene import KIB, LARGE, NAME, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+#: Makes a queue with a message in every place, all counts, and held lists.
+QUEUE = """
+local name, held, body, far = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3]
+redis.call('LPUSH', name, body)
+redis.call('ZADD', name .. 'BACKUP', 1, 'a', far, 'b')
+redis.call('ZADD', name .. 'DELAYED', 1, 'c', far, 'd')
+redis.call('XADD', name .. 'DEAD', '*', 'key', 'e')
+for n = 1, held do
+  redis.call('ZADD', name .. 'HELD', far, name .. 'CLAIM:g:' .. n)
+  redis.call('HSET', name .. 'HELDROWS', name .. 'CLAIM:g:' .. n, 1)
+end
+redis.call('HSET', name .. 'COUNTERS', 'since', 1, 'live', 5, 'held', 2, 'acked', 1)
+for n = 1, 96 do
+  redis.call('HSET', name .. 'COUNTERS', 'lease:' .. n, 1)
+end
+"""
+
+LISTS = Facts(
+    "overview/lists",
+    mistakes={
+        "test_lists.test_the_figures_are_those_of_the_scripts_for_one_queue": (
+            Mistake(
+                "a set whose first time has not come is empty",
+                "if not first then",
+                "if not first or first > now then",
+            ),
+            Mistake("a time that has come now has not", "first <= now and", "first < now and"),
+            Mistake(
+                "running leases have ended",
+                "'ZCOUNT', zset, '-inf', now_text",
+                "'ZCOUNT', zset, '-inf', '+inf'",
+            ),
+            Mistake("running claims are returned", "if from > now then", "if from > now + 1 then"),
+            Mistake(
+                "messages for later are ready", "string.sub(lists[i], -8) == ':delayed'", "false"
+            ),
+            Mistake(
+                "lists without messages are ready",
+                "if rows > 0 and from > 0 then",
+                "if from > 0 then",
+            ),
+            Mistake(
+                "a list without a time is ready since 1970",
+                "if rows > 0 and from > 0 then",
+                "if rows > 0 then",
+            ),
+            Mistake(
+                "a list without a time is not ready",
+                "untimed = untimed or rows > 0 and from <= 0",
+                "untimed = false",
+            ),
+            Mistake(
+                "a staged list counts as a claim", "if is_claim(lists[i]) then", "if true then"
+            ),
+            Mistake("claims are not in flight", "rows_in_claims = rows_in_claims + rows", ""),
+            Mistake(
+                "the ready list comes first",
+                "handed > 0 and KEYS[first + 2] or KEYS[first]",
+                "KEYS[first]",
+                error=True,
+            ),
+            Mistake("reads the newest message", (", -1)\n    bytes"), (", 0)\n    bytes")),
+            Mistake("workers that are gone count", "'(' .. now_text, '+inf'", "'-inf', '+inf'"),
+            Mistake(
+                "messages in held lists are not in the queue",
+                "+ claimed + returned + later\n",
+                "\n",
+            ),
+            Mistake(
+                "the age of delayed messages does not count",
+                "due > 0 and due_time or math.huge",
+                "math.huge",
+            ),
+            Mistake(
+                "the age of ended leases does not count",
+                "expired > 0 and deadline or math.huge",
+                "math.huge",
+            ),
+            Mistake(
+                "the age of ended claims does not count", "since = math.min(since, from)\n", "\n"
+            ),
+        ),
+        "test_lists.test_a_body_that_is_too_long_or_without_a_time_is_not_returned": (
+            Mistake("returns bodies of any length", "#body > LONGEST or ", "", given={"filler": 1}),
+            Mistake(
+                "returns bodies that need not have a time",
+                " or not (has(body, member) or has(body, other))",
+                "",
+                given={"filler": 0},
+            ),
+        ),
+        "test_lists.test_a_queue_with_a_wrong_key_leaves_the_others_readable": (
+            Mistake(
+                "one wrong key makes all queues unreadable",
+                "pcall(figures, first)",
+                "true, figures(first)",
+                error=True,
+            ),
+            Mistake(
+                "a key of another type under the workers makes a queue unreadable",
+                "redis.pcall('ZCOUNT'",
+                "redis.call('ZCOUNT'",
+            ),
+            Mistake(
+                "counts in a queue that cannot be read",
+                "redis.call('HLEN', KEYS[first + 7])\n",
+                "counts(KEYS[first + 8], 0, 0)\n",
+            ),
+        ),
+        "test_lists.test_counting_goes_on_for_the_longest_window": (
+            Mistake("counts without a window", "if window == 0 then", "if false then", error=True),
+            Mistake(
+                "a shorter window shortens a longer one",
+                "if redis.call('PTTL', counters) < window then",
+                "if true then",
+            ),
+        ),
+        "test_lists.test_one_call_walks_a_hundred_lists_and_reads_32_kibibytes_of_bodies": (
+            Mistake("any number of held lists in one call", "walked >= MOST or ", ""),
+            Mistake("any number of bytes in one call", " or bytes >= READ", ""),
+        ),
+    },
+)
+
+
+@LISTS.worst("10,000 queues, 20 held lists each, bodies of 5 KiB")
+def figures(scene: Scene) -> Act:
+    return _figures(scene, 20, 5 * KIB)
+
+
+@LISTS.worst("10,000 queues, bodies of 64 KiB")
+def figures_large(scene: Scene) -> Act:
+    return _figures(scene, 0, 60 * KIB)
+
+
+@LISTS.worst("1,000 queues, 1,000 held lists each, bodies of 0.9 MiB")
+def figures_held(scene: Scene) -> Act:
+    return _figures(scene, 1000, LARGE, 1000)
+
+
+def _figures(scene: Scene, held: int, size: int, count: int = 10_000) -> Act:
+    names = [f"{NAME}-{number}" for number in range(scene.many(count))]
+    text = '{"id":"a","specversion":"1.0","x":"%s"}' % ('"' * scene.size(size))
+    for name in names:
+        scene.client.eval(QUEUE, 1, name, held, text, scene.far)
+    overview = Overview(scene.client, names, window=900)
+    scene.own(overview)
+    overview.read()
+    return overview.read

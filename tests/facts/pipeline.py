@@ -1,0 +1,94 @@
+"""The facts of a pipeline's rejected rows: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue.keys import QueueKeys
+from ackq.queue.row_dead_letters import RejectedRow
+from ackq.queue.row_dead_letters_client import RowDeadLetters
+from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+REJECT = Facts(
+    "pipeline/reject",
+    mistakes={
+        "test_counts.test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked": (
+            Mistake(
+                "counts rows that were dead before",
+                "  if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then\n",
+                (
+                    "  counts['check: age'] = (counts['check: age'] or 0) + 1\n"
+                    "  if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then\n"
+                ),
+            ),
+            Mistake(
+                "rows are counted as messages that died", "'rows:' .. reason", "'dead:' .. reason"
+            ),
+        ),
+        "test_counts.test_reasons_of_rows_beyond_a_hundred_fields_are_counted_together": (
+            Mistake("any number of reasons", "redis.call('HLEN', counters) >= COUNTED", "false"),
+        ),
+        (
+            "test_row_dead_letters.test_rows_of_a_batch_that_was_not_begun_or_is_over_ch"
+            "ange_nothing"
+        ): (
+            Mistake(
+                "rows of any batch are taken",
+                "if rows > 0 and known ~= batch then",
+                "if false then",
+            ),
+        ),
+        "test_row_dead_letters.test_a_row_is_appended_once_while_its_batch_runs": (
+            Mistake(
+                "rows that came before are appended again",
+                "redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1",
+                "true",
+            ),
+            Mistake(
+                "a batch that begins again forgets its rows",
+                "if known ~= batch then\n  redis.call('UNLINK'",
+                "if rows == 0 then\n  redis.call('UNLINK'",
+            ),
+        ),
+        "test_row_dead_letters.test_a_new_batch_forgets_the_rows_of_the_former": (
+            Mistake(
+                "the rows of the former batch are remembered",
+                "redis.call('UNLINK', rejected)",
+                "redis.call('EXISTS', rejected)",
+            ),
+        ),
+    },
+)
+
+
+@REJECT.worst("10,000 x 2 KiB")
+def reject(scene: Scene) -> Act:
+    return _reject(scene, scene.many(10_000), 2 * KIB)
+
+
+@REJECT.worst("100 x 0.9 MiB")
+def reject_large(scene: Scene) -> Act:
+    return _reject(scene, 100, LARGE)
+
+
+@REJECT.worst("4 x 64 MiB")
+def reject_larger(scene: Scene) -> Act:
+    return _reject(scene, 4, 64 * MIB)
+
+
+def _reject(scene: Scene, count: int, size: int) -> Act:
+    rejects, body = scene.own(RowDeadLetters(scene.client, NAME, "writer")), b"x" * scene.size(size)
+    rows = [RejectedRow(str(n), body, "no use") for n in range(count)]
+
+    def work() -> None:
+        rejects.begin("batch")
+        rejects.reject("batch", rows)
+
+    return work
+
+
+@REJECT.worst("a new batch after one of 1,000,000 rows")
+def reject_anew(scene: Scene) -> Act:
+    key = QueueKeys.of(NAME).ready + b"REJECTED:writer"
+    scene.client.hset(key, "batch", "former")
+    scene.fill("redis.call('HSET', KEYS[1], 'row:' .. id, '')", (key,), scene.many(1_000_000))
+    return _reject(scene, 500, 100)

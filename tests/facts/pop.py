@@ -1,0 +1,879 @@
+"""The facts of pop.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import take
+from benchmarks.worst.scene import KIB, LARGE, LISTED, MIB, Act, Scene
+from benchmarks.worst.taking import hold_lists, popping
+from tests.facts.example import SPEC, leased
+from tests.facts.facts import Facts, Mistake
+from tests.facts.failures import RECEIVES, note_failures, with_failures
+from tests.facts.refused import bad_groups
+from tests.queue.scripts.busy import MINE, Call
+from tests.queue.scripts.headers import Slot
+from tests.queue.scripts.space import SECOND
+
+FACTS = Facts(
+    "pop",
+    calls=(
+        (10, 30 * SECOND, 0, 3, MIB, "front", *MINE),
+        (10, 30 * SECOND, 0, 3, 10, "back", *MINE),
+        (1, 30 * SECOND, 0, 0, MIB, "front"),
+    ),
+    operation=lambda: take.pop_many(SPEC, 5, None, 3.0, leased()),
+    replies=[[b"empty", [], -1]],
+    passes={
+        "wanted": [5],
+        "timeout": [3_000_000],
+        "max_receives": [11],
+        "max_body": [12345],
+        "requeue": ["back"],
+        "settled": [99, 1, b"k"],
+    },
+    fewest=6,
+    refused=bad_groups((1, 1, 0, 0, 1, "front")),
+    mistakes={
+        "test_pop.test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled": (
+            Mistake(
+                "the count that an article's ack left is the next message's",
+                "if count > 1 or stale then",
+                "if count > 1 then",
+            ),
+            Mistake(
+                "the note that an article's ack left is the next message's",
+                "if stale and has_errors then",
+                "if false then",
+            ),
+        ),
+        "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key": (
+            Mistake(
+                "RPOP, then a decode that raises",
+                "    local used = take(bodies)\n",
+                "    cjson.decode(bodies[1])\n    local used = take(bodies)\n",
+                given={"raw": b""},
+                error=True,
+            ),
+            Mistake(
+                "puts aside what has no id",
+                "    if #body > max_body then",
+                "    if #body > max_body or not natural_key(body) then",
+                given={"raw": b"{}"},
+            ),
+            Mistake(
+                "ids may look like derived keys",
+                " and string.byte(id) ~= 0 then",
+                " then",
+                given={"raw": b'{"id":"\\u0000a"}'},
+            ),
+            Mistake(
+                "2**53 is an id, as is 2**53 + 1",
+                "math.abs(id) < 9007199254740992",
+                "math.abs(id) <= 9007199254740992",
+                given={"raw": b'{"id":9007199254740992}'},
+            ),
+        ),
+        "test_pop.test_a_lease_that_runs_is_not_taken": (
+            Mistake(
+                "takes leases that still run",
+                (
+                    "redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
+                    "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,"
+                ),
+                (
+                    "redis.call('ZCOUNT', backup, '-inf', '+inf') > 0\n"
+                    "  and redis.call('ZRANGEBYSCORE', backup, '-inf', '+inf',"
+                ),
+            ),
+        ),
+        "test_pop.test_a_lease_is_over_at_its_deadline_and_not_a_microsecond_before": (
+            Mistake(
+                "a lease ends a microsecond after its deadline",
+                (
+                    "redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
+                    "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,"
+                ),
+                (
+                    "redis.call('ZCOUNT', backup, '-inf', '(' .. now_text) > 0\n"
+                    "  and redis.call('ZRANGEBYSCORE', backup, '-inf', '(' .. now_text,"
+                ),
+            ),
+            Mistake(
+                "a lease ends a microsecond before its deadline",
+                (
+                    "redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
+                    "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,"
+                ),
+                (
+                    "redis.call('ZCOUNT', backup, '-inf', string.format('%.0f', now + 1)) > 0\n"
+                    "  and redis.call('ZRANGEBYSCORE', backup, '-inf',"
+                    " string.format('%.0f', now + 1),"
+                ),
+            ),
+        ),
+        "test_pop.test_a_lease_ends_at_the_servers_time_plus_timeout_and_jitter": (
+            Mistake(
+                "the client's time",
+                "local clock = redis.call('TIME')\n",
+                "local clock = {ARGV[2], ARGV[3]}\n",
+            ),
+        ),
+        "test_pop.test_a_deadline_is_exact_to_the_microsecond": (
+            Mistake(
+                "a deadline without jitter",
+                "local deadline = now + timeout + jitter",
+                "local deadline = now + timeout",
+            ),
+            Mistake(
+                "a deadline of fourteen digits",
+                "local lease = string.format('%.0f', deadline)",
+                "local lease = tostring(deadline)",
+            ),
+        ),
+        "test_pop.test_a_duplicate_id_in_flight_gets_a_derived_key_and_both_bodies_survive": (
+            Mistake(
+                "a second message with an id in flight overwrites the first",
+                "crowded and redis.call('HEXISTS', context, key) == 1",
+                "false",
+            ),
+        ),
+        "test_pop.test_the_id_of_a_delayed_message_is_not_free": (
+            Mistake(
+                "only a running lease protects a body",
+                "redis.call('HEXISTS', context, key) == 1",
+                "redis.call('ZSCORE', backup, key)",
+            ),
+        ),
+        "test_pop.test_duplicate_ids_in_one_batch_get_keys_of_their_own": (
+            Mistake(
+                "of two messages with one id in a batch the second overwrites the first",
+                " and not claimed[key]\n",
+                "\n",
+            ),
+        ),
+        "test_pop.test_a_thousand_messages_are_taken_in_one_call": (
+            Mistake(
+                "what was read first of a batch is not recorded",
+                "unpack(reply, before + 1))",
+                "unpack(reply, before + 3))",
+            ),
+        ),
+        "test_pop.test_a_derived_key_never_collides_with_one_that_exists": (
+            Mistake(
+                "a derived key overwrites one that exists",
+                "  until redis.call('HSETNX', context, key, body) == 1",
+                "  until redis.call('HSET', context, key, body)",
+            ),
+        ),
+        "test_pop.test_the_key_is_the_id": (
+            Mistake(
+                "large ids lose their last digits",
+                "string.format('%.0f', id + 0)",
+                "tostring(id)",
+                given={"raw": b'{"id":9007199254740991}', "key": b"9007199254740991"},
+            ),
+        ),
+        "test_pop.test_a_body_is_returned_byte_for_byte": (
+            Mistake(
+                "a body is encoded again",
+                "  reply[at + 5], reply[at + 6] = key, body\n",
+                "  reply[at + 5], reply[at + 6] = key, cjson.encode(cjson.decode(body))\n",
+                given={
+                    "raw": b'{"id":"a","x":[],"y":{},"n":12345678901234567890,'
+                    b'"f":1.10,"u":"\\u00e9\\/"}'
+                },
+            ),
+        ),
+        "test_pop.test_a_message_leaves_the_list_and_gains_a_lease_and_nothing_else": (
+            Mistake(
+                "a side key that expires",
+                "    redis.call('ZADD', backup, lease, id)\n",
+                (
+                    "    redis.call('ZADD', backup, lease, id)\n"
+                    "    redis.call('EXPIRE', context, 86400)\n"
+                ),
+            ),
+        ),
+        "test_headers.test_a_script_builds_no_name_of_a_key": (
+            Mistake(
+                "a key that is not declared",
+                "redis.call('EXISTS', paused) == 1",
+                "redis.call('EXISTS', ready .. 'PAUSED') == 1",
+                given={"script": "pop"},
+            ),
+        ),
+        "test_pop.test_messages_are_taken_in_the_order_of_their_push": (
+            Mistake("one message too many stays on the list", "-used - 1)", "-used)"),
+            Mistake("one message too many leaves the list", "-used - 1)", "-used - 2)"),
+            Mistake(
+                "the first slice is read again and again",
+                "from_left and count or -count - some",
+                "from_left and count or -some",
+            ),
+            Mistake(
+                "a slice is taken from its wrong end",
+                "part[from_left and i or #part + 1 - i]",
+                "part[from_left and #part + 1 - i or i]",
+            ),
+        ),
+        "test_pop.test_the_handed_over_are_taken_before_the_listed": (
+            Mistake("the hand-off list is forgotten", "  take_ready(handoff)\n", ""),
+            Mistake(
+                "the hand-off list comes last",
+                "if has_handoff then\n  take_ready(handoff)\nend\ntake_ready(ready, record)\n",
+                "take_ready(ready, record)\nif has_handoff then\n  take_ready(handoff)\nend\n",
+            ),
+        ),
+        "test_pop.test_a_lease_taken_again_clears_the_extension_of_the_former_holder": (
+            Mistake(
+                "the extension of a former holder stays",
+                (
+                    "      if has_extended then\n"
+                    "        redis.call('HDEL', extended, key)\n"
+                    "      end\n"
+                ),
+                "",
+            ),
+        ),
+        "test_pop.test_a_message_is_dead_exactly_at_the_maximum": (
+            Mistake(
+                "a receive does not count",
+                "local count = 1 + (tonumber(known[i]) or absent)",
+                "local count = (tonumber(known[i]) or absent)",
+            ),
+            Mistake(
+                "dead one receive early",
+                "elseif max_receives > 0 and count > max_receives then",
+                "elseif max_receives > 0 and count >= max_receives then",
+            ),
+            Mistake(
+                "dead one receive late",
+                "elseif max_receives > 0 and count > max_receives then",
+                "elseif max_receives > 0 and count > max_receives + 1 then",
+            ),
+        ),
+        "test_pop.test_the_second_receive_is_the_first_to_be_written_down": (
+            Mistake(
+                "counts are returned and not kept",
+                "    redis.call('HSET', receives, unpack(recounted))\n",
+                "",
+            ),
+        ),
+        "test_pop.test_a_message_on_its_last_permitted_receive_is_not_added_to_a_batch": (
+            Mistake(
+                "a killer joins a batch",
+                "  return count >= last_receive and taken > 0\n",
+                "  return false\n",
+            ),
+        ),
+        "test_pop.test_a_message_on_its_last_permitted_receive_travels_alone": (
+            Mistake("a killer takes others along", " or count >= last_receive\n", "\n"),
+        ),
+        "test_pop.test_a_body_that_is_missing_does_not_wedge_the_queue": (
+            Mistake(
+                "a record without a body stops every pop",
+                "    if not body then",
+                "    if body == '' then",
+                error=True,
+            ),
+        ),
+        "test_pop.test_requeue_back_puts_expired_messages_behind_the_backlog": (
+            Mistake(
+                "a requeued message keeps its lease as well",
+                "ready, body)\n      redis.call('ZREM', zset, key)\n",
+                "ready, body)\n",
+            ),
+        ),
+        "test_pop.test_requeue_back_gives_the_articles_order_and_keeps_the_counts": (
+            Mistake(
+                "what goes to the back loses its count",
+                (
+                    "        redis.call('HSET', receives, key, string.format('%.0f:', count - 1) "
+                    ".. mark(body))\n"
+                ),
+                "",
+            ),
+        ),
+        "test_pop.test_one_call_moves_a_mebibyte": (
+            Mistake(
+                "no limit to the bodies of one call",
+                " or bytes >= BODY_BUDGET or count",
+                " or count",
+            ),
+        ),
+        "test_pop.test_a_body_over_the_decode_limit_is_leased_undecoded": (
+            Mistake("a body of any length is decoded", " and #body <= DECODE_LIMIT then", " then"),
+        ),
+        "test_pop.test_one_call_decodes_one_body_of_the_longest": (
+            Mistake(
+                "no limit to the decoding of one call",
+                "  full = full or decoded > DECODE_BUDGET\n",
+                "  decoded = 0\n",
+            ),
+        ),
+        "test_pop.test_decoding_ends_in_the_middle_of_a_slice": (
+            Mistake(
+                "a message whose decoding was put off gets a derived key",
+                "    if decoded > DECODE_BUDGET then\n      break\n    end\n",
+                "",
+            ),
+        ),
+        "test_pop.test_a_search_for_an_id_costs_an_eighth_of_a_decode": (
+            Mistake(
+                "a search for an id costs nothing",
+                "decoded + #body / 8 + (named and #body or 0)",
+                "decoded + (named and #body or 0)",
+            ),
+        ),
+        "test_pop.test_decoding_may_end_before_the_first_of_a_slice": (
+            Mistake(
+                "counts of no keys are asked for",
+                (
+                    "has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys))\n"
+                    "  for"
+                ),
+                "has_receives and redis.call('HMGET', receives, unpack(keys))\n  for",
+                error=True,
+            ),
+        ),
+        "test_pop.test_no_body_is_read_to_learn_whether_an_id_is_free": (
+            Mistake(
+                "bodies are read to learn whether ids are free",
+                "redis.call('HEXISTS', context, key) == 1",
+                "redis.call('HGET', context, key)",
+            ),
+        ),
+        "test_pop.test_what_came_back_is_read_one_by_one": (
+            Mistake(
+                "redelivered messages are read together",
+                "redis.call('HGET', context, keys[i])\n",
+                "redis.call('HMGET', context, unpack(keys))[i]\n",
+            ),
+        ),
+        "test_pop.test_of_a_list_no_more_is_read_at_a_time_than_was_short_before": (
+            Mistake(
+                "sixteen of a list are read at once",
+                "local bodies, count, size, slice = {}, 0, 0, 1\n",
+                "local bodies, count, size, slice = {}, 0, 0, SLICE\n",
+            ),
+        ),
+        "test_pop.test_too_large_a_body_goes_to_the_dead_letters_undecoded": (
+            Mistake(
+                "too large a body is decoded for its dead letter",
+                "dead_letter('', body, 'too large', 0, {})",
+                "dead_letter(natural_key(body) or '', body, 'too large', 0, {})",
+            ),
+        ),
+        "test_pop.test_one_call_buries_a_hundred": (
+            Mistake(
+                "no limit to the dead letters of one call",
+                "  full = full or dead_lettered >= DEAD_LETTER_BUDGET\n",
+                "",
+            ),
+        ),
+        "test_pop.test_a_count_on_the_list_is_that_of_one_body": (
+            Mistake(
+                "a count on the list is that of the next message with its id",
+                "count and of == mark(body) and tonumber(count)",
+                "count and tonumber(count)",
+                given={"padding": 0},
+            ),
+            Mistake(
+                "bodies of one length are taken for the same",
+                "count and of == mark(body) and tonumber(count)",
+                "count and string.match(of, '%d+') == tostring(#body) and tonumber(count)",
+                given={"padding": 0},
+            ),
+        ),
+        "test_pop.test_counts_of_messages_that_left_the_list_are_removed_when_it_is_empty": (
+            Mistake(
+                "counts outlive their messages",
+                "  if string.find(noted[i + 1], ':', 1, true) then",
+                "  if false then",
+            ),
+            Mistake(
+                "an empty list ends the counts of what is in flight",
+                "  if string.find(noted[i + 1], ':', 1, true) then",
+                "  if true then",
+            ),
+        ),
+        "test_extend.test_the_receipt_of_a_shortened_lease_is_not_given_to_another": (
+            Mistake(
+                "the receipt of a shortened lease is given to another",
+                "must_wait(count) or is_receipt(key)",
+                "must_wait(count)",
+            ),
+        ),
+        "test_pop.test_what_came_back_fills_the_room_that_a_dead_letter_leaves": (
+            Mistake(
+                "a dead letter lets what waits pass redelivered messages",
+                "  until not again\n",
+                "  until true\n",
+            ),
+        ),
+        "test_pop.test_a_dead_letter_delivers_nothing_twice": (
+            Mistake(
+                "a dead letter delivers again what was taken before it",
+                "zset == backup and taken or 0",
+                "0",
+            ),
+        ),
+        "test_pop.test_what_is_due_fills_the_room_that_a_dead_letter_leaves": (
+            Mistake(
+                "a dead letter lets what waits pass what is due",
+                "(requeue == 'front' or zset == delayed)",
+                "requeue == 'front'",
+            ),
+        ),
+        "test_pop.test_a_call_that_only_dead_letters_asks_for_another": (
+            Mistake(
+                "a queue is called empty after dead letters",
+                "if full or dead_lettered > 0 then",
+                "if full then",
+            ),
+        ),
+        "test_own_servers.test_a_full_queue_can_be_drained": (
+            Mistake(
+                "the first write may allocate",
+                "  redis.call('HLEN', context)\n  redis.call('ZREMRANGEBYRANK', backup, 1, 0)\n",
+                "  redis.call('HLEN', context)\n",
+                error=True,
+            ),
+        ),
+        "test_pop.test_a_paused_queue_takes_nothing_but_settles": (
+            Mistake(
+                "a pause is ignored",
+                "if has_side and redis.call('EXISTS', paused) == 1 then",
+                "if false then",
+            ),
+        ),
+        "test_pop.test_a_fused_ack_refuses_stale_receipts_by_position_and_takes_all_the_same": (
+            Mistake(
+                "a fused ack without a fence",
+                "  return tonumber(score) == tonumber(receipt) or (has_extended",
+                "  return true or (has_extended",
+            ),
+            Mistake(
+                "a fused ack of what is gone is not reported",
+                "refused[#refused + 1] = waits and position or -position",
+                "refused[#refused + 1] = waits and position or nil",
+            ),
+        ),
+        "test_pop.test_a_fused_ack_touches_no_other_message_of_its_batch": (
+            Mistake(
+                "as many keys as the batch had are taken for the batch",
+                "    if not named[keys[i]] then\n      return\n    end\n",
+                "",
+                given={"named": ("a", "b", "gone")},
+            ),
+            Mistake(
+                "a part of a batch is taken for the batch",
+                "    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then\n",
+                "    then\n",
+                given={"named": ("a", "b")},
+            ),
+        ),
+        "test_pop.test_settled_messages_are_deleted_before_the_next_are_taken": (
+            Mistake(
+                "a fused ack leaves the body", "  redis.call('HDEL', context, unpack(done))\n", ""
+            ),
+        ),
+        "test_arguments.test_an_argument_out_of_range_is_refused_before_anything_is_changed": (
+            Mistake(
+                "NaN passes for a number",
+                "return not (number and number >= low and number <= high and number % 1 == 0)",
+                "return not number or number < low or number > high",
+                given={"calls": {"nan": Call("pop", (1, "nan", 0, 0, 1048576, "front"))}},
+            ),
+        ),
+        "test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_changed": (
+            Mistake(
+                "a type is read after the first write",
+                "local has_extended = has_side and redis.call('HLEN', extended) > 0\n",
+                "local has_extended = has_side and redis.call('EXISTS', extended) > 0\n",
+                given={
+                    "call": Call(
+                        "pop", (10, 30000000, 0, 3, 1048576, "front", 4000000000000000, 1, "mine")
+                    ),
+                    "slot": Slot(6, "{name}EXTENDED", "HASH"),
+                },
+            ),
+        ),
+        "test_pop.test_counters_that_cannot_count_stop_nothing": (
+            Mistake(
+                "counts into what is somebody else's",
+                "  watched = redis.call('HEXISTS', counters, 'since') == 1",
+                "  watched = redis.call('HLEN', counters) > 0",
+                given={"field": "taken"},
+            ),
+        ),
+        "test_held.test_a_pop_asks_for_what_is_held_no_longer_and_takes_nothing": (
+            Mistake("what a dead driver left waits for ever", "if free then", "if false then"),
+        ),
+        "test_held.test_a_claim_that_is_held_does_not_stop_a_pop": (
+            Mistake(
+                "stops for a claim that is held",
+                "redis.call('ZRANGEBYSCORE', held, '-inf', now_text,",
+                "redis.call('ZRANGEBYSCORE', held, '-inf', '+inf',",
+            ),
+        ),
+        "test_held.test_an_empty_queue_waits_for_the_end_of_a_claim": (
+            Mistake(
+                "an empty queue sleeps through the end of a claim",
+                "for _, zset in ipairs({backup, delayed, held}) do",
+                "for _, zset in ipairs({backup, delayed}) do",
+            ),
+        ),
+        "test_held.test_lengths_of_leases_are_counted_up_to_a_number": (
+            Mistake(
+                "any number of lengths is counted", "redis.call('HLEN', counters) < COUNTED", "true"
+            ),
+        ),
+        "test_pop.test_one_call_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (
+            Mistake(
+                "notes cost nothing",
+                "      bytes = bytes + 4 * #(note or '') --",
+                "      --",
+                given={"place": "BACKUP"},
+            ),
+            Mistake(
+                "a note costs as little as a body",
+                "4 * #(note or '')",
+                "#(note or '')",
+                given={"place": "DELAYED"},
+            ),
+        ),
+        "test_pop.test_one_call_takes_so_many_long_ids": (
+            Mistake(
+                "long ids cost nothing",
+                "decoded = decoded + (#id - LONG_ID) / 2",
+                "decoded = decoded + 0",
+            ),
+        ),
+        "test_pop.test_derived_keys_leave_nothing_else_in_the_queue": (
+            Mistake(
+                "what makes CONTEXT a hash table stays in it",
+                "      redis.call('HDEL', context, LONG_KEY)\n",
+                "",
+                given={"count": 20},
+            ),
+        ),
+        "test_left_end.test_pop_takes_from_the_left": (
+            Mistake(
+                "one message is read at the right",
+                "record and '0' or '-1'",
+                "'-1'",
+                given={"wanted": 1},
+            ),
+            Mistake(
+                "another message leaves the list",
+                "record and '1' or '0', record and '-1' or '-2'",
+                "'0', '-2'",
+                given={"wanted": 1},
+            ),
+            Mistake(
+                "many are read at the right",
+                "take_ready(ready, record)",
+                "take_ready(ready)",
+                given={"wanted": 2},
+            ),
+            Mistake(
+                "many are cut off at the right",
+                "from_left and used or '0', from_left and '-1' or -used - 1",
+                "'0', -used - 1",
+                given={"wanted": 2},
+            ),
+        ),
+        "test_left_end.test_a_long_list_is_taken_in_order_from_the_left": (
+            Mistake(
+                "many are taken in the other order",
+                "part[from_left and i or #part + 1 - i]",
+                "part[#part + 1 - i]",
+            ),
+            Mistake(
+                "the first slice at the left is read again",
+                "from_left and count or",
+                "from_left and 0 or",
+            ),
+        ),
+        "test_left_end.test_a_handed_over_message_comes_first_from_the_left": (
+            Mistake(
+                "the hand-off list is read at the left",
+                "take_ready(handoff)",
+                "take_ready(handoff, record)",
+            ),
+        ),
+        "test_left_end.test_requeue_back_goes_to_the_right_end_from_the_left": (
+            Mistake(
+                "what goes to the back is taken next from the left",
+                "redis.call(record and 'RPUSH' or 'LPUSH', ready, body)",
+                "redis.call('LPUSH', ready, body)",
+            ),
+        ),
+        "test_left_end.test_nothing_is_taken_from_the_left_without_a_record": (
+            Mistake(
+                "takes from the left without a record",
+                "if record and redis.call('GET', record) ~= 'left' then",
+                "if false then",
+                given={"call": ("pop", 1, 30000000, 0, 0, 1048576, "front")},
+            ),
+        ),
+        "test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message": (
+            Mistake(
+                "a note of another body is kept",
+                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
+                "if note then",
+                given={"end": "pop"},
+            ),
+        ),
+        (
+            "test_errors_kept.test_with_requeue_back_no_note_outlives_the_key_of_a_messa"
+            "ge_without_an_id"
+        ): (
+            Mistake(
+                "what goes to the back without an id leaves its note",
+                "      if string.byte(key) == 0 then\n        redis.call('HDEL', errors, key)\n",
+                "      if string.byte(key) == 0 then\n",
+            ),
+        ),
+        "test_errors_kept.test_a_message_whose_last_lease_ended_says_so": (
+            Mistake(
+                "does not say that the lease ended",
+                "add_failure(found, count - 1, '')",
+                "count = count + 0",
+            ),
+        ),
+        "test_errors_kept.test_a_limit_that_was_lowered_invents_no_end_of_a_lease": (
+            Mistake(
+                "says of any death that a lease ended",
+                "      if zset == backup then\n        add_failure",
+                "      if true then\n        add_failure",
+            ),
+        ),
+        "test_errors_kept.test_a_note_goes_with_its_message": (
+            Mistake(
+                "the note stays",
+                "    redis.call('HDEL', errors, unpack(done))",
+                "",
+                given={"settle": "pop"},
+            ),
+        ),
+        "test_errors_kept.test_an_empty_queue_sweeps_stale_notes_a_hundred_at_a_time": (
+            Mistake(
+                "sweeps notes that are needed",
+                "  if not known[i] then\n    redis.call('HDEL', errors",
+                "  if true then\n    redis.call('HDEL', errors",
+            ),
+            Mistake(
+                "sweeps any number",
+                "redis.call('HRANDFIELD', errors, SWEPT)",
+                "redis.call('HKEYS', errors)",
+            ),
+        ),
+        "test_counts.test_a_queue_with_nothing_else_counts_too": (
+            Mistake(
+                "acks with a take are not counted",
+                "counters, 'acked', acked)",
+                "counters, 'acked', 0 * acked)",
+            ),
+        ),
+        "test_counts.test_a_redelivery_and_a_death_after_a_lease_ended": (
+            Mistake(
+                "redeliveries are counted twice",
+                "count_up('returned', returned)",
+                "count_up('returned', 2 * returned)",
+            ),
+            Mistake(
+                "a lease that ended with a death is not counted",
+                "        count_up('ended', 1)\n",
+                "",
+            ),
+        ),
+        "test_counts.test_a_message_that_is_too_large_was_never_taken": (
+            Mistake("its dead letters are not counted", "count_up('dead:' .. reason, 1)", ""),
+        ),
+    },
+)
+
+
+@FACTS.worst("equal ids, 1 x 0.9 MiB in flight")
+def equal_ids(scene: Scene) -> Act:
+    return _equal_ids(scene, LARGE)
+
+
+@FACTS.worst("equal ids, 1 x 16 MiB in flight")
+def equal_longer_ids(scene: Scene) -> Act:
+    return _equal_ids(scene, 16 * MIB)
+
+
+def _equal_ids(scene: Scene, size: int) -> Act:
+    scene.held(1, scene.size(size))
+    scene.fill("for _ = 1, 1000 do redis.call('LPUSH', KEYS[1], body) end", (scene.keys.ready,), 1)
+    return popping(scene.queue(), 1)
+
+
+@FACTS.worst("1,000 equal ids of 512 bytes")
+def equal_long_ids(scene: Scene) -> Act:
+    return _equal(scene, 512)
+
+
+@FACTS.worst("1,000 equal ids")
+def equal_short_ids(scene: Scene) -> Act:
+    return _equal(scene, 8)
+
+
+def _equal(scene: Scene, length: int) -> Act:
+    line = f"redis.call('LPUSH', KEYS[1], '{{\"id\":\"' .. string.rep('i', {length}) .. '\"}}')"
+    scene.fill(line, (scene.keys.ready,), 1000)
+    return popping(scene.queue(), 1)
+
+
+@FACTS.worst("1,000 x 0.9 MiB ready")
+def large(scene: Scene) -> Act:
+    scene.ready(1000, scene.size(LARGE))
+    return popping(scene.queue())
+
+
+@FACTS.worst("16 x 8 MiB ready, by a stranger")
+def strange(scene: Scene) -> Act:
+    scene.ready(16, scene.size(8 * MIB))
+    return popping(scene.queue(), 1)
+
+
+@FACTS.worst("16 x 64 MiB ready, by a stranger")
+def stranger(scene: Scene) -> Act:
+    scene.ready(16, scene.size(64 * MIB))
+    return popping(scene.queue(), 1)
+
+
+@FACTS.worst("16 x 8 MiB behind 1,000 small")
+def strange_behind_small(scene: Scene) -> Act:
+    scene.ready(1000)
+    scene.ready(16, scene.size(8 * MIB))
+    return popping(scene.queue(), 20)
+
+
+@FACTS.worst("1,000,000 expired at once")
+def expired(scene: Scene) -> Act:
+    scene.leased(scene.many(1_000_000))
+    return popping(scene.queue())
+
+
+@FACTS.worst("1,000,000 expired one by one, with counts")
+def expired_with_counts(scene: Scene) -> Act:
+    count = scene.many(1_000_000)
+    scene.leased(count, score=1, step=1)
+    scene.counted(count, 3)
+    return popping(scene.queue())
+
+
+@FACTS.worst("1,000 x 0.9 MiB expired")
+def large_expired(scene: Scene) -> Act:
+    scene.leased(1000, scene.size(LARGE))
+    return popping(scene.queue())
+
+
+@FACTS.worst("16 x 32 MiB expired")
+def larger_expired(scene: Scene) -> Act:
+    scene.leased(16, scene.size(32 * MIB))
+    return popping(scene.queue(), 16)
+
+
+@FACTS.worst("1,000 x 0.9 MiB expired, requeue=back")
+def large_back(scene: Scene) -> Act:
+    scene.leased(1000, scene.size(LARGE))
+    return popping(scene.queue(requeue="back"))
+
+
+@FACTS.worst("1,000 x 0.9 MiB to the dead letters")
+def large_dying(scene: Scene) -> Act:
+    scene.leased(1000, scene.size(LARGE))
+    scene.counted(1000, 5)
+    return popping(scene.queue(max_receives=5), 1)
+
+
+@FACTS.worst("100,000 to the dead letters")
+def dying(scene: Scene) -> Act:
+    scene.leased(scene.many(100_000))
+    scene.counted(scene.many(100_000), 5)
+    return popping(scene.queue(max_receives=5), 1)
+
+
+@with_failures(FACTS, "100 to the dead letters")
+def dying_with_failures(scene: Scene, failure: bytes) -> Act:
+    scene.leased(100)
+    note_failures(scene, scene.keys.errors, scene.keys.receives, 100, failure)
+    return popping(scene.queue(max_receives=RECEIVES), 1)
+
+
+@FACTS.worst("100,000 expired, their bodies missing")
+def without_bodies(scene: Scene) -> Act:
+    line = "redis.call('ZADD', KEYS[1], 1, id)"
+    scene.fill(line, (scene.keys.backup,), scene.many(100_000))
+    return popping(scene.queue(), 1)
+
+
+@FACTS.worst("1,000,000 due at once")
+def due(scene: Scene) -> Act:
+    scene.delayed(scene.many(1_000_000))
+    return popping(scene.queue())
+
+
+@FACTS.worst("3,000,000 in flight")
+def deep(scene: Scene) -> Act:
+    scene.leased(scene.many(3_000_000), score=scene.far, step=1)
+    line = LISTED.replace("body", "(string.gsub(body, '\"m', '\"r', 1))")
+    scene.fill(line, (scene.keys.ready,), scene.many(300_000))
+    return popping(scene.queue(), 300)
+
+
+@FACTS.worst("with acks of 1,000 x 0.9 MiB")
+def acking_large(scene: Scene) -> Act:
+    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
+    return lambda: queue.pop_many(1000, ack=held)
+
+
+@FACTS.worst("with acks of 1,000 that were extended")
+def acking_extended(scene: Scene) -> Act:
+    held, queue = scene.held(1000), scene.queue()
+    scene.counted(1000, 3)
+    queue.extend(*held, timeout=3600)
+    scene.fill(LISTED, (scene.keys.ready,), 1000, first=2000)
+    return lambda: queue.pop_many(1000, ack=held)
+
+
+@FACTS.worst("1,000 x 60 KiB of brackets, their id behind")
+def brackets(scene: Scene) -> Act:
+    return _by_shape(scene, "string.rep('[],', 20 * 1000)", 60 * KIB, 1000)
+
+
+@FACTS.worst("100,000 x 60 bytes, their id behind")
+def id_behind(scene: Scene) -> Act:
+    return _by_shape(scene, "'1,'", 60, scene.many(100_000))
+
+
+@FACTS.worst("100,000 whose id is no id")
+def no_id(scene: Scene) -> Act:
+    line = "redis.call('LPUSH', KEYS[1], '{\"id\":{}}')"
+    scene.fill(line, (scene.keys.ready,), scene.many(100_000))
+    return popping(scene.queue())
+
+
+def _by_shape(scene: Scene, inner: str, size: int, count: int) -> Act:
+    line = f"""local inner = {inner}
+      redis.call('LPUSH', KEYS[1], '{{"a":[' .. inner .. '0],"id":"' .. id .. '"}}')"""
+    # ``size`` only bounds how many are made at a time: the line makes the bodies.
+    scene.fill(line, (scene.keys.ready,), count, size)
+    return popping(scene.queue())
+
+
+@FACTS.worst("300,000 in the hand-off list")
+def handed_over(scene: Scene) -> Act:
+    scene.fill(LISTED, (scene.keys.handoff,), scene.many(300_000))
+    return popping(scene.queue())
+
+
+@FACTS.worst("10,000 lists held, none for the queue")
+def many_held(scene: Scene) -> Act:
+    hold_lists(scene, scene.many(10_000), scene.far)
+    scene.ready(scene.many(100_000))
+    return popping(scene.queue())

@@ -1,0 +1,63 @@
+"""The facts of purge.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import inspection
+from benchmarks.worst.ready import in_every_place
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "purge",
+    calls=(
+        (0,),
+        (1,),
+    ),
+    operation=lambda: inspection.purge(SPEC, True),
+    replies=[0],
+    passes={"dead": [1]},
+    fewest=1,
+    named_arguments="some",
+    mistakes={
+        "test_purge.test_a_purge_leaves_the_dead_letters_and_the_pause": (
+            Mistake(
+                "bodies stay",
+                "redis.call('UNLINK', ready, backup, context, handoff,",
+                "redis.call('UNLINK', ready, backup, handoff,",
+            ),
+            Mistake(
+                "what was handed over comes back",
+                "redis.call('UNLINK', ready, backup, context, handoff,",
+                "redis.call('UNLINK', ready, backup, context,",
+            ),
+        ),
+        "test_errors_kept.test_a_note_goes_with_its_message": (
+            Mistake(
+                "the notes stay", ("delayed,\n  errors)"), "delayed)", given={"settle": "purge"}
+            ),
+        ),
+        "test_counts.test_a_purge_resets_nothing": (
+            Mistake("does not count", "count_up('dropped', deleted)", ""),
+            Mistake("deliveries go on for ever", "count_up('ended', leased)", ""),
+            Mistake(
+                "resets the counts",
+                "redis.call('UNLINK', ready, backup,",
+                "redis.call('UNLINK', counters, ready, backup,",
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("1,000,000 in every place")
+def purge_deep(scene: Scene) -> Act:
+    in_every_place(scene, scene.many(1_000_000))
+    queue = scene.queue()
+    return lambda: queue.purge(dead=True)
+
+
+@FACTS.worst("1,000 x 0.9 MiB in flight")
+def purge_large(scene: Scene) -> Act:
+    scene.held(1000, scene.size(LARGE))
+    return scene.queue().purge

@@ -1,0 +1,90 @@
+"""The facts of redrive.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import inspection
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+from tests.facts.failures import dead_with_failures, with_failures
+
+FACTS = Facts(
+    "redrive",
+    calls=((10, ""),),
+    operation=lambda: inspection.redrive(SPEC, 1, ()),
+    replies=[[1, 1, b"1-1"]],
+    passes={"wanted": [1], "after": [""]},
+    fewest=2,
+    refused={"1001": (1, "", *["1-1"] * 1001)},
+    named_arguments="some",
+    mistakes={
+        "test_redrive.test_one_call_looks_at_a_hundred": (
+            Mistake(
+                "any number of dead letters in one call",
+                "looked < math.min(wanted, MOST) and",
+                "looked < wanted and",
+            ),
+            Mistake(
+                "any number of named dead letters in one call",
+                "    if looked >= MOST or bytes",
+                "    if bytes",
+            ),
+        ),
+        "test_redrive.test_a_redriven_message_is_due_now_with_its_key_its_body_and_no_count": (
+            Mistake("dead and ready at once", "  redis.call('XDEL', dead, entry[1])\n", ""),
+            Mistake("the count of the dead stays", "  redis.call('HDEL', receives, key)\n", ""),
+        ),
+        "test_redrive.test_a_key_that_is_taken_is_replaced_and_every_body_survives": (
+            Mistake(
+                "overwrites a message with the same key",
+                "if key == '' or redis.call('HEXISTS', context, key) == 1 then",
+                "if key == '' then",
+            ),
+            Mistake("one time for all", "now - MOST + redriven", "now"),
+        ),
+        "test_redrive.test_one_call_redrives_a_mebibyte_of_errors": (
+            Mistake(
+                "errors cost nothing",
+                "bytes = bytes + #entry[2][i + 1]",
+                "bytes = bytes + (entry[2][i] == 'body' and #entry[2][i + 1] or 0)",
+                given={"named": True},
+            ),
+        ),
+        "test_counts.test_redriven_and_dropped_dead_letters": (
+            Mistake("does not count", "count_up('redriven', redriven)", ""),
+        ),
+    },
+)
+
+
+@FACTS.worst("600,000 dead letters")
+def redrive_deep(scene: Scene) -> Act:
+    scene.dead(scene.many(600_000))
+    return scene.queue().redrive
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def redrive_large(scene: Scene) -> Act:
+    scene.dead(1000, scene.size(LARGE))
+    return scene.queue().redrive
+
+
+@FACTS.worst("16 x 64 MiB")
+def redrive_larger(scene: Scene) -> Act:
+    scene.dead(16, scene.size(64 * MIB))
+    return scene.queue().redrive
+
+
+@with_failures(FACTS, "100")
+def redrive_with_failures(scene: Scene, failure: bytes) -> Act:
+    dead_with_failures(scene, scene.keys.dead, 100, failure)
+    return scene.queue().redrive
+
+
+@FACTS.worst("100,000 by name, all ids taken")
+def redrive_named(scene: Scene) -> Act:
+    count = scene.many(100_000)
+    scene.dead(count)
+    scene.delayed(count, score=scene.far)
+    queue, letters = scene.queue(), scene.queue().dead_letters(count)
+    return lambda: queue.redrive(entries=[each.entry for each in letters])

@@ -1,0 +1,154 @@
+"""The facts of reject.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import settle
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from benchmarks.worst.settling import failed
+from tests.facts.example import SPEC, leased
+from tests.facts.facts import Facts, Mistake
+from tests.facts.failures import with_failures
+from tests.facts.refused import bad_groups
+from tests.queue.scripts.busy import MINE
+
+FACTS = Facts(
+    "reject",
+    calls=(
+        ("bad", *MINE),
+        ("bad", *MINE, "errors", 1, b"{}"),
+    ),
+    operation=lambda: settle.reject(SPEC, leased(), "why"),
+    replies=[[1]],
+    passes={"reason": ["why"], "rejected": [99, 1, b"k"]},
+    refused=bad_groups(("bad",)),
+    mistakes={
+        "test_pop.test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed": (
+            Mistake(
+                "the count of another message goes into the dead letter",
+                "local count = tonumber(redis.call('HGET', receives, key)) or 1\n  local note",
+                (
+                    "local count = tonumber(string.match(redis.call('HGET', receives, key) or '1', "
+                    "'%d+'))\n"
+                    "  local note"
+                ),
+            ),
+        ),
+        "test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped": (
+            Mistake(
+                "any number of bytes in one call", "bytes + #body + 4 * #note", "bytes + 4 * #note"
+            ),
+            Mistake(
+                "messages left for the next call are reported as refused",
+                "    while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do",
+                "    while false do",
+            ),
+        ),
+        "test_reject.test_one_call_rejects_a_hundred": (
+            Mistake("any number of messages in one call", "local MOST = 100", "local MOST = 1000"),
+        ),
+        "test_reject.test_a_stale_receipt_cannot_reject_a_message_that_another_consumer_holds": (
+            Mistake(
+                "no fence",
+                "  return tonumber(score) == tonumber(receipt) or (has_extended",
+                "  return true or (has_extended",
+            ),
+        ),
+        "test_reject.test_positions_count_through_all_groups": (
+            Mistake(
+                "a reject of what is gone is not reported",
+                "reply[#reply + 1] = waits and position or -position",
+                "reply[#reply + 1] = waits and position or nil",
+            ),
+        ),
+        "test_reject.test_a_rejected_message_is_dead_with_key_body_reason_count_and_time": (
+            Mistake(
+                "the body is deleted before the dead letter is written",
+                "  local body = redis.call('HGET', context, key) or ''\n",
+                (
+                    "  redis.call('HDEL', context, key)\n"
+                    "  local body = redis.call('HGET', context, key) or ''\n"
+                ),
+            ),
+        ),
+        "test_own_servers.test_a_message_can_be_rejected_on_a_full_server": (
+            Mistake(
+                "the first write may allocate",
+                "  if redis.call('ZREM', backup, key) == 1 then\n",
+                (
+                    "  redis.call('HSETNX', receives, key, 1)\n"
+                    "  if redis.call('ZREM', backup, key) == 1 then\n"
+                ),
+                error=True,
+            ),
+        ),
+        "test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (
+            Mistake(
+                "a note of another message costs nothing", " + 4 * #note", " + 4 * #found * 1000000"
+            ),
+        ),
+        "test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message": (
+            Mistake(
+                "a note of another body is kept",
+                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
+                "if note then",
+                given={"end": "reject"},
+            ),
+        ),
+        "test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed": (
+            Mistake(
+                "errors of several lines",
+                "string.find(failure, '\\n', 1, true)",
+                "false",
+                given={"script": "reject", "errors": (1, b"two\nlines")},
+            ),
+        ),
+        "test_errors_kept.test_a_dead_letter_gets_the_errors": (
+            Mistake(
+                "the dead letter lacks the last error",
+                "      add_failure(found, count, failure)",
+                "",
+                given={"end": "reject"},
+            ),
+        ),
+        "test_counts.test_a_nack_that_kills_and_a_reject": (
+            Mistake("rejected messages are not counted", "count_up('dead:rejected', reply[1])", ""),
+        ),
+        "faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves": (
+            Mistake(
+                "takes the lease of a reject before it reads the count",
+                "  local count = tonumber(redis.call('HGET', receives, key)) or 1\n",
+                (
+                    "  local was_leased = redis.call('ZREM', backup, key)\n"
+                    "  local count = tonumber(redis.call('HGET', receives, key)) or 1\n"
+                    "  redis.call('ZADD', backup, was_leased, key)\n"
+                ),
+                given={"settle": "reject"},
+            ),
+        ),
+    },
+)
+
+
+@with_failures(FACTS, "100")
+def reject_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = failed(scene, failure), scene.queue()
+    return lambda: queue.reject(*held)
+
+
+@FACTS.worst("1,000 x 0.9 MiB")
+def reject_large(scene: Scene) -> Act:
+    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
+    return lambda: queue.reject(*held, reason="no use")
+
+
+@FACTS.worst("16 x 64 MiB")
+def reject_larger(scene: Scene) -> Act:
+    held, queue = scene.held(16, scene.size(64 * MIB)), scene.queue()
+    return lambda: queue.reject(*held, reason="no use")
+
+
+@FACTS.worst("100,000 with counts")
+def reject_many(scene: Scene) -> Act:
+    held, queue = scene.held(scene.many(100_000)), scene.queue()
+    scene.counted(len(held), 3)
+    return lambda: queue.reject(*held, reason="no use")

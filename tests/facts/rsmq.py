@@ -1,0 +1,301 @@
+"""The facts of RSMQ: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackq.rsmq import RSMQ
+from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene, times
+from tests.facts.facts import Facts, Mistake
+
+QUEUE = "jobs"
+ZSET = f"{NAME}:{QUEUE}".encode()
+HASH, STREAM = ZSET + b":Q", ZSET + b":Q.dead"
+#: RSMQ's ids have 32 characters.
+ID = "local long = string.rep('0', 24) .. id"
+
+ATTRIBUTES = Facts(
+    "rsmq/attributes",
+)
+COUNTERS = Facts(
+    "rsmq/counters",
+)
+CREATE_QUEUE = Facts(
+    "rsmq/create_queue",
+)
+DELETE = Facts(
+    "rsmq/delete",
+    mistakes={
+        "test_budgets.test_rsmq_deletes_eight_mebibytes": (
+            Mistake(
+                "any number of bytes is deleted in one call",
+                "  freed = freed + redis.call('HSTRLEN', hash, id)\n",
+                "",
+            ),
+        ),
+    },
+)
+DELETE_QUEUE = Facts(
+    "rsmq/delete_queue",
+)
+RECEIVE = Facts(
+    "rsmq/receive",
+    mistakes={
+        "test_budgets.test_rsmq_sets_strange_ids_aside_unread": (
+            Mistake(
+                "reads the body of what it sets aside",
+                "  local values = #id == 32",
+                "  local values = redis.call('HGET', hash, id) and #id == 32",
+            ),
+        ),
+        "test_budgets.test_rsmq_buries_a_hundred": (
+            Mistake(
+                "any number of messages in one call",
+                "    full = dead_lettered >= DEAD_LETTER_BUDGET\n",
+                "",
+            ),
+        ),
+        "test_budgets.test_rsmq_receives_one_by_one": (
+            Mistake(
+                "any number of bytes in one call", "  full = full or bytes >= BODY_BUDGET\n", ""
+            ),
+        ),
+        "test_budgets.test_the_notes_of_rsmq_keep_to_their_messages_and_to_five": (
+            Mistake(
+                "removes notes of messages that are there",
+                "    if not redis.call('ZSCORE', zset, id) then\n",
+                "    if true then\n",
+            ),
+            Mistake("notes of deleted messages stay", "    forget_notes()\n", ""),
+            Mistake("a timeout after each error", "  if last ~= received then", "  if true then"),
+            Mistake(
+                "the note of a dead letter stays",
+                "    redis.call('HDEL', errors, unpack(gone))\n",
+                "",
+            ),
+        ),
+        "test_budgets.test_rsmq_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (
+            Mistake("any number of bytes of notes", "  bytes = bytes + 4 * #note --", "  --"),
+        ),
+    },
+)
+REDRIVE = Facts(
+    "rsmq/redrive",
+    mistakes={
+        "test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call": (
+            Mistake(
+                "the oldest instead of the chosen",
+                "    first, last = ARGV[looked + 2], ARGV[looked + 2]\n",
+                "",
+            ),
+        ),
+        "test_budgets.test_rsmq_redrives_a_mebibyte": (
+            Mistake(
+                "reads many bodies before it weighs one",
+                "first, last, 'COUNT', 1)[1]",
+                "first, last, 'COUNT', wanted)[1]",
+            ),
+            Mistake(
+                "any number of bytes in one call",
+                "#ARGV - 1 or wanted) and bytes < BODY_BUDGET",
+                "#ARGV - 1 or wanted)",
+            ),
+        ),
+    },
+)
+SEND = Facts(
+    "rsmq/send",
+)
+VISIBILITY = Facts(
+    "rsmq/visibility",
+    mistakes={
+        "test_budgets.test_the_notes_of_rsmq_keep_to_their_messages_and_to_five": (
+            Mistake("any number of failures", "#found > FAILURES", "false"),
+            Mistake("notes a receive twice", "if before ~= attempt then", "if true then"),
+        ),
+    },
+)
+
+
+def of(scene: Scene, **settings: Any) -> RSMQ:
+    """Return the namespace, with a queue that takes bodies of any length."""
+    rsmq = scene.own(RSMQ(scene.client, NAME, **settings))
+    rsmq.create_queue(QUEUE, maxsize=-1)
+    return rsmq
+
+
+def sent(scene: Scene, count: int, size: int = 100, receives: int = 0) -> list[str]:
+    """Send messages that are all visible since one time; return their ids."""
+    line = f"""{ID} redis.call('ZADD', KEYS[1], 1, long) redis.call('HSET', KEYS[2], long, body)
+      if {receives} > 0 then redis.call('HSET', KEYS[2], long .. ':rc', {receives},
+        long .. ':fr', 1) end"""
+    scene.fill(line, (ZSET, HASH), count, size)
+    return ["0" * 24 + f"m{n:07d}" for n in range(1, count + 1)]
+
+
+def dead(scene: Scene, count: int, size: int = 100) -> None:
+    """Make dead letters."""
+    line = f"""{ID} redis.call('XADD', KEYS[1], '*', 'id', long, 'body', body, 'rc', 3, 'fr', 1,
+      'time', 1)"""
+    scene.fill(line, (STREAM,), count, size)
+
+
+@CREATE_QUEUE.worst("100,000 queues")
+def create(scene: Scene) -> Act:
+    rsmq = of(scene)
+    scene.fill("redis.call('SADD', KEYS[1], id)", (f"{NAME}:QUEUES".encode(),), scene.many(100_000))
+
+    def work() -> None:
+        for n in range(20):
+            rsmq.create_queue(f"queue{n}")
+
+    return work
+
+
+@ATTRIBUTES.worst("1,000,000 messages")
+def attributes(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, scene.many(1_000_000))
+    return times(20, lambda: rsmq.set_queue_attributes(QUEUE, vt=9))
+
+
+@COUNTERS.worst("1,000,000 messages")
+def counters(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, scene.many(1_000_000))
+    return times(20, lambda: rsmq.counters(QUEUE))
+
+
+@SEND.worst("100,000 x 4 KiB, with notices")
+def send(scene: Scene) -> Act:
+    rsmq, text = of(scene, realtime=True), b"x" * scene.size(4 * KIB)
+    return lambda: rsmq.send_messages(QUEUE, [text] * scene.many(100_000))
+
+
+@SEND.worst("300 x 64 KiB of long characters, to be counted")
+def send_counted(scene: Scene) -> Act:
+    rsmq = scene.own(RSMQ(scene.client, NAME))
+    rsmq.create_queue(QUEUE, maxsize=65_536)
+    text = "\u20ac" * (scene.size(65_000))
+    return lambda: rsmq.send_messages(QUEUE, [text] * 300)
+
+
+@SEND.worst("16 x 32 MiB")
+def send_larger(scene: Scene) -> Act:
+    rsmq, text = of(scene), b"x" * scene.size(32 * MIB)
+    return lambda: rsmq.send_messages(QUEUE, [text] * 16)
+
+
+@RECEIVE.worst("1,000,000 visible since one time")
+def receive(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, scene.many(1_000_000), receives=3)
+    return times(100, lambda: rsmq.receive_messages(QUEUE, 1000))
+
+
+@RECEIVE.worst("1,000 x 0.9 MiB")
+def receive_large(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, 1000, scene.size(LARGE))
+    return times(100, lambda: rsmq.receive_messages(QUEUE, 1000))
+
+
+@RECEIVE.worst("16 x 32 MiB")
+def receive_larger(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, 16, scene.size(32 * MIB))
+    return times(16, lambda: rsmq.receive_messages(QUEUE, 1000))
+
+
+@RECEIVE.worst("64 x 0.9 MiB popped")
+def pop_large(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, 64, scene.size(LARGE))
+    return times(64, lambda: rsmq.pop_message(QUEUE))
+
+
+@RECEIVE.worst("1,000 x 0.9 MiB to the dead letters")
+def receive_dying(scene: Scene) -> Act:
+    rsmq = of(scene, max_receives=5)
+    sent(scene, 1000, scene.size(LARGE), receives=5)
+    return lambda: rsmq.receive_messages(QUEUE, 1000)
+
+
+@RECEIVE.worst("100,000 to the dead letters")
+def receive_many_dying(scene: Scene) -> Act:
+    rsmq = of(scene, max_receives=5)
+    sent(scene, scene.many(100_000), receives=5)
+    return lambda: rsmq.receive_messages(QUEUE, 1000)
+
+
+@RECEIVE.worst("1,000 with notes of failures to the dead letters")
+def receive_noted_dying(scene: Scene) -> Act:
+    rsmq = of(scene, max_receives=5)
+    sent(scene, 1000, receives=5)
+    line = f"""{ID} local lines = {{}}
+      for n = 1, 5 do lines[n] = n .. ':7:' .. string.rep('x', 8192) end
+      redis.call('HSET', KEYS[1], long, table.concat(lines, '\\n'))"""
+    scene.fill(line, (ZSET + b":Q.errors",), 1000)
+    return lambda: rsmq.receive_messages(QUEUE, 1000)
+
+
+@RECEIVE.worst("1,000 x 0.9 MiB under ids that are none")
+def receive_strange(scene: Scene) -> Act:
+    rsmq = of(scene)
+    line = "redis.call('ZADD', KEYS[1], 1, id) redis.call('HSET', KEYS[2], id, body)"
+    scene.fill(line, (ZSET, HASH), 1000, scene.size(LARGE))
+    return lambda: rsmq.receive_messages(QUEUE, 1000)
+
+
+@DELETE.worst("1,000 x 0.9 MiB")
+def delete_large(scene: Scene) -> Act:
+    rsmq, ids = of(scene), sent(scene, 1000, scene.size(LARGE))
+    return lambda: rsmq.delete_messages(QUEUE, ids)
+
+
+@DELETE.worst("100,000 of 1,000,000")
+def delete_many(scene: Scene) -> Act:
+    rsmq, ids = of(scene), sent(scene, scene.many(1_000_000), receives=3)
+    return lambda: rsmq.delete_messages(QUEUE, ids[: scene.many(100_000)])
+
+
+@DELETE_QUEUE.worst("1,000,000 messages and dead letters")
+def delete_queue(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, scene.many(1_000_000))
+    dead(scene, scene.many(1_000_000))
+    return lambda: rsmq.delete_queue(QUEUE)
+
+
+@DELETE_QUEUE.worst("1,000 x 0.9 MiB")
+def delete_large_queue(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, 1000, scene.size(LARGE))
+    return lambda: rsmq.delete_queue(QUEUE)
+
+
+@REDRIVE.worst("100,000 dead letters")
+def redrive(scene: Scene) -> Act:
+    rsmq = of(scene)
+    dead(scene, scene.many(100_000))
+    return lambda: rsmq.redrive(QUEUE)
+
+
+@REDRIVE.worst("1,000 x 0.9 MiB")
+def redrive_large(scene: Scene) -> Act:
+    rsmq = of(scene)
+    dead(scene, 1000, scene.size(LARGE))
+    return lambda: rsmq.redrive(QUEUE)
+
+
+@REDRIVE.worst("16 x 32 MiB")
+def redrive_larger(scene: Scene) -> Act:
+    rsmq = of(scene)
+    dead(scene, 16, scene.size(32 * MIB))
+    return lambda: rsmq.redrive(QUEUE)
+
+
+@VISIBILITY.worst("one of 1,000,000, one time for all")
+def visibility(scene: Scene) -> Act:
+    rsmq, ids = of(scene), sent(scene, scene.many(1_000_000))
+    return times(50, lambda: rsmq.change_message_visibility(QUEUE, ids[0], 9))

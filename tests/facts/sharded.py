@@ -1,0 +1,164 @@
+"""The facts of sharded queues: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq import Queue
+from ackq.membership.shards import read
+from ackq.queue.keys import QueueKeys
+from ackq.sharded import operations, resize
+from benchmarks.worst.scene import Act, Scene
+from tests.facts.facts import Facts, Mistake
+
+NAME = "ackq-benchmark:sharded"
+
+CHANGE = Facts(
+    "sharded/change",
+    mistakes={
+        "sharded.test_resize.test_a_change_needs_the_version_that_it_is_based_on": (
+            Mistake(
+                "overwrites what others changed",
+                "tonumber(redis.call('HGET', record, 'version')) ~= version",
+                "false",
+            ),
+            Mistake(
+                "keeps the version",
+                "'HINCRBY', record, 'version', 1",
+                "'HINCRBY', record, 'version', 0",
+            ),
+            Mistake("keeps the former numbers", ", 'draining', draining)", ")"),
+            Mistake("any number", "outside(shards, 1, 1024)", "false"),
+            Mistake("any text", "string.find(draining, '[^%d ]')", "false"),
+            Mistake("text of any length", "#draining > 8192", "false"),
+        ),
+    },
+)
+LOOK = Facts(
+    "sharded/look",
+    mistakes={
+        "sharded.test_choice.test_a_look_counts_what_a_pop_would_take": (
+            Mistake("forgets what was handed over", " + redis.call('LLEN', handoff)", ""),
+            Mistake("ended leases do not count", "{backup, delayed, held}", "{delayed, held}"),
+            Mistake("due messages do not count", "{backup, delayed, held}", "{backup, held}"),
+            Mistake("held lists do not count", "{backup, delayed, held}", "{backup, delayed}"),
+            Mistake(
+                "waits for the last event",
+                "tonumber(first) - now < wait",
+                "tonumber(first) - now > wait",
+            ),
+            Mistake("does not see that it is paused", "redis.call('EXISTS', paused)", "0"),
+        ),
+    },
+)
+OPEN = Facts(
+    "sharded/open",
+    mistakes={
+        "sharded.test_record.test_open_creates_once_and_reads": (
+            Mistake("overwrites the record", "redis.call('EXISTS', record) == 0", "true"),
+            Mistake("creates a record without a number", "shards == 0", "false"),
+        ),
+        "sharded.test_record.test_open_leaves_a_queue_of_the_first_format_as_it_is": (
+            Mistake(
+                "takes a queue of the first format for a new one",
+                "  if common then",
+                "  if false then",
+            ),
+        ),
+        "sharded.test_record.test_open_refuses_a_number_out_of_range": (
+            Mistake("any number", "outside(shards, 0, 1024)", "shards == nil"),
+        ),
+    },
+)
+RETIRE = Facts(
+    "sharded/retire",
+    mistakes={
+        "sharded.test_resize.test_a_shard_is_retired_only_if_it_has_nothing": (
+            Mistake(
+                "closes a shard that has something",
+                "      return 0\n    end\n  end",
+                "    end\n  end",
+            ),
+            Mistake(
+                "takes dead letters for an empty stream", "redis.call('XLEN', dead) == 0", "true"
+            ),
+            Mistake("an empty stream keeps it open", "and not empty ", ""),
+            Mistake(
+                "does not close it for later messages",
+                "redis.call('MSET', ready, text, context, text)",
+                "redis.call('SET', ready, text)",
+            ),
+            Mistake(
+                "an older version replaces a newer one", "if since < version then", "if true then"
+            ),
+            Mistake("keeps an older version", "if since < version then", "if since == 0 then"),
+            Mistake("any version", "outside(version, 1,", "outside(version, 0,"),
+            Mistake(
+                "overwrites the string of another program",
+                "redis.call('GET', ready))\n",
+                "redis.call('GET', ready)) or 0\n",
+            ),
+        ),
+    },
+)
+REVIVE = Facts(
+    "sharded/revive",
+    mistakes={
+        "sharded.test_resize.test_a_shard_is_revived_by_a_later_version_only": (
+            Mistake(
+                "opens what was closed at the same version", ">= version then", "> version then"
+            ),
+            Mistake(
+                "deletes messages",
+                "redis.call('TYPE', ready).ok ~= 'string'",
+                "redis.call('TYPE', ready).ok == 'none'",
+                error=True,
+            ),
+            Mistake(
+                "leaves it closed for later messages",
+                "redis.call('DEL', ready, context)",
+                "redis.call('DEL', ready)",
+            ),
+            Mistake(
+                "any version",
+                "if outside(version, 1, 9007199254740991) then",
+                "if not version then version = 0 elseif false then",
+            ),
+        ),
+    },
+)
+
+
+@OPEN.worst("1,024 shards")
+def opened(scene: Scene) -> Act:
+    home = scene.own(Queue(scene.client, f"{{{NAME}}}"))
+    return lambda: home.execute(lambda spec: read(NAME, 1024))
+
+
+@CHANGE.worst("1,024 shards, 1,000 former numbers")
+def changed(scene: Scene) -> Act:
+    home = scene.own(Queue(scene.client, f"{{{NAME}}}"))
+    home.execute(lambda spec: read(NAME, 1024))
+    return lambda: home.execute(resize.change, NAME, 1, 1024, range(1, 1001))
+
+
+@RETIRE.worst("an empty stream of dead letters")
+def retired(scene: Scene) -> Act:
+    shard = scene.own(Queue(scene.client, NAME))
+    scene.client.xdel(f"{NAME}DEAD", scene.client.xadd(f"{NAME}DEAD", {"key": "a"}))
+    return lambda: shard.execute(resize.retire, 1)
+
+
+@REVIVE.worst("a retired shard")
+def revived(scene: Scene) -> Act:
+    shard = scene.own(Queue(scene.client, NAME))
+    shard.execute(resize.retire, 1)
+    return lambda: shard.execute(resize.revive, 2)
+
+
+@LOOK.worst("a million leases ended")
+def looked(scene: Scene) -> Act:
+    shard = scene.own(Queue(scene.client, NAME))
+    keys = QueueKeys.of(NAME)
+    scene.fill(
+        "redis.call('ZADD', KEYS[1], score, id)", (keys.backup,), scene.many(1_000_000), score=1
+    )
+    return lambda: shard.execute(operations.look)

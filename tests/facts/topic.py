@@ -1,0 +1,279 @@
+"""The facts of topics: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackq.topic import Batch, Topic
+from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene, times
+from tests.facts.facts import Facts, Mistake
+
+READER = "reader"
+PLACE, LEASES, RANGES = (
+    f"{NAME}:{part}:{READER}".encode() for part in ("consumers", "leases", "ranges")
+)
+TOKEN = "0123456789abcdef"
+
+COMMIT = Facts(
+    "topic/commit",
+    mistakes={
+        "faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves": (
+            Mistake(
+                "looks at what it has emptied",
+                "if place ~= before then\n",
+                "redis.call('ZCARD', leases)\nif place ~= before then\n",
+                error=True,
+            ),
+        ),
+    },
+)
+CONSUME = Facts(
+    "topic/consume",
+    mistakes={
+        "test_budgets.test_a_topic_is_read_one_by_one": (
+            Mistake(
+                "any number of bytes in one call",
+                "bytes < BODY_BUDGET and redis.call('GET',",
+                "redis.call('GET',",
+            ),
+        ),
+        "faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves": (
+            Mistake(
+                "removes the old range before it adds the new one",
+                "if old then\n  replace_old()\nend\n",
+                "if old then\n  replace_old()\n  remove_old()\nend\n",
+                error=True,
+            ),
+        ),
+    },
+)
+EXTEND = Facts(
+    "topic/extend",
+)
+PROBE = Facts(
+    "topic/probe",
+)
+PUBLISH = Facts(
+    "topic/publish",
+    mistakes={
+        "test_budgets.test_a_publish_trims_eight_mebibytes": (
+            Mistake(
+                "any number of bytes is deleted in one call",
+                "stop < last and freed < FREED",
+                "stop < last",
+            ),
+        ),
+    },
+)
+SEEK = Facts(
+    "topic/seek",
+)
+TRIM = Facts(
+    "topic/trim",
+    mistakes={
+        "test_budgets.test_a_topic_is_trimmed_by_eight_mebibytes": (
+            Mistake(
+                "any number of bytes is deleted in one call",
+                "stop < last and freed < FREED",
+                "stop < last",
+            ),
+        ),
+    },
+)
+
+
+def of(scene: Scene, **settings: Any) -> Topic:
+    """Return the topic of this scene."""
+    return scene.own(Topic(scene.client, NAME, **settings))
+
+
+def published(scene: Scene, count: int, size: int = 100) -> None:
+    """Publish messages, and subscribe a reader at the first."""
+    line = "redis.call('SET', KEYS[1] .. n, body)"
+    scene.fill(line, (f"{NAME}:messages:".encode(),), count, size)
+    scene.client.set(f"{NAME}:nextIndex", count)
+    scene.client.set(PLACE, 0)
+
+
+def ranges(scene: Scene, count: int, score: float, leased: bool = True) -> list[Batch]:
+    """Lease ``count`` ranges of a message each, and return them as their reader has them."""
+    lease = "redis.call('ZADD', KEYS[2], score, range)" if leased else ""
+    line = f"""local range = string.format('%.0f:%.0f:{TOKEN}', n, n)
+      redis.call('ZADD', KEYS[1], n, range) {lease}"""
+    scene.fill(line, (RANGES, LEASES), count, score=score)
+    return [Batch(NAME, READER, n, n, (), f"{n}:{n}:{TOKEN}".encode()) for n in range(1, count + 1)]
+
+
+def reading(scene: Scene, calls: int, **settings: Any) -> Act:
+    """Return a function that reads ``calls`` times, a thousand messages each, and commits none."""
+    topic = of(scene, **settings)
+    return times(calls, lambda: topic.consume(READER, 1000))
+
+
+@PUBLISH.worst("100,000 x 4 KiB")
+def publish(scene: Scene) -> Act:
+    topic, text = of(scene), b"x" * scene.size(4 * KIB)
+    return lambda: topic.publish_many([text] * scene.many(100_000))
+
+
+@PUBLISH.worst("100 x 0.9 MiB that expire, and trim as many")
+def publish_large(scene: Scene) -> Act:
+    published(scene, 1000, scene.size(LARGE))
+    topic, text = of(scene, max_age=3600, max_messages=100), b"x" * scene.size(LARGE)
+    return lambda: topic.publish_many([text] * 100)
+
+
+@PUBLISH.worst("a backlog of 300,000 to trim")
+def publish_trimming(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    topic = of(scene, max_messages=1)
+    return times(100, lambda: topic.publish_many([b"x"] * 1000))
+
+
+@CONSUME.worst("300,000 messages")
+def consume(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    return reading(scene, 300)
+
+
+@CONSUME.worst("1,000 x 0.9 MiB")
+def consume_large(scene: Scene) -> Act:
+    published(scene, 1000, scene.size(LARGE))
+    return reading(scene, 100)
+
+
+@CONSUME.worst("16 x 32 MiB")
+def consume_larger(scene: Scene) -> Act:
+    published(scene, 16, scene.size(32 * MIB))
+    return reading(scene, 16)
+
+
+@CONSUME.worst("16 x 32 MiB behind 16 small")
+def consume_behind_small(scene: Scene) -> Act:
+    published(scene, 32, 100)
+    line = "redis.call('SET', KEYS[1] .. n, body)"
+    messages = f"{NAME}:messages:".encode()
+    scene.fill(line, (messages,), 16, scene.size(32 * MIB), first=17)
+    return reading(scene, 16)
+
+
+@CONSUME.worst("16 x 32 MiB, at most once")
+def consume_at_most_once(scene: Scene) -> Act:
+    published(scene, 16, scene.size(32 * MIB))
+    return reading(scene, 16, delivery="at_most_once")
+
+
+@CONSUME.worst("300,000 leases ended at once")
+def consume_expired(scene: Scene) -> Act:
+    count = scene.many(300_000)
+    published(scene, count)
+    ranges(scene, count, 1)
+    return reading(scene, 300)
+
+
+@CONSUME.worst("300,000 ranges committed behind one that is not")
+def consume_joined(scene: Scene) -> Act:
+    count = scene.many(300_000)
+    published(scene, count)
+    (first, *_) = ranges(scene, count, scene.far, leased=False)
+    scene.client.zadd(LEASES, {first.receipt: scene.far})
+    topic = of(scene)
+    return lambda: topic.consume(READER, 1000, commit=[first])
+
+
+@CONSUME.worst("300,000 ranges void: the place was set back")
+def consume_void(scene: Scene) -> Act:
+    count = scene.many(300_000)
+    published(scene, count)
+    ranges(scene, count, scene.far)
+    scene.client.zremrangebyrank(RANGES, 0, 0)
+    return reading(scene, 1)
+
+
+@CONSUME.worst("with 1,000 commits of 300,000 ranges")
+def consume_committing(scene: Scene) -> Act:
+    count = scene.many(300_000)
+    published(scene, count)
+    held = ranges(scene, count, scene.far)
+    topic = of(scene)
+    return lambda: topic.consume(READER, 1000, commit=held[1:1001])
+
+
+@COMMIT.worst("100,000 of 300,000 ranges, the first last")
+def commit(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    held = ranges(scene, scene.many(300_000), scene.far)[: scene.many(100_000)]
+    topic = of(scene)
+    return lambda: topic.commit(*reversed(held))
+
+
+@COMMIT.worst("300,000 ranges void: the place was set back")
+def commit_void(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    held = ranges(scene, scene.many(300_000), scene.far)
+    scene.client.zremrangebyrank(RANGES, 0, 0)
+    scene.client.set(PLACE, held[-1].last)
+    scene.client.zadd(RANGES, {f"{held[-1].last + 9}:{held[-1].last + 9}:{TOKEN}": 1})
+    scene.client.zremrangebyrank(RANGES, 1, -1)
+    scene.fill(
+        f"""local range = string.format('%.0f:%.0f:{TOKEN}', n, n)
+      redis.call('ZADD', KEYS[1], n, range)""",
+        (RANGES,),
+        scene.many(300_000),
+        first=held[-1].last + 10,
+    )
+    topic = of(scene)
+    return lambda: topic.commit(held[0])
+
+
+@EXTEND.worst("100,000 of 300,000 ranges")
+def extend(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    held = ranges(scene, scene.many(300_000), scene.far)[: scene.many(100_000)]
+    topic = of(scene)
+    return lambda: topic.extend(*held, timeout=3600)
+
+
+@EXTEND.worst("100,000 of 300,000 ranges released")
+def release(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    held = ranges(scene, scene.many(300_000), scene.far)[: scene.many(100_000)]
+    topic = of(scene)
+    return lambda: topic.release(*held)
+
+
+@SEEK.worst("300,000 ranges void")
+def seek(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    ranges(scene, scene.many(300_000), scene.far)
+    topic = of(scene)
+    return lambda: topic.seek(READER, "end")
+
+
+@PROBE.worst("300,000 gone in front")
+def probe(scene: Scene) -> Act:
+    count = scene.many(300_000)
+    published(scene, 1)
+    scene.client.rename(f"{NAME}:messages:1", f"{NAME}:messages:{count}")
+    scene.client.set(f"{NAME}:nextIndex", count)
+    return of(scene).oldest
+
+
+@PROBE.worst("1,000 x 0.9 MiB")
+def probe_large(scene: Scene) -> Act:
+    published(scene, 1000, scene.size(LARGE))
+    return times(20, of(scene).oldest)
+
+
+@TRIM.worst("300,000 messages")
+def trim(scene: Scene) -> Act:
+    published(scene, scene.many(300_000))
+    topic = of(scene)
+    return lambda: topic.trim(0)
+
+
+@TRIM.worst("1,000 x 0.9 MiB")
+def trim_large(scene: Scene) -> Act:
+    published(scene, 1000, scene.size(LARGE))
+    topic = of(scene)
+    return lambda: topic.trim(0)

@@ -1,0 +1,64 @@
+"""A busy queue, and a call on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.queue.scripts.space import CLAIM, FUTURE, PAST, Space, Value, body
+
+#: A lease that the caller holds.
+MINE = (FUTURE, 1, "mine")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments for one script, all in range."""
+
+    script: str
+    args: tuple[Value, ...] = ()
+
+    def on(self, space: Space) -> Any:
+        if self.script == "held/give_back":
+            space = space.frozen(FUTURE)  # when the time of the list has come
+        return space.call(self.script, *self.args)
+
+    def but(self, place: int, value: Value) -> Call:
+        """Return the same call with another argument, counted from 0."""
+        return Call(self.script, (*self.args[:place], value, *self.args[place + 1 :]))
+
+    def __str__(self) -> str:
+        words = [str(arg) for arg in self.args if isinstance(arg, str) and arg.isidentifier()]
+        return "-".join([self.script, *words])
+
+
+def fill(space: Space) -> None:
+    """Put something into every key of the queue but PAUSED and COUNTERS."""
+    with space.batched() as keys:
+        keys.push(body("listed"), b"no id")
+        keys.hand_over(body("handed"))
+        keys.lease("expired", deadline=PAST, extended=f"7:{PAST}")
+        keys.lease("dead", deadline=PAST + 1, count=3)
+        keys.lease("mine", count=2)
+        keys.lease("mine_too")
+        keys.lease("dying", count=3, extended=f"7:{FUTURE}")
+        keys.delay("due", due=PAST, count=1)
+        keys.delay("later")
+        keys.hold(body("claimed"), b"%d:" % FUTURE + body("staged"))
+        keys.know(epoch=3, last=2, claiming=2, bytes=50)
+        keys.note("mine", body("mine"), b"1:7:{}")
+        keys.note("dying", body("dying"), b"1:7:{}", b"2:8:{}")
+        keys.note("expired", body("expired"), b"1:7:{}")
+    space.die("letter", b"body")
+
+
+def damage(space: Space) -> None:
+    """Add one of everything that an audit repairs."""
+    space.client.zadd(space.key("BACKUP"), {"gone": PAST, "never": 2**60})
+    space.client.zadd(space.key("DELAYED"), {"lost": FUTURE, "mine": FUTURE, "ever": -1})
+    for key in ("orphan", "never", "ever"):
+        space.client.hset(space.key("CONTEXT"), key, "body")
+    space.client.hset(space.key("HELDROWS"), mapping={space.key(CLAIM): 7, "nobody": 1})
+    space.client.hset(space.key("RECEIVES"), "nobody", 3)
+    space.client.hset(space.key("EXTENDED"), "nobody", "7:8")
+    space.note("nobody", b"body", b"1:7:{}")

@@ -1,0 +1,44 @@
+"""Each script has its facts: examples, planted mistakes and worst cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackq import scripts
+from tests import facts
+from tests.facts.facts import Facts
+
+#: Folders of scripts of other queues than the list, with examples and mistakes for only some.
+OTHERS = ("delay/", "overview/", "pipeline/", "rsmq/", "staging/", "topic/", "worker/")
+#: Folders of scripts that have no calls so far.
+WITHOUT_CALLS = (*OTHERS, "members/", "sharded/")
+#: Of those, the ones that have mistakes.
+PLANTED = ("delay/claim", "overview/")
+
+
+@pytest.mark.parametrize("script", scripts.names())
+def test_a_script_has_its_facts(script: str) -> None:
+    found = facts.of(script)
+    place = f"tests/facts/{script}.py, or the file of its folder"
+    assert found.cases, f"{place}: write a worst case, @FACTS.worst(...)"
+    if not script.startswith(WITHOUT_CALLS):
+        assert found.calls, f"{place}: write an example, calls=((...),)"
+        assert found.operation, f"{place}: name the operation that calls it, operation=lambda: ..."
+        assert found.replies, f"{place}: write what the script returns then, replies=[...]"
+    if not script.startswith(OTHERS) or script.startswith(PLANTED):
+        assert found.mistakes, f"{place}: plant a mistake that a test notices, mistakes={{...}}"
+
+
+def test_a_script_without_facts_says_where_to_write_them() -> None:
+    with pytest.raises(LookupError, match=r"write tests/facts/find\.py"):
+        facts.of("find")
+    with pytest.raises(LookupError, match=r"write tests/facts/rsmq/peek\.py"):
+        facts.of("rsmq/peek")
+
+
+def test_no_two_cases_and_no_two_mistakes_have_the_same_name() -> None:
+    def names(found: Facts) -> list[str]:
+        return [*map(str, found.cases), *map(str, found.mutants)]
+
+    for each in facts.every():
+        assert len(set(names(each))) == len(names(each)), each.script
