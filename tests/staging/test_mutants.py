@@ -244,7 +244,7 @@ MUTANTS = (
     Mutant(
         "delay",
         "a body without a time stays without",
-        "    redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)\n",
+        "    redis.call('ZADD', KEYS[first], score_of(now), key)\n",
         "",
         BOUNDED,
     ),
@@ -331,7 +331,7 @@ MUTANTS = (
     Mutant(
         "delay",
         "is early",
-        "math.min(latest[same], LATEST) / 1000000",
+        "score_of(math.min(latest[same], LATEST))",
         "1",
         "test_delay.test_rows_are_ready_at_their_time",
     ),
@@ -341,7 +341,7 @@ MUTANTS = (
     Mutant(
         "delay",
         "a later call begins at the same time",
-        "or behind(KEYS[first], row.due, string.format('%.6f', row.due / 1000000))",
+        "or behind(KEYS[first], row.due, score_of(row.due))",
         "or row.due",
         ORDERED,
     ),
