@@ -141,8 +141,8 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("a claim loses a due message", "ClaimedListQueue", "lost")(
         Edit(
             "claims/claim",
-            "      spend(body)\n      recovered",
-            "      spend(body)\n      redis.call('LTRIM', claim, 1, -1)\n      recovered",
+            "      charge(body)\n      recovered",
+            "      charge(body)\n      redis.call('LTRIM', claim, 1, -1)\n      recovered",
         )
     ),
     _edit("a claim takes what is leased", "ClaimedListQueue", "holder refused", "acked twice")(
