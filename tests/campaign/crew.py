@@ -47,7 +47,7 @@ class Crew:
         """
         self._label = label
         self._spared = spared
-        self._site = site
+        self.site = site
         self._workload = workload
         self._history = folder / "history"
         self._stops = {kind: folder / f"stop.{kind}" for kind in sizes}
@@ -113,7 +113,7 @@ class Crew:
         label = f"{self._label}{kind[0]}{len(self._labels) + 1}"
         self._labels.append(label)
         role = Role(
-            self._site.of(member),
+            self.site.of(member),
             self._workload,
             self._history,
             label,

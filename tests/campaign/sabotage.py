@@ -84,6 +84,15 @@ DELAY_HOLDS = "if scores[i] and holds(first, receipt, key, leases[i], scores[i])
 DELAY_ANYBODY = "if scores[i] then"
 
 
+#: Mistakes that lose messages only if the number of shards changes.
+FORGOTTEN = Edit("sharded/change", "'draining', draining)", "'draining', '')")
+CLOSED = Edit(
+    "sharded/retire",
+    "(key == held and kind == 'string') then\n      return 0",
+    "(key == held and kind == 'string') then\n      redis.call('DEL', key)",
+)
+
+
 def _edit(name: str, *rules: str, workload: str = "queue") -> Callable[..., Sabotage]:
     return lambda *edits: Sabotage(name, rules, edits, workload)
 
@@ -299,6 +308,13 @@ SABOTAGES: tuple[Sabotage, ...] = (
     _edit("the second of two equal ids replaces the first", "lost", workload="queue, equal ids")(
         _NEVER, Edit("pop", "        claimed[key] = true\n", "        key = key\n")
     ),
+    *(
+        Sabotage(name, ("lost",), (edit,), "sharded queue, resized", ("resize the queue",))
+        for name, edit in (
+            ("former shards are forgotten", FORGOTTEN),
+            ("a shard is closed with its messages", CLOSED),
+        )
+    ),
     # --- the library
     Sabotage(
         "a refusal of an ack that was sent again is kept quiet",
@@ -354,7 +370,8 @@ def suited(workload: str) -> list[Sabotage]:
         workload = "Spark source"  # its messages are files, and its rows come late
     for other, names in _ELSEWHERE.items():
         if workload.startswith(other):
-            return [replace(each, workload=other) for each in SABOTAGES if each.name in names]
+            shared = [replace(each, workload=other) for each in SABOTAGES if each.name in names]
+            return shared + [each for each in SABOTAGES if each.workload.startswith(other)]
     families = {each.workload.partition(",")[0] for each in SABOTAGES}
     family = next(each for each in families if workload.startswith(each))
     return [each for each in SABOTAGES if each.workload.startswith(family)]

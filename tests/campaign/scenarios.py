@@ -26,6 +26,7 @@ CHILDREN: Faults = {
 }
 #: Of Spark drivers, which start slowly, of the processes that start them, and of producers.
 SPARK: Faults = {"kill a worker process": 20.0, "kill a consumer": 45.0, "kill a producer": 2.0}
+RESIZES: Faults = {"resize the queue": 0.7}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
 CRASHES: Faults = {"kill the server": 0.6}
 POWER: Faults = {"cut the power": 0.9}
@@ -132,6 +133,7 @@ _ALL = (
     Scenario("queue: refusals", "queue", REFUSALS),
     Scenario("queue: network", "queue", NETWORK, proxied=True),
     Scenario("queue: equal ids", "queue, equal ids", {**KILLS, **CRASHES}),
+    Scenario("sharded queue: resizes", "sharded queue, resized", {**RESIZES, **KILLS, **FREEZES}),
     Scenario("queue: settled late", "queue, late", {**KILLS, **CRASHES}),
     Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
     Scenario(

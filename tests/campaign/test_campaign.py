@@ -30,6 +30,7 @@ from .scenarios import (
     FAILOVERS,
     NETWORK,
     PARTITIONS,
+    RESIZES,
     SCENARIOS,
     Scenario,
 )
@@ -55,6 +56,7 @@ SHORT = {
     "sentinel": (Scenario("short", "queue, confirmed", {}, on="sentinel"), once(FAILOVERS)),
     "cluster": (Scenario("short", "queue, confirmed", {}, on="cluster"), once(CLUSTER)),
     "partition": (Scenario("short", "queue, confirmed", {}, on="sentinels"), once(PARTITIONS)),
+    "shards": (Scenario("short", "sharded queue, resized", {}), once([*RESIZES] * 4)),
     "worker processes": (
         Scenario("short", "worker, processes", {}),
         # Once there are some.
@@ -62,7 +64,7 @@ SHORT = {
     ),
 }
 #: Those in which no message needs to be redelivered.
-SMOOTH = ("partition", "worker processes")
+SMOOTH = ("partition", "shards", "worker processes")
 
 
 @pytest.mark.timeout(180)

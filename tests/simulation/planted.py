@@ -12,8 +12,10 @@ from pathlib import Path
 from ackq import scripts
 from ackq.scripts import Script
 from tests.campaign.sabotage import (
+    CLOSED,
     DELAY_ANYBODY,
     DELAY_HOLDS,
+    FORGOTTEN,
     SABOTAGES,
     Edit,
     Sabotage,
@@ -181,16 +183,8 @@ OTHERS: tuple[Sabotage, ...] = (
         "acked twice",
         "lost",
     )(Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)),
-    _edit("former shards are forgotten", "ShardedQueue", "lost")(
-        Edit("sharded/change", "'draining', draining)", "'draining', '')")
-    ),
-    _edit("a shard is closed with its messages", "ShardedQueue", "lost")(
-        Edit(
-            "sharded/retire",
-            "(key == held and kind == 'string') then\n      return 0",
-            "(key == held and kind == 'string') then\n      redis.call('DEL', key)",
-        )
-    ),
+    _edit("former shards are forgotten", "ShardedQueue", "lost")(FORGOTTEN),
+    _edit("a shard is closed with its messages", "ShardedQueue", "lost")(CLOSED),
     # --- RSMQ
     _edit("RSMQ's receive count stays", "RSMQ", "count")(
         Edit(

@@ -1,6 +1,16 @@
 """The faults, by name. Each is a function of the stage, and of random numbers of its own."""
 
-from . import clock, disk, failover, network, processes, server_states
+from . import clock, disk, failover, network, processes, server_states, shards
 from .stage import NEMESES, Stage
 
-__all__ = ["NEMESES", "Stage", "clock", "disk", "failover", "network", "processes", "server_states"]
+__all__ = [
+    "NEMESES",
+    "Stage",
+    "clock",
+    "disk",
+    "failover",
+    "network",
+    "processes",
+    "server_states",
+    "shards",
+]

@@ -10,7 +10,7 @@ from .listed import ListRig
 from .processes import ProcessWorkerRig
 from .rig import Workload
 from .rsmq import RSMQRig
-from .sharded import ShardedRig
+from .sharded import ResizedRig, ShardedRig
 from .spark import PipelineRig, SinkRig, SourceRig
 from .topics import TopicRig
 from .workers import TaskWorkerRig, ThreadWorkerRig
@@ -79,6 +79,7 @@ _ALL = [
     ),
     Workload("topic", TopicRig),
     Workload("sharded queue", ShardedRig),
+    Workload("sharded queue, resized", ResizedRig),
     *(
         Workload(f"{name}, confirmed", rig, settings={"confirm": 1})
         for name, rig in (
