@@ -23,8 +23,6 @@ _URL_FROM_FILE = "ackq.url"
 number_option = click.option(
     "-n", "--number", type=click.IntRange(1), default=1, help="Maximum number of messages.  [1]"
 )
-#: Help text of ``--wait``.
-WAIT_HELP = "Wait this long for the first message; inf: forever.  [do not wait]"
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -113,6 +111,22 @@ def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None)
     if value is not None and (math.isnan(value) or value < 0):
         raise click.BadParameter("must be 0 or more seconds")
     return value
+
+
+def seconds_option(*names: str, help: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option that takes 0 or more seconds."""
+    return click.option(
+        *names, type=float, callback=seconds, metavar="SECONDS", help=help, **settings
+    )
+
+
+wait_option = seconds_option(
+    "--wait", help="Wait this long for the first message; inf: forever.  [do not wait]"
+)
+#: The lease of the commands that take messages.
+lease_option = seconds_option(
+    "--lease", default=30.0, help="Time until they are redelivered unless settled.  [30]"
+)
 
 
 def print_json(value: Any) -> None:

@@ -10,16 +10,17 @@ import click
 
 from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
-    WAIT_HELP,
     body_fields,
     examples,
     id_fields,
     json_option,
+    lease_option,
     number_option,
     print_body,
     print_json,
-    seconds,
+    seconds_option,
     url_option,
+    wait_option,
 )
 
 if TYPE_CHECKING:
@@ -61,13 +62,10 @@ def _open(
 @_on_queue
 @click.argument("key")
 @click.argument("body")
-@click.option(
+@seconds_option(
     "--delay",
     "wait",
-    type=float,
-    callback=seconds,
     default=0.0,
-    metavar="SECONDS",
     help="Time until it is ready.  [0]",
 )
 def push(
@@ -81,15 +79,8 @@ def push(
 @delay.command(epilog=examples("ackq delay take due --delete"))
 @_on_queue
 @number_option
-@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
-@click.option(
-    "--lease",
-    type=float,
-    callback=seconds,
-    default=30.0,
-    metavar="SECONDS",
-    help="Time until they are delivered again.  [30]",
-)
+@wait_option
+@lease_option
 @click.option("--delete", is_flag=True, help="Delete the messages after printing them.")
 @json_option
 @click.pass_context
@@ -141,13 +132,10 @@ def cancel(queue: str, url: str | None, partitions: int | None, keys: tuple[str,
 @delay.command(epilog=examples("ackq delay reschedule due a --delay 60"))
 @_on_queue
 @click.argument("key")
-@click.option(
+@seconds_option(
     "--delay",
     "wait",
-    type=float,
-    callback=seconds,
     required=True,
-    metavar="SECONDS",
     help="Time from now until it is ready.",
 )
 @click.pass_context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, seconds
+from ackq.cli.connection import examples, seconds_option
 from ackq.cli.queues import on_queue, open_list
 from ackq.cli.settled import messages_of, settled_argument
 
@@ -12,12 +12,9 @@ from ackq.cli.settled import messages_of, settled_argument
 @click.command(epilog=examples("ackq extend jobs a-1 1795252215312092 --lease 300"))
 @on_queue
 @settled_argument
-@click.option(
+@seconds_option(
     "--lease",
-    type=float,
-    callback=seconds,
     default=30.0,
-    metavar="SECONDS",
     help="New length of the leases, from now.  [30]",
 )
 def extend(queue: str, url: str | None, settled: tuple[str, ...], lease: float) -> None:

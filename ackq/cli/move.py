@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, seconds
+from ackq.cli.connection import examples, seconds_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
 from ackq.config import PopFrom
@@ -38,12 +38,9 @@ from ackq.config import PopFrom
     metavar="N",
     help="With --copy: skip the first N, copied before an error.  [0]",
 )
-@click.option(
+@seconds_option(
     "--lease",
-    type=float,
-    callback=seconds,
     default=60.0,
-    metavar="SECONDS",
     help="Time until messages are redelivered after a crash.  [60]",
 )
 def move(

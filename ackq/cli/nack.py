@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, seconds
+from ackq.cli.connection import examples, seconds_option
 from ackq.cli.queues import on_queue, open_list
 from ackq.cli.settled import messages_of, settled_argument
 
@@ -18,11 +18,8 @@ from ackq.cli.settled import messages_of, settled_argument
 )
 @on_queue
 @settled_argument
-@click.option(
+@seconds_option(
     "--delay",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Time until they may be redelivered.  [1]",
 )
 @click.option("--release", is_flag=True, help="Return them at once; the delivery does not count.")

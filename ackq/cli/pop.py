@@ -8,15 +8,15 @@ import click
 
 from ackq.cli import NOTHING
 from ackq.cli.connection import (
-    WAIT_HELP,
     body_fields,
     examples,
     json_option,
     key_to_text,
+    lease_option,
     number_option,
     print_body,
     print_json,
-    seconds,
+    wait_option,
 )
 from ackq.cli.queues import on_queue_end, open_list
 from ackq.queue.client import Queue
@@ -30,15 +30,8 @@ from ackq.queue.messages import Message
 )
 @on_queue_end
 @number_option
-@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
-@click.option(
-    "--lease",
-    type=float,
-    callback=seconds,
-    default=30.0,
-    metavar="SECONDS",
-    help="Time until they are redelivered unless settled.  [30]",
-)
+@wait_option
+@lease_option
 @click.option("--ack", is_flag=True, help="Acknowledge the messages after printing them.")
 @json_option
 @click.pass_context

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 import orjson
 
-from ackq.cli.connection import examples, seconds
+from ackq.cli.connection import examples, seconds_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
 from ackq.core.ids import key_of_id
@@ -35,11 +35,8 @@ CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 @click.argument("json", nargs=-1)
 @click.option("--file", type=click.File("rb"), help="Read NDJSON lines from FILE; - is stdin.")
 @click.option("--raw", is_flag=True, help="Push arguments or lines unchanged, JSON or not.")
-@click.option(
+@seconds_option(
     "--delay",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Time until they become ready.  [0]",
 )
 @click.option(

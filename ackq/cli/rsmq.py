@@ -10,7 +10,6 @@ import click
 
 from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
-    WAIT_HELP,
     ask,
     body_fields,
     examples,
@@ -18,8 +17,8 @@ from ackq.cli.connection import (
     number_option,
     print_body,
     print_json,
-    seconds,
     url_option,
+    wait_option,
     yes_option,
 )
 from ackq.escaping import printable
@@ -116,7 +115,7 @@ def send(
 @_on_namespace
 @number_option
 @click.option("--vt", type=int, metavar="SECONDS", help="Time they are hidden.  [the queue's]")
-@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
+@wait_option
 @click.option("--delete", is_flag=True, help="Delete the messages after printing them.")
 @json_option
 @click.pass_context

@@ -11,10 +11,11 @@ from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
     examples,
     json_option,
+    lease_option,
     number_option,
     print_body,
     print_json,
-    seconds,
+    seconds_option,
     url_option,
 )
 from ackq.cli.pop import print_messages, settle
@@ -91,11 +92,8 @@ def list_shards(name: str, url: str | None, shards: int | None, as_json: bool) -
 @_on_shards
 @click.argument("json", nargs=-1, required=True)
 @click.option("--key", help="Messages with one key go to one shard.  [shards in turn]")
-@click.option(
+@seconds_option(
     "--delay",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Time until they become ready.  [0]",
 )
 def push(
@@ -119,14 +117,7 @@ def push(
 )
 @_on_shards
 @number_option
-@click.option(
-    "--lease",
-    type=float,
-    callback=seconds,
-    default=30.0,
-    metavar="SECONDS",
-    help="Time until they are redelivered unless settled.  [30]",
-)
+@lease_option
 @click.option("--ack", is_flag=True, help="Acknowledge the messages after printing them.")
 @json_option
 @click.pass_context

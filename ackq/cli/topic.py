@@ -9,7 +9,6 @@ import click
 
 from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
-    WAIT_HELP,
     ask,
     body_fields,
     examples,
@@ -18,8 +17,8 @@ from ackq.cli.connection import (
     print_body,
     print_json,
     print_table,
-    seconds,
     url_option,
+    wait_option,
     yes_option,
 )
 
@@ -108,7 +107,7 @@ def unsubscribe(ctx: click.Context, name: str, consumer: str, url: str | None, y
 @click.argument("consumer")
 @url_option
 @number_option
-@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
+@wait_option
 @json_option
 @click.pass_context
 def consume(

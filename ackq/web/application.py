@@ -249,21 +249,18 @@ class _Site:
         }
         settings = {"time_field": self._time_field} if kind == "list" else {}
         with kind_for(None, kind).open(self.client, name, **settings) as queue:
-            if kind == "topic":
-                consumers = sorted(row.reading.lags) if row else []
-                values: dict[str, Any] = {"topic": inspecting.consumers_of(queue.client, consumers)}
-            elif queue.divided:
-                values = {"parts": [each.name for each in queue.parts()]}
+            if queue.divided:
+                values: dict[str, Any] = {"parts": [each.name for each in queue.parts()]}
             else:
                 values = {"stats": queue.kind.stats(queue.client)}
-                if "peek" in queue.kind.does:
-                    skip = _number(request, "skip", 0)
-                    values["found"] = inspecting.messages_of(queue, state, skip)
+            if "peek" in queue.kind.does and not queue.divided:
+                skip = _number(request, "skip", 0)
+                values["found"] = inspecting.messages_of(queue, state, skip)
             shown = "parts" if queue.divided else kind
         if kind in ("list", "sharded"):
             values["workers"] = inspecting.workers_of(self.client, name)
-            if "stats" in values:
-                shared["paused"] = values["stats"]["paused"]
+        if kind == "list":
+            shared["paused"] = values["stats"]["paused"]
         return self._show(request, f"{shown}.html", **values, **shared)
 
     def dead(self, request: Request) -> Response:

@@ -21,7 +21,6 @@ from ackq.ops.listed import WorkerInfo
 from ackq.ops.samples import Row
 from ackq.ops.script_times import ScriptTimes, script_times
 from ackq.ops.workers import workers
-from ackq.topic.client import Topic
 
 #: Messages of a page.
 PAGE = 50
@@ -43,24 +42,6 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
-    """A consumer of a topic."""
-
-    name: str
-    position: int | None
-    lag: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicView:
-    """A topic."""
-
-    newest: int
-    oldest: int | None
-    consumers: Sequence[Consumer]
-
-
-@dataclass(frozen=True, slots=True)
 class ServerView:
     """A server, as far as the doctor can judge it without trying anything."""
 
@@ -78,18 +59,6 @@ def messages_of(queue: Opened, state: State, skip: int) -> Messages:
     settings = {"skip": skip} if skip else {}
     found = queue.client.peek(PAGE + 1, state, **settings)
     return Messages(state, found[:PAGE], skip, len(found) > PAGE)
-
-
-def consumers_of(topic: Topic, names: Sequence[str]) -> TopicView:
-    """Return a topic with these consumers. 2 round trips, and 2 for each consumer."""
-    newest = topic.newest()
-    places = {each: topic.position(each) for each in names}
-    found = [
-        Consumer(each, place, max(0, newest - place))
-        for each, place in places.items()
-        if place is not None
-    ]
-    return TopicView(newest, topic.oldest(), found)
 
 
 def workers_of(client: Redis, name: str) -> Sequence[WorkerInfo] | None:

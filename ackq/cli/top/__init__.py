@@ -21,7 +21,7 @@ from ackq.cli.connection import (
     url_option,
 )
 from ackq.cli.top.screen import Screen
-from ackq.cli.top.table import VALUES, values
+from ackq.cli.top.table import values
 from ackq.errors import AckqError
 from ackq.ops.readings import Reading
 from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged
@@ -124,7 +124,7 @@ def top(
         for row in rows:
             print_json(_fields(row))
     elif not terminal:
-        print_table(VALUES, [values(row) for row in rows])
+        print_table((), [values(row) for row in rows])
     else:
         _print(sample, rows, chosen)
 

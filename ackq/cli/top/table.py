@@ -15,40 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.text import Text
 
-#: The values of a line in a pipe or a file.
-VALUES = (
-    "queue",
-    "ready",
-    "in flight",
-    "delayed",
-    "dead",
-    "pushed/s",
-    "taken/s",
-    "acked/s",
-    "returned/s",
-    "oldest lease",
-    "paused",
-    "kind",
-    "oldest ready",
-    "workers",
-)
-#: The columns of a terminal.
-COLUMNS = (
-    "queue",
-    "kind",
-    "ready",
-    "in flight",
-    "delayed",
-    "dead",
-    "pushed/s",
-    "taken/s",
-    "acked/s",
-    "returned/s",
-    "oldest ready",
-    "oldest lease",
-    "workers",
-    "notes",
-)
 #: The columns with figures, by the names that `ackq.ops.figures.cells` has for them.
 FIGURES = {
     "ready": "ready",
@@ -60,8 +26,11 @@ FIGURES = {
     "acked/s": "acked",
     "returned/s": "returned",
     "oldest ready": "oldest",
+    "oldest lease": "lease",
     "workers": "workers",
 }
+#: The columns of a terminal.
+COLUMNS = ("queue", "kind", *FIGURES, "notes")
 TEXTS = ("queue", "kind", "notes")
 #: Columns that are shown only if they say something of a queue.
 OPTIONAL = ("oldest ready", "workers", "notes")
@@ -164,7 +133,7 @@ def _cells(row: Row) -> dict[str, str]:
         "queue": printable(reading.name),
         "kind": reading.kind,
         **{column: shown[figure] for column, figure in FIGURES.items()},
-        "oldest lease": "paused" if reading.paused else shown["lease"],
+        **({"oldest lease": "paused"} if reading.paused else {}),
         "notes": _notes(row),
     }
 

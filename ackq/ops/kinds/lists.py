@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.config import PopFrom
 from ackq.core.effects import Operation
 from ackq.membership.shards import whole
-from ackq.ops.kinds.kind import MAX_BODY_BYTES, Kind, Opened, Redis, unchecked
+from ackq.ops.kinds.kind import MAX_BODY_BYTES, Kind, Opened, Redis, Verb, unchecked
 from ackq.ops.read_lists import read_alone
 from ackq.ops.readings import Asked, Found, Reading
 from ackq.ops.sharded import shard_names_of
@@ -103,21 +103,7 @@ LIST = Kind(
     "List",
     "a list queue",
     "",
-    frozenset(
-        {
-            "stats",
-            "peek",
-            "dead",
-            "claims",
-            "purge",
-            "pause",
-            "push",
-            "pop",
-            "delayed",
-            "run_now",
-            "workers",
-        }
-    ),
+    frozenset(get_args(Verb)) - {"seek"},
     open_list,
     _stats,
     _read,
@@ -131,7 +117,7 @@ SHARDED = Kind(
     "Sharded",
     "a sharded queue",
     "shard",
-    frozenset({"stats", "peek", "dead", "purge", "pause", "delayed", "push"}),
+    LIST.does - {"claims", "pop", "run_now", "workers"},
     open_sharded,
     _stats,
     _read,
