@@ -16,6 +16,7 @@
 -- consumer settled the message; only the caller knows which.
 -- Atomic because a receipt must not become invalid between its check and the deletion.
 -- Cost: O(settled log in-flight).
+-- Roles: consumer, worker, doctor
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, errors, settled = KEYS[6], KEYS[7], 1
 

@@ -14,6 +14,7 @@
 -- other ids in the next call. Messages in DELAYED stay.
 -- Atomic because a lease and its body are deleted together.
 -- Cost: O(ids log in-flight); Redis frees the bodies at once, so at most 8 MiB plus one message.
+-- Roles: consumer, worker, doctor
 local backup, context, receives, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local errors, counters = KEYS[5], KEYS[6]
 

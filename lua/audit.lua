@@ -19,6 +19,7 @@
 -- type of a missing key is none; the sizes are absent if a key has a wrong type.
 -- Atomic because the sizes are compared: bodies = leased + delayed.
 -- Cost: O(1).
+-- Roles: operator, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed = KEYS[7]
 local expected = {'list', 'zset', 'hash', 'list', 'hash', 'hash', 'zset', 'stream', 'zset',

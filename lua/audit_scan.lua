@@ -24,6 +24,7 @@
 -- Atomic because a record that moves between two looks would seem lost.
 -- Cost: O(log in-flight) for each of about 100 entries. For context before Redis 7.4: for each of
 -- up to 1,000 entries; if there are more, for about one entry with its body.
+-- Roles: operator, doctor
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local held, heldrows, errors, counters = KEYS[7], KEYS[8], KEYS[9], KEYS[10]

@@ -15,6 +15,7 @@
 -- Atomic because a message must always be either delayed or dead, never both.
 -- Cost: O(chosen log delayed): at most 100 messages and 1 MiB of bodies and notes, plus one; each
 -- byte of a note counts as four.
+-- Roles: operator, doctor
 local context, receives, delayed = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters = KEYS[4], KEYS[5], KEYS[6]
 

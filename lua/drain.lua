@@ -17,6 +17,7 @@
 -- runs, so stop the consumers first). They go to the end that is popped, to be taken next.
 -- Atomic because a message must always be either on the list or leased, never both.
 -- Cost: O(wanted log in-flight), at most 1 MiB of bodies plus one message.
+-- Roles: operator, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed = KEYS[5], KEYS[6], KEYS[7]
 local errors, counters, record = KEYS[8], KEYS[9], KEYS[10]

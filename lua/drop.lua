@@ -9,6 +9,7 @@
 -- Atomic because what is deleted must be counted.
 -- Cost: O(entries). Only few at a time: Redis does not report the size of an entry, and freeing a
 -- large one takes time.
+-- Roles: operator, doctor
 local dead, counters = KEYS[1], KEYS[2]
 
 if #ARGV < 1 or #ARGV > 50 then

@@ -14,6 +14,7 @@
 -- valid, so a lost reply does no harm.
 -- Atomic because the new deadline and the record that keeps the receipt valid belong together.
 -- Cost: O(extended log in-flight).
+-- Roles: consumer, worker, doctor
 local backup, extended, delayed = KEYS[1], KEYS[2], KEYS[3]
 local timeout, jitter, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 

@@ -31,6 +31,7 @@
 -- Cost: O(returned log in-flight): at most 100 messages; of those that become dead letters or go to
 -- the list, or have an error, at most 1 MiB of bodies and notes plus one message. No other body is
 -- read. Each byte of an earlier note counts as four.
+-- Roles: consumer, worker, doctor
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3

@@ -19,6 +19,7 @@
 -- Atomic because a message that moves between two places would be missed.
 -- Cost: O(log in-flight + log delayed + held lists), and one body. Redis reports no element
 -- lengths, so it is read whatever its length.
+-- Roles: viewer, operator, doctor
 local ready, handoff, backup = KEYS[1], KEYS[2], KEYS[3]
 local delayed, held, heldrows = KEYS[4], KEYS[5], KEYS[6]
 local pop_from, member, other = ARGV[1], ARGV[2], ARGV[3]

@@ -23,6 +23,7 @@
 -- Atomic because all places together form one sequence.
 -- Cost: O(wanted log in-flight + offset in lists), at most 1 MiB of bodies plus one message.
 -- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
+-- Roles: viewer, operator, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, delayed, held = KEYS[5], KEYS[6], KEYS[7]
 local state, offset = ARGV[1], tonumber(ARGV[2])

@@ -34,6 +34,7 @@
 -- Cost: O((wanted + settled) log in-flight), at most 1 MiB of bodies and of notes of dead letters,
 -- plus one message; each byte of a note counts as four.
 -- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
+-- Roles: consumer, worker, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local held, counters, errors, record = KEYS[10], KEYS[11], KEYS[12], KEYS[13]

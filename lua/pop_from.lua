@@ -13,6 +13,7 @@
 -- 'none': there is no record (any more); it stays as long as messages are leased, delayed or held.
 -- Atomic because a consumer of the other end must take no message between look and record.
 -- Cost: O(log in-flight).
+-- Roles: scheduler, consumer, claimer, pipeline, writer, worker, operator, doctor
 local record, held, backup, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb = ARGV[1]
 

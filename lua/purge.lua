@@ -16,6 +16,7 @@
 -- Returns how many messages were deleted.
 -- Atomic because deleting only some of the keys would let deleted messages reappear.
 -- Cost: O(1); UNLINK frees the memory in the background.
+-- Roles: operator, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, errors = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local counters = KEYS[10]

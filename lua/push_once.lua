@@ -16,6 +16,7 @@
 -- Returns {1, id} if the message was stored, {0, id of the first} if not.
 -- Atomic because a marker without its message would lose the message: the message is stored first.
 -- Cost: O(1); scheduled O(log delayed).
+-- Roles: scheduler, doctor
 local ready, context, delayed, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local window, id, body = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local when, due, key, pop_from = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7] or 'right'

@@ -14,6 +14,7 @@
 -- the entries that were not looked at in the next call. Dead letters without a body stay.
 -- Atomic because a message must always be either dead or ready, never both.
 -- Cost: O(wanted log delayed), at most 100 dead letters and 1 MiB of them plus one.
+-- Roles: operator, doctor
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local counters = KEYS[5]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]

@@ -21,6 +21,7 @@
 -- Atomic because a message must always be either leased or dead, never both.
 -- Cost: O(rejected log in-flight): at most 100 messages and 1 MiB of bodies and notes, plus one
 -- message; each byte of a note counts as four.
+-- Roles: consumer, worker, doctor
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead, errors, counters = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local reason, at = ARGV[1], 2

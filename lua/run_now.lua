@@ -9,6 +9,7 @@
 -- due time are left alone. Receive counts and notes of failures are kept.
 -- Atomic because a pop must not take a message between the look at its due time and the change.
 -- Cost: O(chosen log delayed).
+-- Roles: operator, doctor
 local delayed = KEYS[1]
 
 -- Parts: outside

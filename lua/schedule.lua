@@ -11,6 +11,7 @@
 -- same time become ready in the order of the calls, and in the given order, a microsecond apart.
 -- Atomic because a body without a due time would never be found.
 -- Cost: O(messages log delayed).
+-- Roles: scheduler, doctor
 local context, delayed = KEYS[1], KEYS[2]
 local base, due = ARGV[1], tonumber(ARGV[2])
 

@@ -17,6 +17,7 @@
 -- ready, and later will be delayed.
 -- Atomic because a message that moves between two counts would be counted twice or not at all.
 -- Cost: O(log in-flight + log delayed + held lists).
+-- Roles: worker, monitor, watcher, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, paused, held, heldrows = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 

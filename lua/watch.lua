@@ -31,6 +31,7 @@
 -- Atomic because counts without an expiry would be kept and updated for ever, and the numbers of
 -- messages must be those of the same instant as the counts.
 -- Cost: O(fields + held lists), at most 100 fields.
+-- Roles: consumer, worker, watcher, viewer, operator, doctor
 local counters, ready, backup, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, held, heldrows = KEYS[5], KEYS[6], KEYS[7]
 local window = tonumber(ARGV[1])

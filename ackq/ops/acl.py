@@ -1,22 +1,24 @@
 """Least-privilege rules for the users of a queue.
 
-The rules are derived from the scripts. Each script names its keys in its header and calls its
-commands by name, and Redis checks both against the caller. So the rules always match the scripts.
+The rules are derived from the scripts. Each script names in its header its keys and the roles that
+call it, and calls its commands by name. Redis checks keys and commands against the caller. So the
+rules always match the scripts.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ackq import scripts
 from ackq.config import PopFrom, check_integer, check_pop_from
 from ackq.core.names import HELD_LEFT, check_name
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import check_shards
-from ackq.ops.acl_access import access_of, slots_of
+from ackq.ops.acl_access import access_of, callers_of, slots_of
 from ackq.ops.acl_keys import SHARD_RECORD, patterns_of
 
 #: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
@@ -31,12 +33,13 @@ _NOT_IN_SELECTORS = re.compile("[()\"']")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What one kind of user does, and the scripts and commands that this takes."""
+    """What one kind of user does, and the commands that this takes besides scripts.
+
+    Which roles call a script stands in its header.
+    """
 
     #: A one-line description.
     purpose: str
-    #: Scripts that it calls.
-    scripts: tuple[str, ...] = ()
     #: Commands that it sends itself, or that a script calls by a computed name, with the suffixes
     #: of the keys that they use. "=" begins the whole name of a key that belongs to no queue.
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -44,32 +47,13 @@ class Role:
     without: str = ""
 
 
-_TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend", "held/give_back")
 _TAKE_COMMANDS = {"info": (), "blmove": ("", "HANDOFF")}
-_CLAIM = (
-    "claims/begin",
-    "claims/claim",
-    "claims/ack",
-    "claims/forget",
-    "claims/beat",
-    "claims/release",
-    "held/scan",
-    "held/give_back",
-)
 _CLAIM_COMMANDS = {
     "info": (),
     "hmget": ("CLAIMS:*",),
     "lrange": ("CLAIM:*:*",),
     "llen": ("CLAIM:*:*",),
 }
-_STAGE = (
-    "staging/stage",
-    "staging/commit",
-    "staging/merge",
-    "staging/drop",
-    "staging/queue",
-    "held/give_back",
-)
 _STAGE_COMMANDS = {
     "info": (),
     "time": (),
@@ -79,40 +63,18 @@ _STAGE_COMMANDS = {
     "hget": ("COMMITS",),
     "hdel": ("COMMITS",),
 }
-_RELEASE = ("claims/release", "held/scan", "held/give_back")
-_SCHEDULE = ("schedule", "push_once")
 _COUNT_COMMANDS = {
     "info": (),
     "time": (),
     "zcount": ("WORKERS:SEEN",),
     "zrangebyscore": ("WORKERS:SEEN",),
 }
-_WATCH = ("stats", "held/scan", "watch", "worker/list")
 _VIEW_COMMANDS = {
     **_COUNT_COMMANDS,
     "xrange": ("DEAD",),
     "xrevrange": ("DEAD", _LOG),
     "hmget": ("ERRORS",),
 }
-_OPERATE = (
-    "stats",
-    "oldest",
-    "peek",
-    "watch",
-    "audit",
-    "audit_scan",
-    "redrive",
-    "run_now",
-    "cancel",
-    "purge",
-    "drain",
-    "held/audit",
-    "held/drop",
-    "drop",
-    "worker/list",
-    "worker/order",
-    *_RELEASE,
-)
 _OPERATE_COMMANDS = {
     **_VIEW_COMMANDS,
     "xadd": (_LOG,),
@@ -122,71 +84,42 @@ _OPERATE_COMMANDS = {
     "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS"),
 }
 _PUSH_COMMANDS = {"lpush": ("",), "wait": ()}
-#: What each role needs besides if the queue is popped from the left. A producer may do without.
-_RECORD = ("pop_from",)
-_RECORDING = (
-    "scheduler",
-    "consumer",
-    "claimer",
-    "pipeline",
-    "writer",
-    "worker",
-    "operator",
-    "doctor",
-)
 
 ROLES = {
-    "producer": Role("pushes with a bare LPUSH", (), _PUSH_COMMANDS),
+    "producer": Role("pushes with a bare LPUSH", _PUSH_COMMANDS),
     "scheduler": Role(
         "pushes, also with a delay or dedup=",
-        _SCHEDULE,
         {"info": (), "type": ("HELD",), **_PUSH_COMMANDS},
     ),
-    "consumer": Role("takes and settles", (*_TAKE, "watch"), {"wait": (), **_TAKE_COMMANDS}),
-    "claimer": Role("takes claims, as Spark's source does", _CLAIM, _CLAIM_COMMANDS),
+    "consumer": Role("takes and settles", {"wait": (), **_TAKE_COMMANDS}),
+    "claimer": Role("takes claims, as Spark's source does", _CLAIM_COMMANDS),
     "pipeline": Role(
         "takes claims, and makes rows of them dead letters, as Spark's pipelines do",
-        (*_CLAIM, "pipeline/reject"),
         _CLAIM_COMMANDS,
     ),
-    "writer": Role("writes staged batches, as Spark's sink does", _STAGE, _STAGE_COMMANDS),
+    "writer": Role("writes staged batches, as Spark's sink does", _STAGE_COMMANDS),
     "worker": Role(
         "runs ackq work: a consumer with rate limits, schedules, a health check, and an"
         " entry in ackq workers",
-        (
-            *_TAKE,
-            "stats",
-            "watch",
-            "worker/permit",
-            "worker/tick",
-            "worker/heartbeat",
-            "worker/leave",
-        ),
         _TAKE_COMMANDS,
     ),
     "monitor": Role(
         "counts messages by state, lists workers; runs ackq exporter --no-totals",
-        ("stats", "held/scan", "worker/list"),
         _COUNT_COMMANDS,
     ),
-    "watcher": Role(
-        "runs ackq top and ackq exporter: counts, and measures rates", _WATCH, _COUNT_COMMANDS
-    ),
+    "watcher": Role("runs ackq top and ackq exporter: counts, and measures rates", _COUNT_COMMANDS),
     "viewer": Role(
         "looks at ackq web: counts, rates, messages, dead letters and workers",
-        (*_WATCH, "peek", "oldest"),
         _VIEW_COMMANDS,
     ),
     "operator": Role(
         "inspects, repairs, redrives, runs or cancels delayed messages, pauses,"
         " purges, quiets and stops workers; runs ackq web --operate",
-        _OPERATE,
         _OPERATE_COMMANDS,
     ),
     "doctor": Role(
         "runs ackq doctor on temporary queues. It cannot read the server's settings,"
         " since CONFIG GET also shows passwords. To allow it, add +config|get",
-        (*_TAKE, *_SCHEDULE, *_OPERATE, *_CLAIM, *_WATCH),
         {
             **_OPERATE_COMMANDS,
             **_CLAIM_COMMANDS,
@@ -201,12 +134,10 @@ ROLES = {
     ),
     "loader": Role(
         "runs ackq scripts load, for users without EVAL",
-        (),
         {"script|load": (), "cluster|slots": ()},
     ),
 }
 
-_DELAY_VIEW = ("delay/stats", "delay/peek", "delay/watch")
 _DELAY_VIEW_COMMANDS = {
     "info": (),
     "time": (),
@@ -218,14 +149,6 @@ _DELAY_VIEW_COMMANDS = {
     "hmget": (":errors",),
     "xrevrange": (":dead", _LOG),
 }
-_DELAY_CLAIM = (
-    "delay/claim",
-    "delay/claim_ack",
-    "delay/claim_beat",
-    "delay/claim_read",
-    "delay/claim_return",
-    "delay/stats",
-)
 #: How claims are listed, and what claims/begin and claims/release call: those scripts are the list
 #: queue's, with the keys of a delay queue.
 _DELAY_CLAIM_COMMANDS = {
@@ -240,8 +163,6 @@ _DELAY_CLAIM_COMMANDS = {
     "zadd": (":claims",),
     "zcard": (":claims",),
 }
-#: What consumers of partitions or shards also call, to divide them.
-_JOIN = ("members/heartbeat", "members/assign", "members/leave")
 _TOPIC_VIEW_COMMANDS = {
     "info": (),
     "time": (),
@@ -251,7 +172,6 @@ _TOPIC_VIEW_COMMANDS = {
     "xrevrange": (_LOG,),
 }
 _TOPIC_PLACES = (":consumers:*", ":leases:*", ":ranges:*")
-_RSMQ_VIEW = ("rsmq/attributes", "rsmq/counters")
 _RSMQ_VIEW_COMMANDS = {
     "info": (),
     "time": (),
@@ -264,31 +184,18 @@ _RSMQ_VIEW_COMMANDS = {
 #: The roles of other queues than lists. They settle and take with scripts of their own.
 OTHER_ROLES: dict[str, dict[str, Role]] = {
     "delay": {
-        "producer": Role("pushes", ("delay/push",), {"info": (), "wait": ()}),
+        "producer": Role("pushes", {"info": (), "wait": ()}),
         "consumer": Role(
             "takes and settles",
-            ("delay/take", "delay/delete", "delay/nack", "delay/reject", "delay/extend"),
             {"info": (), "wait": (), "blpop": (":wake",)},
         ),
-        "claimer": Role(
-            "takes claims, as Spark's source does", _DELAY_CLAIM, _DELAY_CLAIM_COMMANDS
-        ),
+        "claimer": Role("takes claims, as Spark's source does", _DELAY_CLAIM_COMMANDS),
         "viewer": Role(
             "looks: ackq stats and peek, ackq exporter, ackq web",
-            _DELAY_VIEW,
             _DELAY_VIEW_COMMANDS,
         ),
         "operator": Role(
             "also cancels, reschedules, redrives, drops and purges, and lists and releases claims",
-            (
-                *_DELAY_VIEW,
-                "delay/cancel",
-                "delay/reschedule",
-                "delay/redrive",
-                "delay/drop",
-                "delay/purge",
-                "delay/claim_return",
-            ),
             {
                 **_DELAY_CLAIM_COMMANDS,
                 **_DELAY_VIEW_COMMANDS,
@@ -302,66 +209,52 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
     "topic": {
         "producer": Role(
             "publishes, also with retention",
-            ("topic/publish", "topic/probe"),
             {"info": (), "mget": (":nextIndex", ":firstIndex")},
         ),
         "consumer": Role(
             "subscribes, consumes and commits",
-            ("topic/consume", "topic/commit", "topic/extend", "topic/seek", "topic/probe"),
             {
                 "info": (),
                 "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
                 "xread": (":wake",),
             },
         ),
-        "viewer": Role(
-            "looks: ackq topic, ackq exporter, ackq web", ("topic/probe",), _TOPIC_VIEW_COMMANDS
-        ),
+        "viewer": Role("looks: ackq topic, ackq exporter, ackq web", _TOPIC_VIEW_COMMANDS),
         "operator": Role(
             "also moves and unsubscribes consumers, and trims",
-            ("topic/probe", "topic/seek", "topic/trim"),
             {**_TOPIC_VIEW_COMMANDS, "del": _TOPIC_PLACES, "xadd": (_LOG,)},
         ),
     },
     "rsmq": {
-        "producer": Role("sends", ("rsmq/send",), {"info": ()}),
+        "producer": Role("sends", {"info": ()}),
         "consumer": Role(
             "receives, deletes and changes the visibility",
-            ("rsmq/receive", "rsmq/delete", "rsmq/visibility"),
             {"info": (), "blpop": (":Q.wake",)},
         ),
         "viewer": Role(
             "looks: ackq stats, ackq exporter, ackq web",
-            _RSMQ_VIEW,
             _RSMQ_VIEW_COMMANDS,
             without="hset",
         ),
         "operator": Role(
             "also creates, changes and deletes the queue, redrives and drops",
-            (*_RSMQ_VIEW, "rsmq/create_queue", "rsmq/delete_queue", "rsmq/redrive"),
             {**_RSMQ_VIEW_COMMANDS, "xdel": (":Q.dead",), "xlen": (":Q.dead",), "xadd": (_LOG,)},
         ),
     },
 }
 
 
+#: Kinds of queue whose scripts have a folder of their own.
+_OWN_FOLDERS = ("delay", "topic", "rsmq")
+#: The folders of what consumers also call to divide partitions, and shards.
+_SHARING = {"partitions": {"members"}, "shards": {"members", "sharded"}}
 #: Roles of programs that never look whether a queue is sharded.
 _NEVER_LOOK = ("producer", "doctor", "loader")
-#: What roles of a sharded queue need besides. Only those that consume close and open shards: a
-#: producer to which a shard is closed by mistake gets an error until a consumer opens it.
-_RESIZE = ("sharded/change", "sharded/retire", "sharded/revive")
-_OF_SHARDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(ROLES, ("sharded/open",)),
-    **dict.fromkeys(("consumer", "worker"), ("sharded/open", "sharded/look", *_JOIN, *_RESIZE)),
-    "operator": ("sharded/open", *_RESIZE),
-}
 
 
-def _sharded(name: str) -> Role:
+def _sharded(role: Role) -> Role:
     """Return a role for all shards of a queue."""
-    role = ROLES[name]
-    scripts = role.scripts + _OF_SHARDS[name]
-    return _looking(replace(role, scripts=scripts, commands={**role.commands, "info": ()}))
+    return _looking(replace(role, commands={**role.commands, "info": ()}))
 
 
 def _looking(role: Role) -> Role:
@@ -371,13 +264,42 @@ def _looking(role: Role) -> Role:
 
 
 OTHER_ROLES["sharded"] = {
-    each: _sharded(each) for each in ROLES if each not in ("doctor", "loader")
+    name: _sharded(role) for name, role in ROLES.items() if name not in ("doctor", "loader")
 }
 
 
 def roles_of(kind: str) -> Mapping[str, Role]:
     """Return the roles of a kind of queue: "list", or one of `OTHER_ROLES`."""
     return ROLES if kind == "list" else OTHER_ROLES[kind]
+
+
+def scripts_of(
+    role: str, kind: str = "list", pop_from: PopFrom = "right", partitions: int | None = None
+) -> list[str]:
+    """Return the scripts that a role calls: those whose header names it.
+
+    Raises:
+        ConfigurationError: the kind has no partitions, or their number is out of range.
+    """
+    folders = {kind} if kind in _OWN_FOLDERS else set()
+    if partitions is not None:
+        if kind != "delay":
+            raise ConfigurationError(f"only delay queues have partitions, not kind {kind!r}")
+        check_integer(partitions, "partitions", 1, MOST_PARTITIONS)
+        folders |= _SHARING["partitions"]
+    elif kind == "sharded":
+        folders = _SHARING["shards"]
+    found = []
+    for script in scripts.names():
+        folder = script.rpartition("/")[0]
+        is_lists = folder not in (*_OWN_FOLDERS, *_SHARING["shards"])
+        if not (folder in folders or (is_lists and kind in ("list", "sharded"))):
+            continue
+        if script == "pop_from" and pop_from == "right":
+            continue  # only the left end has a record
+        if callers_of(script) & {role, "all"}:
+            found.append(script)
+    return found
 
 
 def rules(
@@ -436,19 +358,18 @@ def rules(
         raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
     check_pop_from(pop_from)
     chosen = roles[role]
+    called = scripts_of(role, kind, pop_from, partitions)
     if kind == "list" and role not in _NEVER_LOOK:
         chosen = _looking(chosen)
     if kind in ("list", "sharded"):
-        chosen = _for_end(role, chosen, pop_from)
-    if partitions is not None:
-        chosen = _for_partitions(chosen, kind, partitions)
-    access = _access(chosen, eval, pop_from)
+        chosen = _for_end(chosen, bool(called), pop_from)
+    access = _access(chosen, called, eval, pop_from)
     if role == "doctor":
         keys, flat = [f"~{SCRATCH}*"], True
     else:
         suffixes = frozenset().union(*access.values())
         keys, flat = patterns_of(name, suffixes, kind, partitions), not selectors
-    begin = ["reset", "on", *_channels(name, roles[role])]
+    begin = ["reset", "on", *_channels(name, called)]
     if flat:
         return [*begin, *keys, "-@all", *_commands(access)]
     pairs = _grouped(access)
@@ -464,15 +385,15 @@ def rules(
     ]
 
 
-def _channels(name: str, role: Role) -> list[str]:
+def _channels(name: str, called: Sequence[str]) -> list[str]:
     """Return the rules for the channel on which RSMQ's ``realtime`` publishes; none for others."""
-    if "rsmq/send" not in role.scripts:
+    if "rsmq/send" not in called:
         return []
     namespace, _, queue = name.rpartition(":")
     return ["resetchannels", f"&{namespace}:rt:{queue}"]
 
 
-def _for_end(name: str, role: Role, pop_from: PopFrom) -> Role:
+def _for_end(role: Role, calls_scripts: bool, pop_from: PopFrom) -> Role:
     """Return a role for queues with this end."""
     if pop_from == "right":
         return role
@@ -482,35 +403,29 @@ def _for_end(name: str, role: Role, pop_from: PopFrom) -> Role:
         )
         for command, suffixes in role.commands.items()
     }
-    if role.scripts:
+    if calls_scripts:
         commands["type"] = ("HELD",)
-    return replace(role, scripts=role.scripts + _RECORD * (name in _RECORDING), commands=commands)
+    return replace(role, commands=commands)
 
 
-def _for_partitions(role: Role, kind: str, partitions: int) -> Role:
-    """Return a role of a delay queue for all its partitions."""
-    if kind != "delay":
-        raise ConfigurationError(f"only delay queues have partitions, not kind {kind!r}")
-    check_integer(partitions, "partitions", 1, MOST_PARTITIONS)
-    return replace(role, scripts=role.scripts + _JOIN * ("delay/take" in role.scripts))
-
-
-def _access(role: Role, eval: bool, pop_from: PopFrom) -> dict[str, frozenset[str]]:
+def _access(
+    role: Role, called: Sequence[str], eval: bool, pop_from: PopFrom
+) -> dict[str, frozenset[str]]:
     """Return each command of a role with the suffixes of the keys that need it."""
     # Only those that may also change the record create it.
-    unused = ("sharded/open", "hset") if "sharded/change" not in role.scripts else None
+    unused = ("sharded/open", "hset") if "sharded/change" not in called else None
     found: defaultdict[str, set[str]] = defaultdict(set, {"ping": set(), "hello": set()})
     for command, suffixes in role.commands.items():
         found[command].update(suffixes)
-    for script in role.scripts:
+    for script in called:
         for command, named in access_of(script, pop_from).items():
             if command != role.without and (script, command) != unused:
                 found[command].update(named)
-    if role.scripts:
+    if called:
         # A script is called with all its keys, and after an error the type of each is checked.
         every = {
             suffix
-            for script in role.scripts
+            for script in called
             for slot in slots_of(script, pop_from).values()
             for suffix in slot.suffixes
         }.union(*found.values())

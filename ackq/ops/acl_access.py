@@ -35,6 +35,7 @@ _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor 
 #: are not consumed, since there may be another call among them.
 _CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
+_ROLES = re.compile(r"^-- Roles: (.+)$", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
 _KEYS_OF = {
@@ -76,6 +77,13 @@ def slots_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, Slot]:
             suffixes.append("STAGED:*")  # a claim's list, or a list that a writer staged
         found[number] = Slot(tuple(suffixes), kind, bool(rest))
     return found
+
+
+@cache
+def callers_of(script: str) -> frozenset[str]:
+    """Return the roles that call a script, as its header names them: "all" stands for each."""
+    found = _ROLES.search(_text(script))
+    return frozenset(found[1].split(", ")) if found else frozenset()
 
 
 @cache

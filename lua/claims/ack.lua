@@ -13,6 +13,7 @@
 -- Returns {'ok', rows}: 0 if it was acked before or is being returned; {'fenced', epoch}.
 -- Atomic because an acked claim must expire, and a held one must not.
 -- Cost: O(log held lists), whatever the length of the claim.
+-- Roles: claimer, pipeline, doctor
 local held, heldrows, counters, group, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local epoch, batch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 

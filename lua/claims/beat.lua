@@ -10,6 +10,7 @@
 -- Returns {'ok', renewed}; {'fenced', epoch}. A claim that is being returned is not renewed.
 -- Atomic because a lease must not end between the look and the renewal.
 -- Cost: O(claims log held lists).
+-- Roles: claimer, pipeline, doctor
 local held, group = KEYS[1], KEYS[2]
 local epoch, timeout, claims = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 

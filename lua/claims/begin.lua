@@ -6,6 +6,7 @@
 -- batch, and the highest acked batch; 0 if there is none.
 -- Atomic because two processes must never get the same epoch.
 -- Cost: O(1).
+-- Roles: claimer, pipeline, doctor
 local group = KEYS[1]
 
 -- Close a claim that its process did not finish. This frees memory, as a first write must.

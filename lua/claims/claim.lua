@@ -31,6 +31,7 @@
 -- Atomic because a message must always be either ready or claimed, never both.
 -- Cost: O(messages), at most 1,000, of them at most 500 expired and 500 due, and 1 MiB of bodies
 -- plus one message; O(1) if the claim takes the whole list.
+-- Roles: claimer, pipeline, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local paused, held, counters, heldrows = KEYS[9], KEYS[10], KEYS[11], KEYS[12]

@@ -10,6 +10,7 @@
 -- Returns {'ok', rows}: 0 if there is no such list or it is still held; {'fenced', epoch}.
 -- Atomic because a held claim must not be deleted.
 -- Cost: O(log held lists); UNLINK frees the memory in the background.
+-- Roles: claimer, pipeline, doctor
 local held, group, claim = KEYS[1], KEYS[2], KEYS[3]
 local epoch, batch = tonumber(ARGV[1]), tonumber(ARGV[2])
 

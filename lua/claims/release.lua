@@ -10,6 +10,7 @@
 -- claims before any other message is taken.
 -- Atomic because a claim must not be acked once part of it is being returned.
 -- Cost: O(claims log held lists).
+-- Roles: claimer, pipeline, operator, doctor
 local held, group = KEYS[1], KEYS[2]
 local epoch, claims = tonumber(ARGV[1]), 2
 

@@ -17,6 +17,7 @@
 -- Returns {deleted, looked at}, pass the rest in the next call. THE MESSAGES ARE LOST.
 -- Atomic because a message must not be leased between the look at its lease and the deletion.
 -- Cost: O(canceled log stored); Redis frees the bodies at once, so at most 8 MiB plus one message.
+-- Roles: operator
 local STRIDE = 9
 local FREED = 8388608 -- bytes of bodies one call may delete
 

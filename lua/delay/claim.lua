@@ -27,6 +27,7 @@
 -- deadline, so that consumers that know no claims wait too, and take the messages when it ends.
 -- The list holds no message: if it is lost, the leases end.
 -- Cost: O(messages log stored), at most 300; no body is read.
+-- Roles: claimer
 local z, h, leases, extended, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, errors = KEYS[6], KEYS[8]
 local claims, group, claim = KEYS[10], KEYS[11], KEYS[12]

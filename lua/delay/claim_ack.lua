@@ -23,6 +23,7 @@
 -- Atomic because a lease must not end between the look and the deletion.
 -- Cost: O(messages log stored), at most 300; Redis frees the bodies at once, so at most 8 MiB
 -- plus one message.
+-- Roles: claimer
 local z, h, leases, extended, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local errors, claims, group, claim = KEYS[8], KEYS[10], KEYS[11], KEYS[12]
 local epoch, batch, up_to = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

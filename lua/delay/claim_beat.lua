@@ -22,6 +22,7 @@
 -- A claim that is being returned, or that does not exist, is not renewed.
 -- Atomic because a lease must not end between the look and the renewal.
 -- Cost: O(messages log stored), at most 300.
+-- Roles: claimer
 local z, leases, claims, group, claim = KEYS[1], KEYS[3], KEYS[10], KEYS[11], KEYS[12]
 local epoch, batch, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 

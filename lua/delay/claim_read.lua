@@ -23,6 +23,7 @@
 -- Atomic because a message could be deleted, and another one stored under its key, between the look
 -- at its lease and the reading of its body.
 -- Cost: O(messages), at most 1 MiB of bodies plus one message.
+-- Roles: claimer
 local z, h, leases, claims, group, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[10], KEYS[11], KEYS[12]
 local batch, start, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 

@@ -20,6 +20,7 @@
 -- again since its former time, and this delivery does not count.
 -- Atomic because a message must always be either leased or ready, never both.
 -- Cost: O(messages log stored), at most 300; no body is read.
+-- Roles: claimer, operator
 local z, h, leases, extended, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wake, errors = KEYS[7], KEYS[8]
 local claims, group, claim = KEYS[10], KEYS[11], KEYS[12]

@@ -23,6 +23,7 @@
 -- another consumer settled the message; only the caller knows which.
 -- Atomic because session and receipt must not become invalid between check and deletion.
 -- Cost: O(deleted log stored).
+-- Roles: consumer
 local members, session, at = KEYS[1], ARGV[1], 2
 
 local STRIDE = 9

@@ -16,6 +16,7 @@
 -- Atomic because what is deleted must be counted.
 -- Cost: O(entries). Only few at a time: Redis does not report the size of an entry, and freeing a
 -- large one takes time.
+-- Roles: operator
 
 -- Parts: delay/count_up
 -- Count for those who watch the partition. A field that is no number is left alone.

@@ -24,6 +24,7 @@
 -- another consumer settled the message. The receipt stays valid, so a lost reply does no harm.
 -- Atomic because the new deadline and the record that keeps the receipt valid belong together.
 -- Cost: O(extended log stored).
+-- Roles: consumer
 local members, session = KEYS[1], ARGV[1]
 local timeout, jitter, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 

@@ -32,6 +32,7 @@
 -- Cost: O(returned log stored): at most 100 messages; of those that become dead letters or have
 -- an error, at most 1 MiB of bodies and notes plus one message. No other body is read. Each byte of
 -- an earlier note counts as four.
+-- Roles: consumer
 local members, session = KEYS[1], ARGV[1]
 local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 

@@ -22,6 +22,7 @@
 -- 1 MiB, and skips leased messages when listing delayed ones.
 -- Atomic because a message that moves between two places would be missed in both.
 -- Cost: O(members looked at + log² stored), at most 1 MiB of keys and bodies plus one message.
+-- Roles: viewer, operator
 local z, h, leases, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local state, score, member, wanted = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 

@@ -16,6 +16,7 @@
 -- Returns how many messages were deleted. Consumers keep their sessions and partitions.
 -- Atomic because deleting only some of the keys would let deleted messages reappear.
 -- Cost: O(partitions); UNLINK frees the memory in the background.
+-- Roles: operator
 local STRIDE = 9
 
 if #KEYS == 0 or #KEYS % STRIDE ~= 0 or (ARGV[1] ~= '0' and ARGV[1] ~= '1') then

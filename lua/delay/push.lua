@@ -19,6 +19,7 @@
 -- a microsecond apart.
 -- Atomic because a body without a ready time, or the reverse, would never be found.
 -- Cost: O(messages log stored).
+-- Roles: producer
 local STRIDE = 9
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 

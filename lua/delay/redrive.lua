@@ -20,6 +20,7 @@
 -- those with the key of a stored message.
 -- Atomic because a message must always be either dead or ready, never both.
 -- Cost: O(wanted log stored), at most 100 dead letters and 1 MiB of them plus one.
+-- Roles: operator
 local ready, bodies, leases, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, dead, wake, errors = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]

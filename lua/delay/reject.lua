@@ -27,6 +27,7 @@
 -- Atomic because a message must always be either dead or stored, never both.
 -- Cost: O(rejected log stored): at most 100 messages and 1 MiB of bodies and notes, plus one
 -- message; each byte of a note counts as four.
+-- Roles: consumer
 local members, session, reason, at = KEYS[1], ARGV[1], ARGV[2], 3
 
 local STRIDE = 9

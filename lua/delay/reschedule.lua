@@ -17,6 +17,7 @@
 -- Returns 1, or 0 if there is no such message or it is leased.
 -- Atomic because a message must not be leased between the look at its lease and the change.
 -- Cost: O(log stored).
+-- Roles: operator
 local ready, leases, wake = KEYS[1], KEYS[3], KEYS[7]
 local key, base, due = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

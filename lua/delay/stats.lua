@@ -16,6 +16,7 @@
 -- lease ends, 0 if one is ready now, -1 if there is none.
 -- Atomic because a message that moves between two counts would be counted twice or not at all.
 -- Cost: O(partitions log stored).
+-- Roles: claimer, viewer, operator
 local STRIDE = 9
 
 if #KEYS == 0 or #KEYS % STRIDE ~= 0 then

@@ -29,6 +29,7 @@
 -- lease. A lease moves the ready time to its deadline, so that clients without leases wait too.
 -- Cost: O(partitions + wanted log stored), at most 1 MiB of bodies and of notes of dead
 -- letters, plus one message; each byte of a note counts as four.
+-- Roles: consumer
 local members, group = KEYS[1], KEYS[2]
 local session, generation = ARGV[1], tonumber(ARGV[2])
 local wanted, timeout, jitter = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])

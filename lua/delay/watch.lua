@@ -31,6 +31,7 @@
 -- Atomic because counts without an expiry would be kept and updated for ever, and the numbers of
 -- messages must be those of the same instant as the counts.
 -- Cost: O(partitions + fields).
+-- Roles: viewer, operator
 local window = tonumber(ARGV[1])
 
 local STRIDE = 9

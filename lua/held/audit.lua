@@ -10,6 +10,7 @@
 -- held; the key is unchanged), 'the key expires' (the expiry is removed), 'wrong row count'.
 -- Atomic because list and count are changed together.
 -- Cost: O(log held lists).
+-- Roles: operator, doctor
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
 local repair = ARGV[1]
 

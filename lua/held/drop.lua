@@ -8,6 +8,7 @@
 -- Returns how many messages were deleted. A key that is not held or is no list stays.
 -- Atomic because a list that is no longer held may belong to another program.
 -- Cost: O(log held lists); UNLINK frees the memory in the background.
+-- Roles: operator, doctor
 local held, heldrows, list, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 redis.call('HLEN', heldrows)

@@ -20,6 +20,7 @@
 -- Atomic because a message must always be either held or ready, never both.
 -- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages and 1 MiB of bodies,
 -- or 500 delayed messages and half a MiB, plus one message.
+-- Roles: consumer, claimer, pipeline, writer, worker, operator, doctor
 local ready, handoff, context, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local held, heldrows, list = KEYS[5], KEYS[6], KEYS[7]
 local counters, record = KEYS[8], KEYS[9]

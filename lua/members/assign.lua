@@ -10,6 +10,7 @@
 -- Returns 1, or 0 if the membership changed since or another member was first.
 -- Atomic because assignments of two generations must not be mixed.
 -- Cost: O(shares).
+-- Roles: consumer, worker
 local group, owners = KEYS[2], KEYS[3]
 local generation = tonumber(ARGV[1])
 

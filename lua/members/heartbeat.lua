@@ -21,6 +21,7 @@
 -- {'shares', n}: the group has n.
 -- Atomic because a session must not be renewed and ended at once.
 -- Cost: O(log members); O(shares) after a change; O(members) if shares have to be assigned.
+-- Roles: consumer, worker
 local members, group, owners = KEYS[1], KEYS[2], KEYS[3]
 local session, timeout, shares = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local joins, known = ARGV[4], tonumber(ARGV[5])

@@ -9,6 +9,7 @@
 -- Returns 1, or 0 if there is no such session.
 -- Atomic because the session must be fenced at the moment when it ends.
 -- Cost: O(log members).
+-- Roles: consumer, worker
 redis.call('HLEN', KEYS[2])
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then
   return 0

@@ -28,6 +28,7 @@
 -- Cost: O(queues (log in-flight + log delayed) + held lists + fields): 32 KiB of bodies and 100
 -- held lists, plus those of one queue. Redis reports no element lengths, so a body is read whatever
 -- its length.
+-- Roles: none
 local window, member, other = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 local SLOTS = 10

@@ -18,6 +18,7 @@
 -- whose record is gone, and delete the record of the current batch.
 -- Cost: O(rows). The first write frees memory, so that rows can be rejected at maxmemory: the claim
 -- is settled afterwards.
+-- Roles: pipeline
 local dead, rejected, counters = KEYS[1], KEYS[2], KEYS[3]
 local batch, window, base = ARGV[1], tonumber(ARGV[2]), 3
 

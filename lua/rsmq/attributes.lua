@@ -9,6 +9,7 @@
 -- first seven as they are stored or nil; 'missing' if there is no queue.
 -- Atomic because the counts belong to one instant.
 -- Cost: O(log messages).
+-- Roles: viewer, operator
 local zset, hash = KEYS[1], KEYS[2]
 local changes = #ARGV
 

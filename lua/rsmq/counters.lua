@@ -12,6 +12,7 @@
 -- there is no queue.
 -- Atomic because a message that moves between two counts would be counted twice or not at all.
 -- Cost: O(1).
+-- Roles: viewer, operator
 local zset, hash, dead = KEYS[1], KEYS[2], KEYS[3]
 
 local stored = redis.call('HMGET', hash, 'vt', 'created', 'totalsent', 'totalrecv')

@@ -11,6 +11,7 @@
 -- Returns 'ok' or 'exists'. An existing queue keeps its attributes, and is listed if it was not.
 -- Atomic because no client finds a queue that is not in the set.
 -- Cost: O(1).
+-- Roles: operator
 local hash, queues = KEYS[1], KEYS[2]
 local name, vt, delay, maxsize = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 

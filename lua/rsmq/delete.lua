@@ -9,6 +9,7 @@
 -- Returns {deleted, looked at}; pass the other ids in the next call.
 -- Atomic because a body without an id would never be found.
 -- Cost: O(ids log messages); Redis frees the bodies at once, so at most 8 MiB plus one message.
+-- Roles: consumer
 local zset, hash, errors = KEYS[1], KEYS[2], KEYS[3]
 
 local FREED = 8388608 -- bytes of bodies one call may delete

@@ -13,6 +13,7 @@
 -- Returns 'ok', or 'missing' if there was neither a hash nor a zset.
 -- Atomic because half a queue is an error to all its clients.
 -- Cost: O(1); UNLINK frees the memory in the background.
+-- Roles: operator
 local zset, hash, wake, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, errors, queues, name = KEYS[5], KEYS[6], KEYS[7], ARGV[1]
 

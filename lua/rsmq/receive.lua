@@ -19,6 +19,7 @@
 -- Atomic because two consumers could read a message before it is hidden.
 -- Cost: O(wanted log messages), at most 1 MiB of bodies and notes, plus one message; each byte of a
 -- note counts as four.
+-- Roles: consumer
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local errors = KEYS[6]
 local mode, wanted, vt = ARGV[1], tonumber(ARGV[2]), ARGV[3]

@@ -13,6 +13,7 @@
 -- looked at. Pass the entries that were not looked at in the next call.
 -- Atomic because a message must always be either dead or in the queue, never both.
 -- Cost: O(wanted log messages), at most 1 MiB of bodies plus one message.
+-- Roles: operator
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wanted = tonumber(ARGV[1])
 

@@ -15,6 +15,7 @@
 -- stored.
 -- Atomic because no consumer can read an id without a body.
 -- Cost: O(bodies log messages).
+-- Roles: producer
 local zset, hash, wake, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local random, delay, channel = ARGV[1], ARGV[2], ARGV[3]
 local bodies = 3

@@ -16,6 +16,7 @@
 -- Returns 'ok', 'absent' if there is no such message, or 'missing' if there is no queue.
 -- Atomic because a message deleted meanwhile must not be made visible again.
 -- Cost: O(log messages), and at most 40 KiB of notes.
+-- Roles: consumer
 local zset, hash, wake, waiters, errors = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, vt, failure = ARGV[1], tonumber(ARGV[2]), ARGV[3] or ''
 

@@ -10,6 +10,7 @@
 -- Returns the new version, or 0 if the record has another one.
 -- Atomic because a change that is based on an old record could forget shards with messages.
 -- Cost: O(1).
+-- Roles: consumer, worker, operator
 local record = KEYS[1]
 local version, shards, draining = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 

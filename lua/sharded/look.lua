@@ -11,6 +11,7 @@
 -- ready counts what pop would take, and each held list that belongs to the queue as one.
 -- Atomic because a message that moves between two counts would be counted twice or not at all.
 -- Cost: O(log in-flight + log delayed), less than that of `stats`.
+-- Roles: consumer, worker
 local ready, handoff, backup, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local held, paused = KEYS[5], KEYS[6]
 

@@ -10,6 +10,7 @@
 -- number that its consumers have; {0}: neither is there, and shards is 0.
 -- Atomic because two clients may create it at once with different numbers.
 -- Cost: O(1).
+-- Roles: all
 local record, group = KEYS[1], KEYS[2]
 local shards = tonumber(ARGV[1])
 

@@ -22,6 +22,7 @@
 -- refused: LPUSH by the type of the first key, the scripts that store messages for later by that
 -- of CONTEXT.
 -- Cost: O(1).
+-- Roles: consumer, worker, operator
 local ready, context, dead, held = KEYS[1], KEYS[3], KEYS[8], KEYS[9]
 local version = tonumber(ARGV[1])
 

@@ -8,6 +8,7 @@
 -- Returns 1, or 0 if it is not retired, or was retired at this version or a later one.
 -- Atomic because a shard that was retired later has to stay closed: nobody reads it.
 -- Cost: O(1).
+-- Roles: consumer, worker, operator
 local ready, context = KEYS[1], KEYS[2]
 local version = tonumber(ARGV[1])
 

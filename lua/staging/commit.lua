@@ -15,6 +15,7 @@
 -- Atomic because the marker and the rows must never be seen apart: a batch is replayed after a
 -- crash before this call, and dropped after a crash behind it.
 -- Cost: O(lists), whatever their lengths.
+-- Roles: writer
 local commits, held, heldrows = KEYS[1], KEYS[2], KEYS[3]
 local writer, batch = ARGV[1], tonumber(ARGV[2])
 local rows = 3

@@ -22,6 +22,7 @@
 -- the same body is that message; with another body, the row is refused: it becomes a dead letter.
 -- Atomic because a row must leave the list when it is stored, so that a crash stores none twice.
 -- Cost: O(rows log stored): at most wanted rows and 1 MiB, plus one row.
+-- Roles: none
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
 local wanted = tonumber(ARGV[1])
 local HEAD, STRIDE = 3, 9

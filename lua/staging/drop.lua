@@ -8,6 +8,7 @@
 -- Atomic because a commit between the look and the deletion would lose its rows.
 -- Cost: O(lists log held). Redis frees a list in the background only if it has more than 64 nodes;
 -- pass few lists if their rows are long.
+-- Roles: writer
 local held, index = KEYS[1], KEYS[2]
 local HEAD = 2 -- keys before the lists
 

@@ -8,6 +8,7 @@
 -- Returns how many rows are left to move; -1: the second list does not exist, nothing was done.
 -- Atomic because a row must always be in exactly one of the lists.
 -- Cost: O(wanted), at most 1 MiB of rows plus one row.
+-- Roles: writer
 local from, to = KEYS[1], KEYS[2]
 local wanted = tonumber(ARGV[1])
 local BODY_BUDGET = 1048576 -- bytes

@@ -11,6 +11,7 @@
 -- Atomic because a row must always be either held or ready, never both.
 -- Cost: O(1) if no message is ready: the list becomes the ready list. Else O(moved): at most 1,000
 -- rows and 1 MiB of bodies, plus 16 rows.
+-- Roles: writer
 local ready, held, heldrows, list = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local CHUNK = 1000 -- rows one call may move
 local SLICE = 16 -- rows moved together: calls for a slice take half as long as an LMOVE for each

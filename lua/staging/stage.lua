@@ -9,6 +9,7 @@
 -- Returns the number of rows in the list; 0: a list of this name exists, nothing was done.
 -- Atomic because a list without a time to live would stay for ever after a crash.
 -- Cost: O(rows).
+-- Roles: writer
 local list, index = KEYS[1], KEYS[2]
 local lifetime = tonumber(ARGV[1])
 local rows = 2

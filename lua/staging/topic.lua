@@ -18,6 +18,7 @@
 -- Atomic because a row must leave the list when it is published, so that a crash publishes none
 -- twice.
 -- Cost: O(rows): at most 1,000 rows and 1 MiB, plus one row.
+-- Roles: none
 local next_index, first_index, wake = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local guess, max_age = tonumber(ARGV[1]), tonumber(ARGV[2])

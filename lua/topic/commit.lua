@@ -11,6 +11,7 @@
 -- A range that was committed before is neither counted nor refused.
 -- Atomic because the position must never pass an uncommitted range.
 -- Cost: O(committed log ranges).
+-- Roles: consumer
 local consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3]
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 local STEPS = 1000 -- ranges one call may move the place over

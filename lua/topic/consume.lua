@@ -25,6 +25,7 @@
 -- done in any case.
 -- Atomic because choosing a range, reading it and moving the position must never be seen apart.
 -- Cost: O((wanted + committed) log ranges), at most 1 MiB of bodies plus one message.
+-- Roles: consumer
 local next_index, first_index, consumer, leases, ranges =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local guess, wanted, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -11,6 +11,7 @@
 -- positions, from 1, of ranges that went to another reader. Committed ranges are in neither.
 -- Atomic because a lease must not be lost between its check and its extension.
 -- Cost: O(held log leases).
+-- Roles: consumer
 local consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3]
 local timeout = tonumber(ARGV[1])
 local HEAD = 1 -- arguments before the ranges

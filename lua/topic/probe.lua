@@ -7,6 +7,7 @@
 -- Returns the position, from 1, of the first existing one; 0 if there is none.
 -- Atomic because the messages are checked at one instant; nothing is written.
 -- Cost: O(keys), at most 1000.
+-- Roles: producer, consumer, viewer, operator
 if #KEYS > 1000 then
   return redis.error_reply('ACKQ_ARGUMENT topic/probe: at most 1000 keys')
 end

@@ -21,6 +21,7 @@
 -- index and is not overwritten.
 -- Atomic because two producers must never get the same index, and every index needs a message.
 -- Cost: O(bodies + trims); Redis frees trimmed messages at once, so at most 8 MiB plus one message.
+-- Roles: producer
 local next_index, first_index, wake, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local guess, max_age, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local trims, oldest, window = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])

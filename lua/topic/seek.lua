@@ -12,6 +12,7 @@
 -- position is after the newest index. The latter two change nothing.
 -- Atomic because leases of the old position must not be committed at the new one.
 -- Cost: O(1); UNLINK frees the memory in the background.
+-- Roles: consumer, operator
 local next_index, consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local place, when = ARGV[1], ARGV[2]
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly

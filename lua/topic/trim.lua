@@ -10,6 +10,7 @@
 -- Returns {newest, first, deleted}: call again while first <= newest - keep.
 -- Atomic because firstIndex must never be above an existing message.
 -- Cost: O(keys), at most 1000; Redis frees the messages at once, so at most 8 MiB plus one message.
+-- Roles: operator
 local next_index, first_index = KEYS[1], KEYS[2]
 local keep, oldest = tonumber(ARGV[1]), tonumber(ARGV[2])
 local HEAD = 2 -- keys before the messages

@@ -13,6 +13,7 @@
 -- confirms it, so a lost reply loses none.
 -- Atomic because a newer order must not be deleted with the one that is confirmed.
 -- Cost: O(log workers); it also deletes up to 100 entries that have ended.
+-- Roles: worker
 local seen, doing, orders = KEYS[1], KEYS[2], KEYS[3]
 local worker, record, lifetime, obeyed = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] or ''
 

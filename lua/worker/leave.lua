@@ -9,6 +9,7 @@
 -- Returns 1, or 0 if it was not listed.
 -- Atomic because an entry must not be seen in part.
 -- Cost: O(log workers).
+-- Roles: worker
 local seen, doing, orders = KEYS[1], KEYS[2], KEYS[3]
 local worker = ARGV[1]
 

@@ -11,6 +11,7 @@
 -- worker may be returned twice; one whose entry has ended is not.
 -- Atomic because a record must not be seen without its end.
 -- Cost: O(100), at most 1 MiB of records: Redis returns up to 128 of a small set at once.
+-- Roles: monitor, watcher, viewer, operator, doctor
 local seen, doing, orders = KEYS[1], KEYS[2], KEYS[3]
 local cursor = tonumber(ARGV[1])
 

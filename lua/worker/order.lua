@@ -11,6 +11,7 @@
 -- was frozen for less still receives it.
 -- Atomic because a worker that has left must get no order.
 -- Cost: O(workers).
+-- Roles: operator, doctor
 local seen, orders = KEYS[1], KEYS[2]
 local order = ARGV[1]
 local KNOWN = { quiet = true, resume = true, stop = true }

@@ -11,6 +11,7 @@
 -- Returns {permitted, wait}: wait µs until one more is permitted, 0 if any was.
 -- Atomic because two workers must not get the same allowance.
 -- Cost: O(1). In any span of t µs no more than burst + t * count / period are permitted.
+-- Roles: worker
 local key = KEYS[1]
 local wanted, returned = tonumber(ARGV[1]), tonumber(ARGV[2])
 local count, period, burst = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])

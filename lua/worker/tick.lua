@@ -15,6 +15,7 @@
 -- then the latest tick (0: none yet), the server's time in µs, and the total number missed.
 -- Atomic because the push and its record must never be seen apart.
 -- Cost: O(1).
+-- Roles: worker
 local ready, ticks = KEYS[1], KEYS[2]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local missed, body, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'

@@ -9,11 +9,12 @@ import pytest
 import redis
 from redis.exceptions import NoPermissionError
 
-from ackq import Queue
+from ackq import Queue, scripts
 from ackq.core.claim_groups import Claim
 from ackq.core.names import SUFFIXES
 from ackq.errors import ConfigurationError, NotConfirmed
-from ackq.ops.acl import ROLES, SCRATCH, rules
+from ackq.ops.acl import OTHER_ROLES, ROLES, SCRATCH, rules
+from ackq.ops.acl_access import callers_of
 from ackq.ops.registry import entries, heartbeat, leave_order
 from ackq.ops.sharded import is_sharded
 from ackq.queue.claims_client import Claims
@@ -522,3 +523,13 @@ def test_no_rule_covers_more_keys_than_it_names(name: str, role: str) -> None:
 def test_an_unknown_role_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="a role is one of producer, "):
         rules("jobs", "king")
+
+
+@pytest.mark.parametrize("script", scripts.names())
+def test_a_script_names_the_roles_that_call_it(script: str) -> None:
+    callers = callers_of(script)
+    assert callers, f"lua/{script}.lua: end the header with '-- Roles: consumer, worker', or 'none'"
+    known = {"all", "none"}.union(ROLES, *OTHER_ROLES.values())
+    assert callers <= known, (
+        f"lua/{script}.lua names {callers - known}: roles are those of ackq acl"
+    )
