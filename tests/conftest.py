@@ -29,7 +29,7 @@ from ackq.embedded import server_release
 from tests.facade import AsSync, Portal
 from tests.left_open import is_open, left_open, watch
 from tests.scheduling import FilesInParts
-from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target, known_commands
+from tests.servers import CLUSTERS, OFFERS, PLAIN, Client, Fleet, Survey, Target, known_commands
 from tests.servers import free_port as find_free_port
 from tests.spark import home as spark_home
 from tests.waiting import wait_until
@@ -236,6 +236,26 @@ def plain_client(survey: Survey, fleet: Fleet) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
+def url(plain_client: redis.Redis) -> str:
+    """The address of that server, also for other processes and for asyncio."""
+    settings = plain_client.connection_pool.connection_kwargs
+    if "path" in settings:
+        return f"unix://{settings['path']}"
+    return f"redis://{settings['host']}:{settings['port']}"
+
+
+@pytest.fixture
+def cluster(survey: Survey, fleet: Fleet) -> redis.RedisCluster:
+    """A client of a whole cluster, for tests that need no other server."""
+    kind = survey.first(CLUSTERS)
+    if kind is None:
+        pytest.skip("the run has no cluster")
+    control = fleet.get(kind).control
+    assert isinstance(control, redis.RedisCluster)
+    return control
+
+
+@pytest.fixture
 def token() -> str:
     """A word that is in every key of this test, and in no other's."""
     return f"t-{uuid.uuid4().hex[:12]}"
@@ -337,23 +357,37 @@ class MakeQueue(Protocol):
 
 
 @pytest.fixture
-def make_queue(
-    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
-) -> Iterator[MakeQueue]:
-    """``make_queue(name=..., **settings)``: a queue with a connection of its own.
+def flavoured(flavour: str, portal: Portal) -> Iterator[Callable[..., Any]]:
+    """``flavoured(Queue.from_url, AsyncQueue.from_url, url, name)``: what one of both returns.
 
-    It has the name of the test unless you pass another. Closed after the test.
+    It is of the test's flavour, and closed after the test.
     """
-    default = name
     with contextlib.ExitStack() as stack:
 
-        def make(name: str = default, **settings: Any) -> Any:
-            client = make_client()
+        def make(
+            blocking: Callable[..., Any], asynchronous: Callable[..., Any], *args: Any, **given: Any
+        ) -> Any:
             if flavour == "sync":
-                queue: Any = Queue(client, name, **settings)
+                made = blocking(*args, **given)
             else:
-                queue = AsSync(portal, portal.call(AsyncQueue, client, name, **settings))
-            stack.callback(queue.close)
-            return queue
+                made = AsSync(portal, portal.call(asynchronous, *args, **given))
+            stack.callback(made.close)
+            return made
 
         yield make
+
+
+@pytest.fixture
+def make_flavoured(
+    make_client: Callable[[], Any], flavoured: Callable[..., Any]
+) -> Callable[..., Any]:
+    """``make_flavoured(Queue, AsyncQueue, name, **settings)``: one with a client of its own."""
+    return lambda blocking, asynchronous, *args, **settings: flavoured(
+        blocking, asynchronous, make_client(), *args, **settings
+    )
+
+
+@pytest.fixture
+def make_queue(make_flavoured: Callable[..., Any], name: str) -> MakeQueue:
+    """``make_queue(name=..., **settings)``: a queue, by default with the test's name."""
+    return lambda name=name, **settings: make_flavoured(Queue, AsyncQueue, name, **settings)

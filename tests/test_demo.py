@@ -55,9 +55,7 @@ def test_a_small_demo_passes_on_lines_of_any_kind(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["lines"]
 
 
-def test_a_demo_on_a_given_server_deletes_its_queue(plain_client: redis.Redis) -> None:
-    settings = plain_client.connection_pool.connection_kwargs
-    url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
+def test_a_demo_on_a_given_server_deletes_its_queue(plain_client: redis.Redis, url: str) -> None:
     display, output = plain()
     assert run(Plan(lines_of(b"one"), "one line", url=url, seconds=0.5, lease=1.0), display)
     assert "1 message, each exactly once" in output.getvalue()

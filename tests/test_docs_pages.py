@@ -76,11 +76,9 @@ NAMING_COMMANDS = [
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(
-    page: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    page: str, plain_client: redis.Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _point_at(plain_client, monkeypatch)
-    address = plain_client.connection_pool.connection_kwargs
-    url = f"redis://{address['host']}:{address['port']}"
     monkeypatch.setattr("ackq.embedded.shared_url", lambda: url)
     count, names = PAGES[page]
     examples = _examples(page)

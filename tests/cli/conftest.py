@@ -6,18 +6,10 @@ from collections.abc import Callable
 
 import click.testing
 import pytest
-import redis
 
 from ackq.cli import main
 
 Run = Callable[..., click.testing.Result]
-
-
-@pytest.fixture
-def url(plain_client: redis.Redis) -> str:
-    """The address of the plain server."""
-    settings = plain_client.connection_pool.connection_kwargs
-    return f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
 
 
 @pytest.fixture

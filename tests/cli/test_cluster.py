@@ -16,20 +16,8 @@ from ackq.ops.acl import rules
 from ackq.scripts import names
 from ackq.sharded import ShardedQueue
 from tests.cli.conftest import Run
-from tests.servers import CLUSTERS, Fleet, Survey
 
 NODES = 3
-
-
-@pytest.fixture
-def cluster(survey: Survey, fleet: Fleet) -> RedisCluster:
-    """A client of the whole cluster."""
-    kind = survey.first(CLUSTERS)
-    if kind is None:
-        pytest.skip("the run has no cluster")
-    control = fleet.get(kind).control
-    assert isinstance(control, RedisCluster)
-    return control
 
 
 @pytest.fixture(params=range(NODES))

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import redis
 
 from tests.campaign.checker import check
 from tests.campaign.history import Log, read
@@ -25,11 +24,6 @@ from .handover import leave, take_over
 
 #: Messages that each release must have taken from the other, and redeliveries between them.
 ENOUGH = 20
-
-
-@pytest.fixture
-def url(plain_client: redis.Redis) -> str:
-    return "redis://{host}:{port}".format(**plain_client.connection_pool.connection_kwargs)
 
 
 @pytest.mark.parametrize("upgrade", [True, False], ids=["upgrade", "rollback"])

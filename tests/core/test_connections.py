@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ import redis
 import ackq
 from ackq.core.io.settings import block_limit_for
 from tests.conftest import MakeQueue
-from tests.facade import AsSync, Portal
 from tests.servers import Fleet, Survey, Target
 from tests.waiting import wait_until
 
@@ -42,19 +42,14 @@ def test_operations_one_after_the_other_share_a_connection(
 
 
 def test_close_leaves_no_connection(
-    plain_client: redis.Redis, flavour: str, portal: Portal, name: str
+    plain_client: redis.Redis, url: str, flavoured: Callable[..., Any], name: str
 ) -> None:
     def newer_than(last: int) -> set[int]:
         clients: Any = plain_client.client_list()
         return {number for each in clients if (number := int(each["id"])) > last}
 
-    settings = plain_client.connection_pool.connection_kwargs
-    url = f"redis://{settings['host']}:{settings['port']}"
     last = max(newer_than(0))
-    if flavour == "sync":
-        queue: Any = ackq.Queue.from_url(url, name)
-    else:
-        queue = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, name))
+    queue = flavoured(ackq.Queue.from_url, ackq.AsyncQueue.from_url, url, name)
     queue.push({"id": "a"})
     assert newer_than(last)
     queue.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -25,7 +26,6 @@ from ackq.rsmq import RSMQ, AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.topic import AsyncTopic, Topic
 from ackq.worker import AsyncWorker, RateLimit, Worker
-from tests.facade import AsSync, Portal
 
 BLOCKING: dict[Any, tuple[Any, ...]] = {
     ackq.Queue: ("jobs",),
@@ -161,13 +161,10 @@ def test_a_confirmation_that_outlasts_the_connection_is_refused_before_anything_
 
 
 def test_a_refused_connection_is_one_error_and_no_chain(
-    free_port: int, flavour: str, portal: Portal
+    free_port: int, flavoured: Callable[..., Any]
 ) -> None:
     url = f"redis://127.0.0.1:{free_port}/0"
-    if flavour == "sync":
-        queue: Any = ackq.Queue.from_url(url, "jobs")
-    else:
-        queue = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, "jobs"))
+    queue = flavoured(ackq.Queue.from_url, ackq.AsyncQueue.from_url, url, "jobs")
     with pytest.raises(redis.ConnectionError) as caught:
         queue.stats()
     shown = "".join(traceback.format_exception(caught.value))

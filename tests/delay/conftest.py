@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol, overload
 
 import pytest
@@ -18,7 +17,6 @@ from ackq.delay import (
 )
 from tests.delay.article import Article
 from tests.delay.partition import Partition
-from tests.facade import AsSync, Portal
 from tests.servers import Target
 
 
@@ -34,32 +32,16 @@ class MakeDelay(Protocol):
 
 
 @pytest.fixture
-def make_delay(
-    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
-) -> Iterator[MakeDelay]:
-    """``make_delay(partitions=None, **settings)``: this test's queue, with its own connections.
+def make_delay(make_flavoured: Callable[..., Any], name: str) -> MakeDelay:
+    """``make_delay(partitions=None, **settings)``: this test's queue, with its own connections."""
 
-    Closed after the test.
-    """
-    with contextlib.ExitStack() as stack:
+    def make(partitions: int | None = None, name: str = name, **settings: Any) -> Any:
+        if partitions is None:
+            return make_flavoured(DelayQueue, AsyncDelayQueue, name, **settings)
+        kinds = (PartitionedDelayQueue, AsyncPartitionedDelayQueue)
+        return make_flavoured(*kinds, name, partitions, **settings)
 
-        def make(partitions: int | None = None, name: str = name, **settings: Any) -> Any:
-            client = make_client()
-            sizes = () if partitions is None else (partitions,)
-            kinds: tuple[Any, Any] = (
-                (DelayQueue, AsyncDelayQueue)
-                if partitions is None
-                else (PartitionedDelayQueue, AsyncPartitionedDelayQueue)
-            )
-            if flavour == "sync":
-                queue: Any = kinds[0](client, name, *sizes, **settings)
-            else:
-                created = portal.call(lambda: kinds[1](client, name, *sizes, **settings))
-                queue = AsSync(portal, created)
-            stack.callback(queue.close)
-            return queue
-
-        yield make
+    return make
 
 
 @pytest.fixture

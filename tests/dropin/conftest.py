@@ -41,14 +41,12 @@ name = sys.argv[2]
 
 @pytest.fixture
 def script(
-    tmp_path: Path, plain_client: redis.Redis, name: str
+    tmp_path: Path, plain_client: redis.Redis, url: str, name: str
 ) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """``script(text)``: a Python process that has ``r`` and ``name``, and 'a' on the list.
 
     ``first`` runs before anything is imported.
     """
-    settings = plain_client.connection_pool.connection_kwargs
-    url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
     started = []
 
     def start(text: str, first: str = "") -> subprocess.Popen[str]:

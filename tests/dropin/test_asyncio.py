@@ -411,10 +411,8 @@ def test_closing_settles_and_a_block_that_raises_returns_its_messages(
 
 
 def test_a_kill_returns_messages(
-    tmp_path: Path, plain_client: redis.Redis, name: str, queue: ackq.Queue
+    tmp_path: Path, plain_client: redis.Redis, url: str, name: str, queue: ackq.Queue
 ) -> None:
-    settings = plain_client.connection_pool.connection_kwargs
-    url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
     script = tmp_path / "consumer.py"
     script.write_text(
         "import asyncio, sys, redis.asyncio, ackq.dropin.asyncio\n"

@@ -126,9 +126,7 @@ def test_methods_can_be_patched(r: dropin.Redis, name: str) -> None:
     assert r.rpop(name) is None
 
 
-def test_a_client_from_a_url(plain_client: redis.Redis, name: str) -> None:
-    settings = plain_client.connection_pool.connection_kwargs
-    url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
+def test_a_client_from_a_url(url: str, name: str) -> None:
     with dropin.Redis.from_url(url, visibility_timeout=LEASE, decode_responses=True) as r:
         r.lpush(name, "a")
         assert r.rpop(name) == "a"

@@ -19,13 +19,6 @@ from tests.waiting import wait_until
 MORE = 10
 
 
-@pytest.fixture
-def url(plain_client: redis.Redis) -> str:
-    """The URL of the plain server."""
-    settings = plain_client.connection_pool.connection_kwargs
-    return f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
-
-
 class Killed:
     """A loop that is started and killed again and again."""
 

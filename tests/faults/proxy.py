@@ -19,7 +19,7 @@ Kind = Literal[
     "lose_reply", "cut_reply", "lose_request", "swallow_reply", "half_close", "drip", "delay"
 ]
 #: Seconds after which a client gives up a silent server. A busy machine needs less for a reply.
-SILENCE = 0.5
+SILENCE = 1.5
 #: Seconds that a client waits for a reply where the server is not to be silent.
 PATIENCE = 30.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from ackq.embedded import Server
 from ackq.membership.shards import shard_names
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.topic import Topic
-from tests.facade import AsSync, Portal
 
 from .proxy import PATIENCE, SILENCE, Kind, Proxy
 
@@ -31,18 +30,12 @@ def read_timeout(request: pytest.FixtureRequest) -> float:
 
 
 @pytest.fixture
-def queue(proxy: Proxy, flavour: str, portal: Portal, read_timeout: float) -> Iterator[Any]:
+def queue(proxy: Proxy, flavoured: Callable[..., Any], read_timeout: float) -> Any:
     """A queue behind the proxy."""
-    queue = make_queue(f"{proxy.url}?socket_timeout={read_timeout}", flavour, portal)
+    url = f"{proxy.url}?socket_timeout={read_timeout}"
+    queue = flavoured(ackq.Queue.from_url, ackq.AsyncQueue.from_url, url, "jobs")
     queue.stats()
-    yield queue
-    queue.close()
-
-
-def make_queue(url: str, flavour: str, portal: Portal) -> Any:
-    if flavour == "sync":
-        return ackq.Queue.from_url(url, "jobs")
-    return AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, "jobs"))
+    return queue
 
 
 @pytest.fixture
@@ -162,13 +155,10 @@ def test_push_many_says_how_many_are_surely_stored(
 
 @pytest.mark.parametrize(("kind", "arrives"), [("lose_reply", True), ("lose_request", False)])
 def test_a_push_over_shards_says_of_each_message_whether_it_is_stored(
-    proxy: Proxy, client: redis.Redis, flavour: str, portal: Portal, kind: Kind, arrives: bool
+    proxy: Proxy, client: redis.Redis, flavoured: Callable[..., Any], kind: Kind, arrives: bool
 ) -> None:
     url = proxy.url + "?socket_timeout=1"
-    if flavour == "sync":
-        queue: Any = ShardedQueue.from_url(url, "jobs", 3)
-    else:
-        queue = AsSync(portal, portal.call(AsyncShardedQueue.from_url, url, "jobs", 3))
+    queue = flavoured(ShardedQueue.from_url, AsyncShardedQueue.from_url, url, "jobs", 3)
     proxy.fail(b"LPUSH", kind, skip=1)
     with contextlib.closing(queue), pytest.raises(ackq.UnknownOutcome) as caught:
         queue.push_many([b"%d" % number for number in range(7)], key=lambda body: str(int(body)))
@@ -185,13 +175,10 @@ def test_a_push_over_shards_says_of_each_message_whether_it_is_stored(
 
 @pytest.mark.parametrize("kind", ["lose_reply", "cut_reply"])
 def test_requests_that_were_sent_together_are_sent_again_after_a_lost_reply(
-    proxy: Proxy, client: redis.Redis, flavour: str, portal: Portal, kind: Kind
+    proxy: Proxy, client: redis.Redis, flavoured: Callable[..., Any], kind: Kind
 ) -> None:
     url = proxy.url + "?socket_timeout=1"
-    if flavour == "sync":
-        queue: Any = ShardedQueue.from_url(url, "jobs", 4)
-    else:
-        queue = AsSync(portal, portal.call(AsyncShardedQueue.from_url, url, "jobs", 4))
+    queue = flavoured(ShardedQueue.from_url, AsyncShardedQueue.from_url, url, "jobs", 4)
     with contextlib.closing(queue):
         for number in range(8):
             queue.push({"id": f"m{number}"})

@@ -14,7 +14,6 @@ from ackq import scripts
 from ackq.delay import AsyncDelayQueue, DelayEntry, DelayQueue
 from ackq.embedded import Server
 from ackq.rsmq import RSMQ, AsyncRSMQ
-from tests.facade import AsSync, Portal
 from tests.faults.proxy import PATIENCE, SILENCE, Kind, Proxy
 
 LOST: list[Kind] = ["lose_reply", "swallow_reply"]
@@ -28,8 +27,7 @@ def pair(
     server: Server,
     proxy: Proxy,
     token: str,
-    flavour: str,
-    portal: Portal,
+    flavoured: Callable[..., Any],
 ) -> Iterator[Callable[[Any, Any], Pair]]:
     """``pair(blocking, asynchronous)``, with a short read timeout only where no reply comes."""
     silent = request.node.callspec.params.get("kind") == "swallow_reply"
@@ -41,12 +39,7 @@ def pair(
             for name in scripts.names():  # NOSCRIPT would be lost, too
                 client.script_load(scripts.load(name).text)
             direct = stack.enter_context(blocking(client, token))
-            if flavour == "sync":
-                made = blocking.from_url(url, token)
-            else:
-                made = AsSync(portal, portal.call(asynchronous.from_url, url, token))
-            stack.callback(made.close)
-            return direct, made
+            return direct, flavoured(blocking.from_url, asynchronous.from_url, url, token)
 
         yield make
 

@@ -18,7 +18,6 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 import ackq
 from ackq.delay import AsyncDelayQueue, DelayQueue
 from ackq.embedded import Server
-from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.servers.binaries import bundled_valkey
 from tests.waiting import wait_until
@@ -70,13 +69,11 @@ def full(client: redis.Redis) -> Iterator[Callable[[], None]]:
 
 
 def test_a_server_that_fills_up_during_a_push_of_many_leaves_an_account_of_it(
-    server: Server, client: redis.Redis, flavour: str, portal: Portal
+    server: Server, client: redis.Redis, flavoured: Callable[..., Any]
 ) -> None:
-    if flavour == "sync":
-        queue: Any = ackq.Queue.from_url(server.url, "jobs", max_body_bytes=4_000_000)
-    else:
-        made = portal.call(ackq.AsyncQueue.from_url, server.url, "jobs", max_body_bytes=4_000_000)
-        queue = AsSync(portal, made)
+    queue = flavoured(
+        ackq.Queue.from_url, ackq.AsyncQueue.from_url, server.url, "jobs", max_body_bytes=4_000_000
+    )
     queue.stats()
     client.config_set("maxmemory", client.info("memory")["used_memory"] + 8_000_000)
     try:
@@ -458,13 +455,10 @@ def type_problem(operation: Callable[[], Any]) -> str:
 
 
 def test_a_read_only_server_is_connected_to_anew(
-    client: redis.Redis, proxy: Proxy, flavour: str, portal: Portal
+    client: redis.Redis, proxy: Proxy, flavoured: Callable[..., Any]
 ) -> None:
     """Another server may be behind its name by now."""
-    if flavour == "sync":
-        queue: Any = ackq.Queue.from_url(proxy.url, "jobs")
-    else:
-        queue = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, proxy.url, "jobs"))
+    queue = flavoured(ackq.Queue.from_url, ackq.AsyncQueue.from_url, proxy.url, "jobs")
     queue.stats()
     before = proxy.opened
     client.replicaof("127.0.0.1", 1)
@@ -480,12 +474,9 @@ def test_a_read_only_server_is_connected_to_anew(
 
 @pytest.mark.parametrize("kind", ["lose_reply", "lose_request"])
 def test_a_cancel_is_not_sent_again(
-    client: redis.Redis, proxy: Proxy, flavour: str, portal: Portal, kind: Kind
+    client: redis.Redis, proxy: Proxy, flavoured: Callable[..., Any], kind: Kind
 ) -> None:
-    if flavour == "sync":
-        delay: Any = DelayQueue.from_url(proxy.url, "d")
-    else:
-        delay = AsSync(portal, portal.call(AsyncDelayQueue.from_url, proxy.url, "d"))
+    delay = flavoured(DelayQueue.from_url, AsyncDelayQueue.from_url, proxy.url, "d")
     delay.push("k", "x", delay=60)
     assert delay.cancel("other") == 0  # the script is loaded now
     fault = proxy.fail(b"EVALSHA", kind)

@@ -8,7 +8,6 @@ from contextlib import closing
 import pytest
 
 from tests.cli.conftest import ackq as ackq
-from tests.cli.conftest import url as url
 from tests.kinds.stock import STOCKS, Stock, name_of
 from tests.servers import Client, Target
 

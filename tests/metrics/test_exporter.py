@@ -26,7 +26,7 @@ from ackq.delay import DelayQueue
 from ackq.errors import ConfigurationError
 from ackq.metrics.exporter import Exporter
 from ackq.topic import Topic
-from tests.cli.conftest import ackq, url  # noqa: F401 - fixtures
+from tests.cli.conftest import ackq  # noqa: F401 - a fixture
 from tests.kinds.stock import all_stocks
 from tests.metrics.test_collector import parsed, value
 from tests.servers import Client, Target
@@ -303,7 +303,7 @@ def test_a_port_in_use_is_reported(plain_client: redis.Redis) -> None:
         Exporter(plain_client, listen=first.address)
 
 
-def test_the_command_serves_until_it_is_stopped(url: str, name: str) -> None:  # noqa: F811
+def test_the_command_serves_until_it_is_stopped(url: str, name: str) -> None:
     code = "from ackq.cli import main; main()"
     command = [sys.executable, "-c", code, "exporter", "--listen", "127.0.0.1:0"]
     environment = {**os.environ, "ACKQ_REDIS_URL": url, "PYTHONUNBUFFERED": "1"}

@@ -28,6 +28,8 @@ from .twins import Twin, twin_of
 
 #: The tests of the defaults of arguments.
 DEFAULTS = "tests/core/test_defaults.py::"
+#: The tests of the times that the documentation names.
+TIMES = "tests/test_documented_times.py::"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
 LONGEST_TEST = 3.0
 
@@ -107,8 +109,9 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
             for name, test in tests.items()
             if any(place.startswith(functions) for place in test["places"])
         }
-    if mutant.place.endswith("+?"):  # a test may look at a default value without a call
-        running |= {name: test for name, test in tests.items() if name.startswith(DEFAULTS)}
+    # These tests look at a default value, or at a constant, without a call.
+    if looks := DEFAULTS if mutant.place.endswith("+?") else TIMES * (mutant.package == "timeout"):
+        running |= {name: test for name, test in tests.items() if name.startswith(looks)}
     quick = {name: test for name, test in running.items() if test["seconds"] <= LONGEST_TEST}
     for name, test in quick.items():
         by_file[name.partition("::")[0]].append((test["seconds"], name))

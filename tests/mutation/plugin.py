@@ -235,7 +235,8 @@ def _pools(client: Client) -> Iterator[redis.ConnectionPool]:
 def _plant(function: str, code: str) -> None:
     """Give a function the code of a mutant, wherever a reference to the function is kept."""
     path, _, name = function.partition(": ")
-    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    module = importlib.import_module(dotted)
     owner, _, name = name.rpartition(".")
     place = vars(vars(module)[owner]) if owner else vars(module)
     if isinstance(place[name], int | float):

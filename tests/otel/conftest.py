@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -27,7 +26,6 @@ from ackq.delay import (
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.topic import AsyncTopic, Topic
-from tests.facade import AsSync, Portal
 
 TWINS: dict[type, type] = {
     Queue: AsyncQueue,
@@ -100,22 +98,14 @@ def context_is_detached() -> Iterator[None]:
 
 
 @pytest.fixture
-def connect(plain_client: redis.Redis, flavour: str, portal: Portal) -> Iterator[Connect]:
+def connect(plain_client: redis.Redis, flavour: str, flavoured: Callable[..., Any]) -> Connect:
     """``connect(Queue, name, ...)``: a client of that class, or its twin, in the test's flavour."""
     settings = plain_client.connection_pool.connection_kwargs
     address = {"host": settings["host"], "port": settings["port"]}
-    with contextlib.ExitStack() as stack:
-
-        def make(kind: type, *args: Any, **settings: Any) -> Any:
-            if flavour == "sync":
-                made: Any = kind(redis.Redis(**address), *args, **settings)
-            else:
-                client = redis.asyncio.Redis(**address)
-                made = AsSync(portal, portal.call(TWINS[kind], client, *args, **settings))
-            stack.callback(made.close)
-            return made
-
-        yield make
+    client: Any = redis.Redis if flavour == "sync" else redis.asyncio.Redis
+    return lambda kind, *args, **settings: flavoured(
+        kind, TWINS[kind], client(**address), *args, **settings
+    )
 
 
 def attributes(span: ReadableSpan) -> dict[str, Any]:

@@ -123,13 +123,11 @@ def handle(message):
 
 
 def test_worker_processes_record_their_handlers_and_write_all_spans_before_they_end(
-    plain_client: redis.Redis, name: str, tmp_path: Path
+    plain_client: redis.Redis, url: str, name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "tracedhandler.py").write_text(HANDLER)
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     plain_client.lpush(name, *(json.dumps({"n": n, "traceparent": parent}) for n in range(4)))
-    settings = plain_client.connection_pool.connection_kwargs
-    url = f"redis://{settings['host']}:{settings['port']}"
     options = ("-q", name, "--processes", "2", "--drain")
     queue = Queue(plain_client, name)
     with working(tmp_path, url, "tracedhandler:handle", *options, cwd=tmp_path) as command:

@@ -12,7 +12,6 @@ import redis
 from ackq import Queue
 from ackq.process.figures import Reported, ReportingHealth
 from ackq.worker.figures import Handled, Snapshot
-from tests.cli.conftest import url  # noqa: F401 - a fixture
 from tests.metrics.test_collector import value
 from tests.waiting import wait_until
 from tests.worker.conftest import settled
@@ -42,7 +41,7 @@ def test_counts_of_a_process_that_ended_are_kept_once(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
     tmp_path: Path,
-    url: str,  # noqa: F811
+    url: str,
     name: str,
     free_port: int,
     plain_client: redis.Redis,

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-import redis
-import redis.asyncio
 
 from ackq.rsmq import RSMQ, AsyncRSMQ, RSMQMessage
 from tests.facade import AsSync, Portal
@@ -34,30 +32,9 @@ class MakeRSMQ(Protocol):
 
 
 @pytest.fixture
-def make_rsmq(
-    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
-) -> Iterator[MakeRSMQ]:
+def make_rsmq(make_flavoured: Callable[..., Any], name: str) -> MakeRSMQ:
     """``make_rsmq(ns=..., **settings)``: ackq's client in the test's flavour, on every server."""
-    default = name
-    with contextlib.ExitStack() as stack:
-
-        def make(ns: str = default, **settings: Any) -> Any:
-            client = make_client()
-            if flavour == "sync":
-                made: Any = RSMQ(client, ns, **settings)
-            else:
-                made = AsSync(portal, portal.call(AsyncRSMQ, client, ns, **settings))
-            stack.callback(made.close)
-            return made
-
-        yield make
-
-
-@pytest.fixture
-def url(plain_client: redis.Redis) -> str:
-    """The URL of one plain server."""
-    settings = plain_client.connection_pool.connection_kwargs
-    return f"redis://{settings['host']}:{settings['port']}"
+    return lambda ns=name, **settings: make_flavoured(RSMQ, AsyncRSMQ, ns, **settings)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,30 +10,16 @@ import redis
 
 from ackq import scripts
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
-from tests.facade import AsSync, Portal
 from tests.sharded.scripted import Scripted
 
 MakeSharded = Callable[..., Any]
 
 
 @pytest.fixture
-def make_sharded(
-    make_client: Callable[[], Any], flavour: str, portal: Portal, token: str
-) -> Iterator[MakeSharded]:
-    """``make_sharded(shards=4, **settings)``: this test's queue, closed after the test."""
-    with contextlib.ExitStack() as stack:
-
-        def make(shards: int | None = 4, **settings: Any) -> Any:
-            client = make_client()
-            if flavour == "sync":
-                queue: Any = ShardedQueue(client, token, shards, **settings)
-            else:
-                created = portal.call(lambda: AsyncShardedQueue(client, token, shards, **settings))
-                queue = AsSync(portal, created)
-            stack.callback(queue.close)
-            return queue
-
-        yield make
+def make_sharded(make_flavoured: Callable[..., Any], token: str) -> MakeSharded:
+    """``make_sharded(shards=4, **settings)``: this test's queue."""
+    kinds = (ShardedQueue, AsyncShardedQueue)
+    return lambda shards=4, **settings: make_flavoured(*kinds, token, shards, **settings)
 
 
 @pytest.fixture

@@ -15,19 +15,8 @@ from redis.cluster import RedisCluster
 from ackq.sharded import ShardedQueue
 from tests.faults.children import end, start
 from tests.faults.roles import read_log
-from tests.servers import CLUSTERS, Fleet, Survey
 from tests.sharded.roles import SHARDS, consume_shards, produce, resize
 from tests.waiting import wait_until
-
-
-@pytest.fixture
-def cluster(survey: Survey, fleet: Fleet) -> RedisCluster:
-    kind = survey.first(CLUSTERS)
-    if kind is None:
-        pytest.skip("the run has no cluster")
-    client = fleet.get(kind).control
-    assert isinstance(client, RedisCluster)
-    return client
 
 
 @pytest.mark.timeout(90)

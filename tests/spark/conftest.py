@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.spark.batches import Batches
+    from tests.spark.engine import Checkpoint, Engine
 
 _ABSENT = [each for each in ("pyspark", "pyarrow") if importlib.util.find_spec(each) is None]
 if _ABSENT:
@@ -80,10 +81,28 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def url(plain_client: redis.Redis) -> str:
-    """The server of this session, as an option of the format."""
-    settings = plain_client.connection_pool.connection_kwargs
-    return f"redis://{settings['host']}:{settings['port']}/{settings.get('db', 0)}"
+def start_on(url: str) -> Iterator[Callable[..., Engine]]:
+    """``start_on(checkpoint, queue=..., **options)``: a driver of a query, stopped after the test.
+
+    Without a JVM. An option that is None is not given.
+    """
+    from ackq.spark.source import AckqDataSource
+    from tests.spark.engine import Engine
+
+    with contextlib.ExitStack() as stack:
+
+        def make(checkpoint: Checkpoint, **options: Any) -> Engine:
+            schema = options.pop("schema", None)
+            given = {"url": url, **options}
+            source = AckqDataSource(
+                {name.lower(): str(value) for name, value in given.items() if value is not None}
+            )
+            schema = schema or source.schema()
+            engine = Engine(lambda: source.streamReader(schema), checkpoint)
+            stack.callback(engine.stop)
+            return engine
+
+        yield make
 
 
 @pytest.fixture

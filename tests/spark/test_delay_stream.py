@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,7 +22,6 @@ from ackq.delay import (
     claims,
 )
 from ackq.errors import ClaimLost, Fenced
-from ackq.spark.source import AckqDataSource
 from tests.spark.batches import Batches
 from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
 from tests.staging.test_staging import commit_and_die
@@ -34,20 +32,9 @@ Start = Callable[..., Engine]
 
 
 @pytest.fixture
-def start(url: str, token: str) -> Iterator[Start]:
+def start(start_on: Start, token: str) -> Start:
     """``start(checkpoint, **options)``: a driver of a query on the test's delay queue."""
-    with contextlib.ExitStack() as stack:
-
-        def make(checkpoint: Checkpoint, **options: Any) -> Engine:
-            given = {"url": url, "delayQueue": token, **options}
-            schema = given.pop("schema", None)
-            source = AckqDataSource({name.lower(): str(value) for name, value in given.items()})
-            schema = schema or source.schema()
-            engine = Engine(lambda: source.streamReader(schema), checkpoint)
-            stack.callback(engine.stop)
-            return engine
-
-        yield make
+    return lambda checkpoint, **options: start_on(checkpoint, **{"delayQueue": token, **options})
 
 
 @pytest.fixture

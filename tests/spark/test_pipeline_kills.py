@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -32,146 +33,119 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
+GOOD = Counter(f"m-{n}" for n in range(MESSAGES) if n % 5)
+BAD = Counter(f"m-{n}" for n in range(0, MESSAGES, 5))
+
+
+class Killed:
+    """A pipeline whose driver is killed, and that another one ends."""
+
+    def __init__(self, spark: SparkSession, server: Server, folder: Path, point: str) -> None:
+        self._spark, self._point, self.folder = spark, point, folder / "driver"
+        self.folder.mkdir()
+        password = folder / "password"
+        password.write_text(PASSWORD)
+        self.options = {"url": server.url, "passwordFile": str(password)}
+        #: For this process.
+        self.url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
+
+    def run(self, kind: str, config: dict[str, Any], **options: object) -> None:
+        """Run a pipeline from the queue ``jobs`` until it is killed, and again to the end."""
+        reading = {**self.options, "maxMessagesPerTrigger": BATCH, **options}
+        config = {
+            "name": "jobs",
+            "checkpoint": str(self.folder / "checkpoint"),
+            "source": {kind: "jobs", "options": reading},
+            "schema": {"ddl": "id STRING, share INT"},
+            **config,
+        }
+        run_until_killed(
+            "tests.spark.doomed_pipeline",
+            self.folder,
+            json.dumps(config),
+            self._point,
+            folder=self.folder,
+            environment={"FAULT": FAULTS[self._point]} if self._point in FAULTS else {},
+        )
+        Pipeline(config, spark=self._spark).run(once=True)
+
+    def in_queue(self, name: str, dead: bool = False) -> Counter[str]:
+        """Return the ids of a queue's ready or dead messages."""
+        with Queue.from_url(self.url, name) as queue:
+            found = queue.dead_letters(2 * MESSAGES) if dead else queue.peek(2 * MESSAGES)
+            return Counter(str(each.id) for each in found)
+
+    def push(self) -> None:
+        with Queue.from_url(self.url, "jobs") as queue:
+            queue.push_many({"id": f"m-{n}", "share": n % 5} for n in range(MESSAGES))
+
+    def is_empty(self) -> bool:
+        with Queue.from_url(self.url, "jobs") as queue:
+            stats = queue.stats()
+        return (stats.ready, stats.in_flight) == (0, 0)
+
+
+@pytest.fixture
+def killed(spark: SparkSession, server: Server, tmp_path: Path, point: str) -> Killed:
+    return Killed(spark, server, tmp_path, point)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "point",
     [pytest.param(each, marks=() if each == USUAL else pytest.mark.campaign) for each in POINTS],
 )
 def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret(
-    spark: SparkSession, server: Server, tmp_path: Path, point: str
+    killed: Killed,
 ) -> None:
-    good = [f"m-{n}" for n in range(MESSAGES) if n % 5]
-    bad = [f"m-{n}" for n in range(0, MESSAGES, 5)]
-    folder = tmp_path / "driver"
-    folder.mkdir()
-    password = tmp_path / "password"
-    password.write_text(PASSWORD)
-    options = {"url": server.url, "passwordFile": str(password)}
-    config = {
-        "name": "jobs",
-        "checkpoint": str(folder / "checkpoint"),
-        "source": {"queue": "jobs", "options": {**options, "maxMessagesPerTrigger": BATCH}},
-        "schema": {"ddl": "id STRING, share INT"},
-        "checks": {"share": "share > 0"},
-        "sink": {"queue": "out", "options": options},
-    }
-    url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
-    with Queue.from_url(url, "jobs") as queue, Queue.from_url(url, "out") as out:
-        queue.push_many({"id": f"m-{n}", "share": n % 5} for n in range(MESSAGES))
-        fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
-        run_until_killed(
-            "tests.spark.doomed_pipeline",
-            folder,
-            json.dumps(config),
-            point,
-            folder=folder,
-            environment=fault,
-        )
-        Pipeline(config, spark=spark).run(once=True)
-        assert Counter(each.id for each in out.peek(2 * MESSAGES)) == Counter(good)
-        assert Counter(each.id for each in queue.dead_letters(2 * MESSAGES)) == Counter(bad)
-        stats = queue.stats()
-        assert (stats.ready, stats.in_flight) == (0, 0)
-    assert_silent(folder, PASSWORD)
+    killed.push()
+    sink = {"queue": "out", "options": killed.options}
+    killed.run("queue", {"checks": {"share": "share > 0"}, "sink": sink})
+    assert killed.in_queue("out") == GOOD
+    assert killed.in_queue("jobs", dead=True) == BAD
+    assert killed.is_empty()
+    assert_silent(killed.folder, PASSWORD)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_pipeline_from_a_delay_queue_killed_anywhere_moves_every_message_once(
-    spark: SparkSession, server: Server, tmp_path: Path, point: str
+    killed: Killed,
 ) -> None:
-    good = [f"m-{n}" for n in range(MESSAGES) if n % 5]
-    bad = [f"m-{n}" for n in range(0, MESSAGES, 5)]
-    folder = tmp_path / "driver"
-    folder.mkdir()
-    password = tmp_path / "password"
-    password.write_text(PASSWORD)
-    options = {"url": server.url, "passwordFile": str(password)}
-    reading = {**options, "maxMessagesPerTrigger": BATCH, "partitions": 2}
     config = {
-        "name": "jobs",
-        "checkpoint": str(folder / "checkpoint"),
-        "source": {"delay_queue": "jobs", "options": reading},
-        "schema": {"ddl": "id STRING, share INT"},
         "checks": {"share": "share > 0"},
-        "sink": {"queue": "out", "options": options},
+        "sink": {"queue": "out", "options": killed.options},
         "rejects": {"queue": "bad"},
     }
-    url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
-    with (
-        PartitionedDelayQueue.from_url(url, "jobs", 2) as jobs,
-        Queue.from_url(url, "out") as out,
-        Queue.from_url(url, "bad") as rejected,
-    ):
+    with PartitionedDelayQueue.from_url(killed.url, "jobs", 2) as jobs:
         jobs.push_many(
             DelayEntry(f"m-{n}", {"id": f"m-{n}", "share": n % 5}, at=1) for n in range(MESSAGES)
         )
         jobs.push("later", {"id": "later", "share": 1}, delay=3600)
-        fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
-        run_until_killed(
-            "tests.spark.doomed_pipeline",
-            folder,
-            json.dumps(config),
-            point,
-            folder=folder,
-            environment=fault,
-        )
-        Pipeline(config, spark=spark).run(once=True)
-        assert Counter(each.id for each in out.peek(2 * MESSAGES)) == Counter(good)
-        assert Counter(each.id for each in rejected.dead_letters(2 * MESSAGES)) == Counter(bad)
+        killed.run("delay_queue", config, partitions=2)
         stats = jobs.stats()
         assert (stats.ready, stats.in_flight, stats.delayed, stats.dead) == (0, 0, 1, 0)
         assert jobs.claims() == []
+    assert killed.in_queue("out") == GOOD
+    assert killed.in_queue("bad", dead=True) == BAD
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["staged", "moving", "committed", "logged"])
 def test_each_of_several_sinks_has_its_rows_once_though_the_driver_is_killed(
-    spark: SparkSession, server: Server, tmp_path: Path, point: str
+    killed: Killed,
 ) -> None:
-    folder = tmp_path / "driver"
-    folder.mkdir()
-    password = tmp_path / "password"
-    password.write_text(PASSWORD)
-    options = {"url": server.url, "passwordFile": str(password)}
-    config = {
-        "name": "jobs",
-        "checkpoint": str(folder / "checkpoint"),
-        "source": {"queue": "jobs", "options": {**options, "maxMessagesPerTrigger": BATCH}},
-        "schema": {"ddl": "id STRING, share INT"},
-        "sinks": {
-            "low": {
-                "queue": "low",
-                "options": options,
-                "sql": "SELECT * FROM rows WHERE share < 3",
-            },
-            "high": {
-                "queue_column": "goes",
-                "options": options,
-                "sql": "SELECT *, concat('high-', share) AS goes FROM rows WHERE share > 2",
-            },
-        },
-        "every": 0,
+    low = "SELECT * FROM rows WHERE share < 3"
+    high = "SELECT *, concat('high-', share) AS goes FROM rows WHERE share > 2"
+    sinks = {
+        "low": {"queue": "low", "options": killed.options, "sql": low},
+        "high": {"queue_column": "goes", "options": killed.options, "sql": high},
     }
-    url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
-    with Queue.from_url(url, "jobs") as queue:
-        queue.push_many({"id": f"m-{n}", "share": n % 5} for n in range(MESSAGES))
-        fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
-        run_until_killed(
-            "tests.spark.doomed_pipeline",
-            folder,
-            json.dumps(config),
-            point,
-            folder=folder,
-            environment=fault,
-        )
-        Pipeline(config, spark=spark).run(once=True)
-        stats = queue.stats()
-        assert (stats.ready, stats.in_flight) == (0, 0)
+    killed.push()
+    killed.run("queue", {"sinks": sinks, "every": 0})
+    assert killed.is_empty()
     for name, shares in {"low": (0, 1, 2), "high-3": (3,), "high-4": (4,)}.items():
-        with Queue.from_url(url, name) as out:
-            assert Counter(each.id for each in out.peek(2 * MESSAGES)) == Counter(
-                f"m-{n}" for n in range(MESSAGES) if n % 5 in shares
-            )
+        expected = Counter(f"m-{n}" for n in range(MESSAGES) if n % 5 in shares)
+        assert killed.in_queue(name) == expected

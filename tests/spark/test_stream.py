@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,22 +32,9 @@ Start = Callable[..., Engine]
 
 
 @pytest.fixture
-def start(url: str, token: str) -> Iterator[Start]:
+def start(start_on: Start, token: str) -> Start:
     """``start(checkpoint, **options)``: a driver of a query on the test's queue."""
-    with contextlib.ExitStack() as stack:
-
-        def make(checkpoint: Checkpoint, **options: Any) -> Engine:
-            given = {"url": url, "queue": token, **options}
-            schema = given.pop("schema", None)
-            source = AckqDataSource(
-                {name.lower(): str(value) for name, value in given.items() if value is not None}
-            )
-            schema = schema or source.schema()
-            engine = Engine(lambda: source.streamReader(schema), checkpoint)
-            stack.callback(engine.stop)
-            return engine
-
-        yield make
+    return lambda checkpoint, **options: start_on(checkpoint, **{"queue": token, **options})
 
 
 def ids_of(checkpoint: Checkpoint) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import redis
@@ -13,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from ackq.errors import ConfigurationError, PlaceLost
 from ackq.spark import offsets
-from ackq.spark.source import AckqDataSource
 from ackq.topic import Topic
 from ackq.topic.staging_client import TopicStaging
 from tests.spark.batches import Batches
@@ -30,19 +28,11 @@ def topic(plain_client: redis.Redis, token: str) -> Iterator[Topic]:
 
 
 @pytest.fixture
-def start(url: str, token: str) -> Iterator[Start]:
+def start(start_on: Start, token: str) -> Start:
     """``start(checkpoint, **options)``: a driver of a query on the test's topic."""
-    with contextlib.ExitStack() as stack:
-
-        def make(checkpoint: Checkpoint, **options: Any) -> Engine:
-            given = {"url": url, "topic": token, "pollIntervalMs": 1, **options}
-            source = AckqDataSource({name.lower(): str(value) for name, value in given.items()})
-            schema = source.schema()
-            engine = Engine(lambda: source.streamReader(schema), checkpoint)
-            stack.callback(engine.stop)
-            return engine
-
-        yield make
+    return lambda checkpoint, **options: start_on(
+        checkpoint, **{"topic": token, "pollIntervalMs": 1, **options}
+    )
 
 
 def test_a_stream_publishes_the_rows_of_a_writer_that_died(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from ackq.staging.operations import StagingSpec
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import AsyncTopic, Topic
 from ackq.topic.consume import MOVE_ATTEMPTS
-from tests.facade import AsSync, Portal
 from tests.servers import Target, private_server
 from tests.staging.test_delay import entries, expected, taken
 from tests.staging.test_staging import commit_and_die, keys, rows, stage
@@ -40,31 +38,18 @@ AFTER = [2, 3, 4]
 
 
 @pytest.fixture
-def consuming(
-    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
-) -> Iterator[Open]:
+def consuming(make_flavoured: Callable[..., Any], name: str) -> Open:
     """``consuming(Topic)``, ``consuming(partitions)``: a consumer of the test's flavour."""
-    kinds = {
-        Topic: (Topic, AsyncTopic),
-        DelayQueue: (DelayQueue, AsyncDelayQueue),
-        PartitionedDelayQueue: (PartitionedDelayQueue, AsyncPartitionedDelayQueue),
-    }
-    with contextlib.ExitStack() as stack:
 
-        def make(what: Any, **settings: Any) -> Any:
-            sizes = () if what in (Topic, None) else (what,)
-            kind = Topic if what is Topic else PartitionedDelayQueue if sizes else DelayQueue
-            plain, asynchronous = kinds[kind]
-            client = make_client()
-            if flavour == "sync":
-                made: Any = plain(client, name, *sizes, **settings)
-            else:
-                make_async = lambda: asynchronous(client, name, *sizes, **settings)  # noqa: E731
-                made = AsSync(portal, portal.call(make_async))
-            stack.callback(made.close)
-            return made
+    def make(what: Any, **settings: Any) -> Any:
+        if what is Topic:
+            return make_flavoured(Topic, AsyncTopic, name, **settings)
+        if what is None:
+            return make_flavoured(DelayQueue, AsyncDelayQueue, name, **settings)
+        kinds = (PartitionedDelayQueue, AsyncPartitionedDelayQueue)
+        return make_flavoured(*kinds, name, what, **settings)
 
-        yield make
+    return make
 
 
 def remains(target: Target, name: str) -> set[str]:

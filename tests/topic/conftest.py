@@ -12,7 +12,6 @@ import redis
 
 from ackq.embedded import Server
 from ackq.topic import AsyncTopic, Topic
-from tests.facade import AsSync, Portal
 from tests.servers import Target, private_server
 
 
@@ -23,25 +22,9 @@ class MakeTopic(Protocol):
 
 
 @pytest.fixture
-def make_topic(
-    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
-) -> Iterator[MakeTopic]:
-    """``make_topic(**settings)``: this test's topic, with connections of its own.
-
-    Closed after the test.
-    """
-    with contextlib.ExitStack() as stack:
-
-        def make(name: str = name, **settings: Any) -> Any:
-            client = make_client()
-            if flavour == "sync":
-                topic: Any = Topic(client, name, **settings)
-            else:
-                topic = AsSync(portal, portal.call(AsyncTopic, client, name, **settings))
-            stack.callback(topic.close)
-            return topic
-
-        yield make
+def make_topic(make_flavoured: Callable[..., Any], name: str) -> MakeTopic:
+    """``make_topic(**settings)``: this test's topic, with connections of its own."""
+    return lambda name=name, **settings: make_flavoured(Topic, AsyncTopic, name, **settings)
 
 
 @pytest.fixture

@@ -260,15 +260,13 @@ def _bounds(members: list[bytes]) -> list[tuple[int, int]]:
 
 @pytest.mark.timeout(60 * SOAK + 360)  # Hypothesis shortens a failing sequence for five minutes
 def test_every_sequence_of_operations_agrees_with_the_model(
-    plain_client: redis.Redis, flavour: str, portal: Portal, token: str
+    plain_client: redis.Redis, url: str, flavour: str, portal: Portal, token: str
 ) -> None:
     numbers = itertools.count()
 
     def make(name: str, **settings: Any) -> Any:
         if flavour == "sync":
             return Topic(plain_client, name, **settings)
-        settings_of = plain_client.connection_pool.connection_kwargs
-        url = f"redis://{settings_of['host']}:{settings_of['port']}"
         return AsSync(portal, portal.call(AsyncTopic.from_url, url, name, **settings))
 
     class Machine(TopicMachine):

@@ -78,13 +78,6 @@ def stock(plain_client: redis.Redis, token: str) -> Stock:
 
 
 @pytest.fixture
-def url(plain_client: redis.Redis) -> str:
-    """The address of the plain server."""
-    settings = plain_client.connection_pool.connection_kwargs
-    return f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
-
-
-@pytest.fixture
 def http(plain_client: redis.Redis) -> Iterator[TestClient]:
     """The page, without a browser."""
     page = application(plain_client)

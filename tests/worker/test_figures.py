@@ -13,7 +13,6 @@ import pytest
 from ackq import Queue
 from ackq.worker import Health, Reject, Release
 from ackq.worker.figures import BUCKETS, Figures
-from tests.cli.conftest import url  # noqa: F401 - a fixture
 from tests.metrics.test_collector import Samples, parsed, value
 from tests.metrics.test_exporter import get
 from tests.waiting import wait_until

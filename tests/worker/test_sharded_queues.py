@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from ackq.ops.workers import send_order, workers
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.web.inspecting import all_workers
 from ackq.worker import Health, RateLimit, Schedule
-from tests.facade import AsSync, Portal
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
@@ -32,25 +30,16 @@ MakeSharded = Callable[..., Any]
 
 @pytest.fixture
 def sharded_of(
-    plain_client: redis.Redis, flavour: str, portal: Portal, token: str
-) -> Iterator[MakeSharded]:
+    plain_client: redis.Redis, flavour: str, flavoured: Callable[..., Any], token: str
+) -> MakeSharded:
     """``sharded_of("suffix", shards=4, **settings)``: a sharded queue in the test's flavour."""
     settings = plain_client.connection_pool.connection_kwargs
     address = {"host": settings["host"], "port": settings["port"]}
-    with contextlib.ExitStack() as stack:
-
-        def make(suffix: str = "", shards: int | None = 4, **settings: Any) -> Any:
-            args = token + suffix, shards
-            if flavour == "sync":
-                queue: Any = ShardedQueue(redis.Redis(**address), *args, **settings)
-            else:
-                client = redis.asyncio.Redis(**address)
-                made = portal.call(lambda: AsyncShardedQueue(client, *args, **settings))
-                queue = AsSync(portal, made)
-            stack.callback(queue.close)
-            return queue
-
-        yield make
+    client: Any = redis.Redis if flavour == "sync" else redis.asyncio.Redis
+    kinds = (ShardedQueue, AsyncShardedQueue)
+    return lambda suffix="", shards=4, **settings: flavoured(
+        *kinds, client(**address), token + suffix, shards, **settings
+    )
 
 
 def test_all_shards_are_consumed_and_a_resize_is_followed(

@@ -18,7 +18,6 @@ from hypothesis.stateful import run_state_machine_as_test
 
 import ackq
 from tests.facade import AsSync, Portal
-from tests.servers import PLAIN, Fleet, Survey
 
 from .machine import QueueMachine
 
@@ -38,24 +37,13 @@ settings.register_profile(
 
 
 @pytest.fixture
-def plain_url(survey: Survey, fleet: Fleet) -> str:
-    """The address of a plain server."""
-    kind = survey.first(PLAIN)
-    if kind is None:
-        pytest.skip("ACKQ_TEST_SERVERS names no plain server")
-    url = fleet.get(kind).url
-    assert url is not None
-    return url
-
-
-@pytest.fixture
-def make_named_queue(plain_url: str, flavour: str, portal: Portal) -> Callable[..., Any]:
+def make_named_queue(url: str, flavour: str, portal: Portal) -> Callable[..., Any]:
     """``make_named_queue(name, **settings)``: a queue that its user closes."""
 
     def make(name: str, **settings: Any) -> Any:
         if flavour == "sync":
-            return ackq.Queue.from_url(plain_url, name, **settings)
-        return AsSync(portal, portal.call(ackq.AsyncQueue.from_url, plain_url, name, **settings))
+            return ackq.Queue.from_url(url, name, **settings)
+        return AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, name, **settings))
 
     return make
 
