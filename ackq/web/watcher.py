@@ -68,7 +68,7 @@ class Watcher:
             self._fresh = False
 
     def close(self) -> None:
-        """Close the connections, and forget the samples. The next look begins anew."""
+        """Close the connections, and forget the samples. The next look starts over."""
         with self._lock:
             self._sampler.close()
             self._sample = None
