@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 #: The format of the stored data, see docs/compatibility.md. It grows when a release begins to store
@@ -21,13 +22,26 @@ def directory() -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / "lua"
 
 
-@dataclass(frozen=True, slots=True)
+_KEY = re.compile(rb"^-- KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
 class Script:
     """One script of the ``lua`` folder."""
 
     name: str
     text: bytes = field(repr=False)
     sha: bytes
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """The names and types of its keys, in order, such as ("{name}HELD", "ZSET")."""
+        return tuple((name.decode(), kind.decode()) for name, kind in _KEY.findall(self.text))
+
+    @cached_property
+    def takes_record(self) -> bool:
+        """Whether its last key is the record of the left end, for a queue popped from there."""
+        return b"\n-- Left end: KEYS" in self.text
 
 
 @cache

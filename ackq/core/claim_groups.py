@@ -96,7 +96,7 @@ class ClaimGroup(ABC):
 
 def begin(group: ClaimGroup) -> Operation[int]:
     """Raise the epoch; see `ackq.queue.Claims.begin`."""
-    epoch, _, _ = yield from change(group, "claims/begin", (group.key,))
+    epoch, _, _ = yield from change(group, "claims/begin", (1, group.key))
     group.epoch, group.claiming = epoch, 0
     return group.epoch
 
@@ -155,13 +155,19 @@ def facts(group: ClaimGroup, *fields: bytes) -> Operation[list[int]]:
     return [int(value or 0) for value in values]
 
 
-def change(group: ClaimGroup, script: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
+def change(group: ClaimGroup, script: str, passed: Sequence[Arg], *args: Arg) -> Operation[Any]:
     """Call a script that checks the epoch. All of these may be sent again.
+
+    Args:
+        group: the group.
+        script: its name.
+        passed: the number of its keys, and the keys.
+        args: its arguments.
 
     Raises:
         Fenced: another process took over the group; nothing was changed.
     """
-    request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=True)
+    request = Request((*passed, *args), script=scripts.load(script), resend=True)
     reply = yield from call(group.target, request)
     if reply[0] == b"fenced":
         raise group.fenced(reply[1])

@@ -24,7 +24,7 @@ from ackq.core.claim_groups import (
     read_only,
 )
 from ackq.core.claim_groups import begin as take_over
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.io.jitter import draw_jitter
 from ackq.delay.messages import KINDS, DelayKeys, DelaySpec, decode_key
 
@@ -91,9 +91,10 @@ class Group(ClaimGroup):
         """Return the key of a claim."""
         return self.keys.claim + f"{self.name}:{batch}".encode()
 
-    def all_keys(self, batch: int) -> tuple[bytes, ...]:
-        """Return the keys in the order of the scripts' parameters."""
-        return (*self.keys.all(), self.keys.claims, self.key, self.claim_key(batch))
+    def passed(self, batch: int) -> tuple[Arg, ...]:
+        """Return the number of keys of every script for claims, and the keys."""
+        keys = (*self.keys.all(), self.keys.claims, self.key, self.claim_key(batch))
+        return (len(keys), *keys)
 
 
 def begin(group: Group) -> Operation[int]:
@@ -134,7 +135,7 @@ def claim(
 def step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Any]:
     """Claim some messages, and return the reply."""
     args = (group.epoch, batch, messages, size or 0, group.lease, draw_jitter())
-    return (yield from change(group, "delay/claim", group.all_keys(batch), *args))
+    return (yield from change(group, "delay/claim", group.passed(batch), *args))
 
 
 def ack(group: Group, up_to: int) -> Operation[int]:
@@ -148,7 +149,7 @@ def ack(group: Group, up_to: int) -> Operation[int]:
         left = 1
         while left:
             _, deleted, left = yield from change(
-                group, "delay/claim_ack", group.all_keys(batch), group.epoch, batch, up_to
+                group, "delay/claim_ack", group.passed(batch), group.epoch, batch, up_to
             )
             rows += deleted
     return rows
@@ -163,7 +164,7 @@ def beat(group: Group) -> Operation[None]:
         more = 1
         while more:
             _, _, more = yield from change(
-                group, "delay/claim_beat", group.all_keys(batch), group.epoch, batch, group.lease
+                group, "delay/claim_beat", group.passed(batch), group.epoch, batch, group.lease
             )
 
 
@@ -183,9 +184,8 @@ def read(
     check_integer(count, "count", 0, LARGEST_INTEGER)
     if not count:
         return []
-    keys = group.all_keys(batch)
     request = Request(
-        (len(keys), *keys, batch, start, min(count, PAGE)),
+        (*group.passed(batch), batch, start, min(count, PAGE)),
         script=scripts.load("delay/claim_read"),
         resend=True,
     )
@@ -199,14 +199,14 @@ def read(
 
 def release(group: Group) -> Operation[int]:
     """Return all claims to the queue; see `DelayClaims.release`."""
-    called = (group.keys.claims, group.key)
+    passed: tuple[Arg, ...] = (2, group.keys.claims, group.key)
     # Fence first: after that, no claims are added.
-    yield from change(group, "claims/release", called, group.epoch)
+    yield from change(group, "claims/release", passed, group.epoch)
     batches = [batch for batch, _ in (yield from _registered(group))]
     names = [group.claim_key(batch) for batch in batches]
     for first in range(0, len(names), CHUNK):
         chunk = names[first : first + CHUNK]
-        yield from change(group, "claims/release", called, group.epoch, *chunk)
+        yield from change(group, "claims/release", passed, group.epoch, *chunk)
     rows = 0
     for batch in batches:
         rows += yield from _return(group, batch)
@@ -242,9 +242,8 @@ def release_all(spec: DelaySpec, group: str) -> Operation[int]:
 
 
 def _return(group: Group, batch: int) -> Operation[int]:
-    keys = group.all_keys(batch)
     request = Request(
-        (len(keys), *keys, batch),
+        (*group.passed(batch), batch),
         script=scripts.load("delay/claim_return"),
         resend=True,  # a second application returns the next messages
     )

@@ -12,7 +12,6 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.core.created import CLOUDEVENT
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.names import WORKERS_SEEN
 from ackq.errors import AckqError, PopFromMismatch
 from ackq.ops.readings import Asked, Reading, backlog_of, due_soon, lease_age, totals_of, watched
 from ackq.ops.trials import is_denial
@@ -27,19 +26,7 @@ TOGETHER = 25
 MOST_WORKERS = 1000
 #: The suffixes of the keys that are read together, in the order of the script.
 _KEYS = tuple(
-    each.encode()
-    for each in (
-        "",
-        "BACKUP",
-        "HANDOFF",
-        "DELAYED",
-        "DEAD",
-        "PAUSED",
-        "HELD",
-        "HELDROWS",
-        "COUNTERS",
-        WORKERS_SEEN,
-    )
+    name.removeprefix("{name}").encode() for name, _ in scripts.load("overview/lists").keys
 )
 #: A shard, or what concerns all shards of a queue.
 _SHARD = re.compile(r"\{[^{}]+(?::\d+(?:\.\d+)?\}|\}:all)")

@@ -23,7 +23,7 @@ from ackq.core.claim_groups import (
     last,
     read_only,
 )
-from ackq.core.effects import Operation
+from ackq.core.effects import Arg, Operation
 from ackq.errors import ClaimLost
 from ackq.queue import handed_over, pop_from
 from ackq.queue.spec import QueueSpec
@@ -66,6 +66,12 @@ class Group(ClaimGroup):
         """The key of the group's record."""
         return self.spec.keys.claims(self.name)
 
+    def passed(self, script: str, batch: int | None = None) -> tuple[Arg, ...]:
+        """Return the number of keys of a script and the keys; see `QueueKeys.passed`."""
+        keys = self.spec.keys
+        claim = () if batch is None else (keys.claim(self.name, batch),)
+        return keys.passed(script, self.key, *claim)
+
     @property
     def who(self) -> str:
         """The queue and the group, for errors."""
@@ -106,13 +112,12 @@ def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
     group.require_begun()
     check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
     milliseconds = 0 if keep == 0 else max(1, microseconds(keep, "keep", LONGEST) // 1000)
-    keys = group.spec.keys
     batches = [batch for batch, _ in (yield from _open(group)) if batch <= up_to]
     rows = 0
     # Even if no claim is open, one call records ``up_to`` as acked.
     for batch in batches or [up_to]:
-        called = (keys.held, keys.heldrows, keys.counters, group.key, keys.claim(group.name, batch))
-        reply = yield from change(group, "claims/ack", called, group.epoch, up_to, milliseconds)
+        passed = group.passed("claims/ack", batch)
+        reply = yield from change(group, "claims/ack", passed, group.epoch, up_to, milliseconds)
         rows += reply[1]
     return rows
 
@@ -121,12 +126,11 @@ def forget(group: Group, up_to: int) -> Operation[None]:
     """Delete kept claims; see `ackq.queue.Claims.forget`."""
     group.require_begun()
     check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
-    keys = group.spec.keys
     known = yield from facts(group, b"acked", b"forgotten")
     last = min(up_to, known[0])
     for batch in range(max(known[1], last - FORGOTTEN) + 1, last + 1):
-        called = (keys.held, group.key, keys.claim(group.name, batch))
-        yield from change(group, "claims/forget", called, group.epoch, batch)
+        passed = group.passed("claims/forget", batch)
+        yield from change(group, "claims/forget", passed, group.epoch, batch)
 
 
 def beat(group: Group) -> Operation[None]:
@@ -135,8 +139,8 @@ def beat(group: Group) -> Operation[None]:
     names = [each.name for _, each in reversed((yield from _open(group)))]
     for first in range(0, max(1, len(names)), CHUNK):
         chunk = names[first : first + CHUNK]
-        called = (group.spec.keys.held, group.key)
-        yield from change(group, "claims/beat", called, group.epoch, group.lease, *chunk)
+        passed = group.passed("claims/beat")
+        yield from change(group, "claims/beat", passed, group.epoch, group.lease, *chunk)
 
 
 def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
@@ -179,9 +183,9 @@ def read(group: Group, batch: int, start: int, count: int) -> Operation[list[byt
 
 def release(group: Group) -> Operation[int]:
     """Return all open claims to the queue; see `ackq.queue.Claims.release`."""
-    called = (group.spec.keys.held, group.key)
+    passed = group.passed("claims/release")
     # Fence first: after that, no claims are added to the list.
-    yield from change(group, "claims/release", called, group.epoch)
+    yield from change(group, "claims/release", passed, group.epoch)
     _, found = yield from handed_over.lists(group.spec)
     # Newest first: each goes in front of the one returned before it.
     own = sorted(
@@ -195,7 +199,7 @@ def release(group: Group) -> Operation[int]:
     names = [name for _, name in own]
     for first in range(0, len(names), CHUNK):
         yield from change(
-            group, "claims/release", called, group.epoch, *names[first : first + CHUNK]
+            group, "claims/release", passed, group.epoch, *names[first : first + CHUNK]
         )
     rows = 0
     for name in names:
@@ -230,20 +234,13 @@ def _open(group: Group) -> Operation[list[tuple[int, handed_over.Held]]]:
 
 
 def _step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Sequence[Any]]:
-    keys = group.spec.keys
-    called = (
-        *keys.all()[:12],
-        group.key,
-        keys.claim(group.name, batch),
-        keys.errors,
-        *keys.if_left,
-    )
+    passed = group.passed("claims/claim", batch)
     args = (group.epoch, batch, messages, size or 0, group.lease)
     try:
-        reply: Sequence[Any] = yield from change(group, "claims/claim", called, *args)
+        reply: Sequence[Any] = yield from change(group, "claims/claim", passed, *args)
     except ResponseError as error:
         if not pop_from.is_missing(error):
             raise
-        yield from pop_from.record(keys)
-        reply = yield from change(group, "claims/claim", called, *args)
+        yield from pop_from.record(group.spec.keys)
+        reply = yield from change(group, "claims/claim", passed, *args)
     return reply

@@ -36,20 +36,19 @@ def run_now(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -
     for first in range(0, len(chosen), 2 * RUN_CHUNK):
         chunk = chosen[first : first + 2 * RUN_CHUNK]
         # Not resent: a repeat would return 0.
-        request = Request((1, spec.keys.delayed, *chunk), script=scripts.load("run_now"))
+        request = Request((*spec.keys.passed("run_now"), *chunk), script=scripts.load("run_now"))
         moved += yield from call(spec, request)
     return moved
 
 
 def cancel(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -> Operation[int]:
     """Move delayed messages to the dead letters; see `ackq.Queue.cancel`."""
-    keys = spec.keys
-    passed = (keys.context, keys.receives, keys.delayed, keys.dead, keys.errors, keys.counters)
+    passed = spec.keys.passed("cancel")
     chosen = _chosen(entries, ids)
     canceled = first = 0
     while first < len(chosen):
         chunk = chosen[first : first + 2 * CANCEL_CHUNK]
-        request = Request((len(passed), *passed, *chunk), script=scripts.load("cancel"))
+        request = Request((*passed, *chunk), script=scripts.load("cancel"))
         count, looked = yield from call(spec, request)
         canceled += count
         first += 2 * looked  # one call stops at 1 MiB of bodies

@@ -30,7 +30,7 @@ def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
     cursor: Arg = b"0"
     while True:
         request = Request(
-            (2, spec.keys.held, spec.keys.heldrows, cursor),
+            (*spec.keys.passed("held/scan"), cursor),
             script=scripts.load("held/scan"),
             resend=True,
         )
@@ -84,20 +84,8 @@ def return_to_queue(spec: QueueSpec, name: bytes) -> Operation[int]:
 
 def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
     """Move some of a list's messages into the queue; return how many, and how many are left."""
-    keys = spec.keys
-    passed = (
-        keys.ready,
-        keys.handoff,
-        keys.context,
-        keys.delayed,
-        keys.held,
-        keys.heldrows,
-        name,
-        keys.counters,
-        *keys.if_left,
-    )
     request = Request(
-        (len(passed), *passed, mode_of(spec, name)),
+        (*spec.keys.passed("held/give_back", name), mode_of(spec, name)),
         script=scripts.load("held/give_back"),
         resend=True,  # a second application moves the next messages
     )
@@ -107,10 +95,9 @@ def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
 
 def into_queue(spec: QueueSpec, name: bytes) -> Operation[bool]:
     """Move a bounded part of a list into its list queue; this is the list queue's `Mover`."""
-    keys = spec.keys
     if spec.config.pop_from == "right" and mode_of(spec, name) == "back":
         request = Request(
-            (4, keys.ready, keys.held, keys.heldrows, name),
+            spec.keys.passed("staging/queue", name),
             script=scripts.load("staging/queue"),
             resend=True,  # a second application moves the next rows
         )

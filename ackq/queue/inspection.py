@@ -42,26 +42,8 @@ _ENTRY = re.compile(r"\d+-\d+")
 
 def stats(spec: QueueSpec) -> Operation[QueueStats]:
     """Count; see `ackq.Queue.stats`."""
-    keys = spec.keys
     yield from _compare(spec)
-    return read_stats(
-        (
-            yield from _call(
-                spec,
-                "stats",
-                (
-                    keys.ready,
-                    keys.backup,
-                    keys.handoff,
-                    keys.delayed,
-                    keys.dead,
-                    keys.paused,
-                    keys.held,
-                    keys.heldrows,
-                ),
-            )
-        )
-    )
+    return read_stats((yield from _call(spec, "stats")))
 
 
 def read_stats(reply: Sequence[int]) -> QueueStats:
@@ -101,16 +83,9 @@ def read_stats(reply: Sequence[int]) -> QueueStats:
 
 def oldest_ready(spec: QueueSpec) -> Operation[float | None]:
     """Return how long the oldest ready message is ready; see `ackq.Queue.oldest_ready`."""
-    keys, field = spec.keys, spec.config.time_field
+    field = spec.config.time_field
     yield from _compare(spec)
-    reply = yield from _call(
-        spec,
-        "oldest",
-        (keys.ready, keys.handoff, keys.backup, keys.delayed, keys.held, keys.heldrows),
-        keys.pop_from,
-        CLOUDEVENT,
-        field or CLOUDEVENT,
-    )
+    reply = yield from _call(spec, "oldest", spec.keys.pop_from, CLOUDEVENT, field or CLOUDEVENT)
     return read_oldest(reply, field)
 
 
@@ -129,21 +104,7 @@ def read_oldest(reply: Sequence[Any], field: str | None) -> float | None:
 def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
     """Read the counters; see `ackq.Queue.counters`."""
     milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
-    keys = spec.keys
-    now, live, held, *pairs = yield from _call(
-        spec,
-        "watch",
-        (
-            keys.counters,
-            keys.ready,
-            keys.backup,
-            keys.handoff,
-            keys.delayed,
-            keys.held,
-            keys.heldrows,
-        ),
-        milliseconds,
-    )
+    now, live, held, *pairs = yield from _call(spec, "watch", milliseconds)
     return read_counters(now, live, held, dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True)))
 
 
@@ -175,7 +136,6 @@ def peek(
         raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
     check_integer(wanted, "peek", 0, 2**53)
     check_integer(skip, "skip", 0, 2**52)
-    keys = spec.keys
     yield from _compare(spec)
     names = [each.name for each in (yield from handed_over.lists(spec))[1]]
     # Each list goes in front of those returned before it.
@@ -187,22 +147,12 @@ def peek(
         reply = yield from _call(
             spec,
             "peek",
-            (
-                keys.ready,
-                keys.backup,
-                keys.context,
-                keys.handoff,
-                keys.receives,
-                keys.delayed,
-                keys.held,
-                *front,
-                *back,
-            ),
             state,
             skip + len(seen),
             min(CHUNK, wanted - len(seen)),
             len(front),
-            keys.pop_from,
+            spec.keys.pop_from,
+            own=(*front, *back),
         )
         for at in range(0, len(reply), 5):
             _, key, body, count, score = reply[at : at + 5]
@@ -215,21 +165,18 @@ def peek(
             kept.append(key)
         if not reply:
             break
-    return (yield from with_errors(spec, keys.errors, seen, kept))
+    return (yield from with_errors(spec, spec.keys.errors, seen, kept))
 
 
 def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     """Delete everything; see `ackq.Queue.purge`."""
-    keys = spec.keys
     deleted = 0
     yield from _compare(spec)
     # Purge these lists first: if one is returned meanwhile, the last call deletes its messages.
     for each in (yield from handed_over.lists(spec))[1]:
-        passed = (keys.held, keys.heldrows, each.name, keys.counters)
-        deleted += yield from _call(spec, "held/drop", passed)
-    purged = (*keys.all()[:8], keys.errors, keys.counters)
-    rest: int = yield from _call(spec, "purge", purged, int(dead))
-    yield from pop_from.forget(keys)
+        deleted += yield from _call(spec, "held/drop", own=(each.name,))
+    rest: int = yield from _call(spec, "purge", int(dead))
+    yield from pop_from.forget(spec.keys)
     return deleted + rest
 
 
@@ -249,11 +196,7 @@ def drain(spec: QueueSpec) -> Operation[int]:
     if keys.pop_from == "left":
         yield from pop_from.record(keys)
     moved = yield from end_holds(spec)
-    while step := (
-        yield from _call(
-            spec, "drain", (*keys.all()[:7], keys.errors, keys.counters, *keys.if_left), CHUNK
-        )
-    ):
+    while step := (yield from _call(spec, "drain", CHUNK)):
         moved += step
     yield from pop_from.forget(keys)
     return moved
@@ -290,13 +233,6 @@ def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Operation[
 
 def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Operation[int]:
     """Make dead letters ready again; see `ackq.Queue.redrive`."""
-    keys = (
-        spec.keys.context,
-        spec.keys.receives,
-        spec.keys.delayed,
-        spec.keys.dead,
-        spec.keys.counters,
-    )
     redriven = 0
     if entries:
         for entry in entries:
@@ -307,7 +243,7 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Oper
         at = 0
         while at < len(entries):
             chunk = entries[at : at + CHUNK]
-            count, seen, _ = yield from _call(spec, "redrive", keys, len(chunk), "", *chunk)
+            count, seen, _ = yield from _call(spec, "redrive", len(chunk), "", *chunk)
             redriven += count
             at += seen  # one call stops at 1 MiB of bodies
         return redriven
@@ -318,9 +254,7 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Oper
     after: Arg = ""
     looked = 0
     while looked < wanted:
-        count, seen, after = yield from _call(
-            spec, "redrive", keys, min(CHUNK, wanted - looked), after
-        )
+        count, seen, after = yield from _call(spec, "redrive", min(CHUNK, wanted - looked), after)
         redriven += count
         looked += seen
         if not seen:
@@ -333,7 +267,7 @@ def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Operation[int]
     dropped = 0
     for first in range(0, len(entries), DROP_CHUNK):
         chunk = entries[first : first + DROP_CHUNK]
-        dropped += yield from _call(spec, "drop", (spec.keys.dead, spec.keys.counters), *chunk)
+        dropped += yield from _call(spec, "drop", *chunk)
     return dropped
 
 
@@ -346,15 +280,14 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         return AuditReport(checked, (stray,))
     yield from pop_from.compare(spec.keys)
     expected = spec.keys.types()
-    keys = tuple(expected)
-    rows = yield from _call(spec, "audit", keys, int(repair))
+    rows = yield from _call(spec, "audit", int(repair))
     for (key, kind), (found, expires) in zip(expected.items(), rows, strict=False):
         if found.decode() not in (kind, "none"):
             problem = f"a {found.decode()} where a {kind} belongs"
             findings.append(AuditFinding(problem, key.decode(), False))
         if expires:
             findings.append(AuditFinding("the key expires", key.decode(), repair))
-    if len(rows) == len(keys):
+    if len(rows) == len(expected):
         return AuditReport(checked, tuple(findings))
     leased, bodies, delayed, _ = rows[-1]
     for walk in ("backup", "delayed", "extended", "heldrows", "errors", "receives"):
@@ -363,9 +296,7 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         findings += found_here
     for each in (yield from handed_over.lists(spec))[1]:
         checked += 1
-        problems = yield from _call(
-            spec, "held/audit", (spec.keys.held, spec.keys.heldrows, each.name), int(repair)
-        )
+        problems = yield from _call(spec, "held/audit", int(repair), own=(each.name,))
         name = each.name.decode(errors="replace")
         findings += [AuditFinding(problem.decode(), name, repair) for problem in problems]
     # Scanning CONTEXT reads all bodies, so do it only if the sizes do not add up, or if a missing
@@ -395,28 +326,11 @@ def _find_stray(spec: QueueSpec, repair: bool) -> Operation[AuditFinding | None]
 
 
 def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list[AuditFinding]]]:
-    keys = spec.keys
-    scanned = (
-        keys.backup,
-        keys.context,
-        keys.receives,
-        keys.extended,
-        keys.delayed,
-        keys.dead,
-        keys.held,
-        keys.heldrows,
-        keys.errors,
-        keys.counters,
-        keys.ready,
-        keys.handoff,
-    )
     found: dict[tuple[str, str], AuditFinding] = {}
     checked = 0
     cursor: Arg = b"0"
     while True:
-        cursor, seen, *problems = yield from _call(
-            spec, "audit_scan", scanned, walk, cursor, int(repair)
-        )
+        cursor, seen, *problems = yield from _call(spec, "audit_scan", walk, cursor, int(repair))
         checked += seen
         for at in range(0, len(problems), 2):
             problem, key = problems[at].decode(), problems[at + 1].decode(errors="replace")
@@ -446,8 +360,9 @@ def _compare(spec: QueueSpec) -> Operation[None]:
         yield from pop_from.compare(spec.keys)
 
 
-def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
+def _call(spec: QueueSpec, script: str, *args: Arg, own: Sequence[bytes] = ()) -> Operation[Any]:
     # Applied twice, purge, drain and redrive could affect more messages than requested.
     resend = script in ("stats", "oldest", "peek", "audit", "audit_scan", "watch", "held/audit")
-    request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
+    passed = spec.keys.passed(script, *own)
+    request = Request((*passed, *args), script=scripts.load(script), resend=resend)
     return (yield from call(spec, request))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ackq import scripts
 from ackq.config import PopFrom, check_pop_from
 from ackq.core.effects import Arg
 from ackq.core.names import (
@@ -108,28 +110,39 @@ class QueueKeys:
         names = (WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS)
         return tuple(self.ready + each.encode() for each in names)  # type: ignore[return-value]
 
+    def passed(self, script: str, *own: bytes) -> tuple[Arg, ...]:
+        """Return the number of keys that a script gets, and the keys: its header names them.
+
+        Args:
+            script: its name.
+            own: keys of which a queue has several, such as the list of a claim, in their order.
+                Those that the header does not count come last.
+        """
+        keys = self._of(script, own)
+        return (len(keys), *keys)
+
+    def _of(self, script: str, own: Sequence[bytes] = ()) -> list[bytes]:
+        loaded, others = scripts.load(script), iter(own)
+        keys = [
+            next(others) if "<" in name else self._named(name, kind)
+            for name, kind in loaded.keys
+            if own or "<" not in name
+        ]
+        keys += others
+        if loaded.takes_record:
+            keys += self.if_left
+        return keys
+
+    def _named(self, name: str, kind: str) -> bytes:
+        suffix = name.removeprefix("{name}")
+        # The record has the name that held lists have in a queue popped from the right.
+        return self.held if (suffix, kind) == ("HELD", "ZSET") else self.ready + suffix.encode()
+
     def types(self) -> dict[bytes, str]:
-        """Return the type of every key that holds messages, in the order of `all`."""
-        kinds = ("list", "zset", "hash", "list", "hash", "hash", "zset", "stream")
-        found = dict(zip(self.all(), kinds, strict=False))
-        found |= {self.held: "zset", self.heldrows: "hash", self.errors: "hash"}
-        return found | dict.fromkeys(self.if_left, "string")
+        """Return the type of every key that holds messages: those that the audit looks at."""
+        kinds = [kind.lower() for _, kind in scripts.load("audit").keys]
+        return dict(zip(self._of("audit"), (*kinds, "string"), strict=False))
 
     def all(self) -> tuple[bytes, ...]:
         """Return the keys: ``ready`` first, then the others in the order of `SUFFIXES`."""
-        return (
-            self.ready,
-            self.backup,
-            self.context,
-            self.handoff,
-            self.receives,
-            self.extended,
-            self.delayed,
-            self.dead,
-            self.paused,
-            self.held,
-            self.counters,
-            self.heldrows,
-            self.commits,
-            self.errors,
-        )
+        return (self.ready, *(getattr(self, field) for field, _ in _FIELDS))

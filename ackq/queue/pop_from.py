@@ -88,8 +88,8 @@ def forget_if_unused(spec: HasKeys) -> Operation[None]:
 
 
 def _call(keys: QueueKeys, verb: bytes) -> Operation[bytes]:
-    names = (keys.record, keys.held, keys.backup, keys.delayed)
-    request = Request((len(names), *names, verb), script=scripts.load("pop_from"), resend=True)
+    passed = keys.passed("pop_from")
+    request = Request((*passed, verb), script=scripts.load("pop_from"), resend=True)
     expected = keys.types() | {keys.record: "record of the left end"}
     end: bytes = yield from call(Keys(f"queue {keys.ready.decode()!r}", expected), request)
     return end

@@ -63,11 +63,7 @@ def push(
     keys = spec.keys
     request = Request(
         (
-            4,
-            keys.ready,
-            keys.context,
-            keys.delayed,
-            keys.dedup(dedup),
+            *keys.passed("push_once", keys.dedup(dedup)),
             max(1, window // 1000),
             id,
             body,
@@ -160,7 +156,7 @@ def _store(
         for pair in zip(ids, bodies, strict=True):
             pairs += pair
         request = Request(
-            (2, spec.keys.context, spec.keys.delayed, *when, *pairs),
+            (*spec.keys.passed("schedule"), *when, *pairs),
             scripts.load("schedule"),
             confirm=confirm,
         )

@@ -28,6 +28,9 @@ class RejectedRow:
     reason: str
 
 
+SCRIPT = "pipeline/reject"
+
+
 @dataclass(frozen=True, slots=True)
 class RowWriter:
     """Writes rows of batches to the dead letters of a queue; ``name`` tells it from others."""
@@ -54,16 +57,13 @@ def reject_rows(writer: RowWriter, batch: str, rows: Iterable[RejectedRow]) -> O
 def _call(writer: RowWriter, batch: str, rows: Iterable[RejectedRow]) -> Operation[int]:
     spec = writer.spec
     rejected = spec.keys.ready + f"{REJECTED}{writer.name}".encode()
-    keys = (spec.keys.dead, rejected, spec.keys.counters)
-    types = dict(zip(keys, ("stream", "hash", "hash"), strict=True))
+    types = {spec.keys.dead: "stream", rejected: "hash", spec.keys.counters: "hash"}
     expected = Keys(f"queue {spec.name!r}", types)
-    args: list[Arg] = [batch, writer.window_ms]
+    args: list[Arg] = [*spec.keys.passed(SCRIPT, rejected), batch, writer.window_ms]
     for each in rows:
         args += (each.row, usable_id(each.body) or "", each.body, each.reason)
     # The script appends each row once, so a call whose reply was lost may be sent again.
-    request = Request(
-        (len(keys), *keys, *args), script=scripts.load("pipeline/reject"), resend=True
-    )
+    request = Request(tuple(args), script=scripts.load(SCRIPT), resend=True)
     status, answer = yield from call(expected, request)
     if status == b"superseded":
         raise BatchSuperseded(

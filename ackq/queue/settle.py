@@ -46,21 +46,11 @@ def ack(
 
 def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
     """Ack by bare id; see `ackq.Queue.ack_id`."""
-    keys = spec.keys
     settled = at = 0
     while at < len(ids):
         chunk = [str(each) for each in ids[at : at + SETTLE_CHUNK]]
         request = Request(
-            (
-                6,
-                keys.backup,
-                keys.context,
-                keys.receives,
-                keys.extended,
-                keys.errors,
-                keys.counters,
-                *chunk,
-            ),
+            (*spec.keys.passed("ack_id"), *chunk),
             script=scripts.load("ack_id"),
             resend=True,
         )
@@ -89,20 +79,7 @@ def nack(
             return -2 if keys.pop_from == "left" else -1
         return round(backoff(message.receive_count) * 1_000_000)
 
-    head = (
-        9,
-        keys.ready,
-        keys.backup,
-        keys.context,
-        keys.receives,
-        keys.extended,
-        keys.delayed,
-        keys.dead,
-        keys.errors,
-        keys.counters,
-        int(charge),
-        config.max_receives or 0,
-    )
+    head = (*keys.passed("nack"), int(charge), config.max_receives or 0)
     check_own(spec.name, messages)
     note_error(messages, error, config.record_errors)
 
@@ -117,19 +94,7 @@ def reject(
     spec: QueueSpec, messages: Sequence[Message], reason: str, error: BaseException | None = None
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.reject`."""
-    keys = spec.keys
-    head = (
-        8,
-        keys.backup,
-        keys.context,
-        keys.receives,
-        keys.extended,
-        keys.delayed,
-        keys.dead,
-        keys.errors,
-        keys.counters,
-        reason,
-    )
+    head = (*spec.keys.passed("reject"), reason)
     check_own(spec.name, messages)
     note_error(messages, error, spec.config.record_errors)
 
@@ -141,7 +106,6 @@ def reject(
 
 def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Operation[int]:
     """Renew leases; see `ackq.Queue.extend`."""
-    keys = spec.keys
     if timeout is None:
         timeout = spec.config.visibility_timeout
     lease = microseconds(timeout, "timeout")
@@ -149,7 +113,7 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
 
     def arguments(chunk: Sequence[Message]) -> Named:
         named, order = by_receipt(chunk)
-        head = (3, keys.backup, keys.extended, keys.delayed, lease, draw_jitter())
+        head = (*spec.keys.passed("extend"), lease, draw_jitter())
         return (*head, *named), order
 
     return (yield from settle(spec, EXTEND, messages, arguments))

@@ -45,23 +45,12 @@ class QueueSpec:
     @cached_property
     def pop_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the pop script."""
-        keys = (*self.keys.all()[:11], self.keys.errors, *self.keys.if_left)
-        return (len(keys), *keys)
+        return self.keys.passed("pop")
 
     @cached_property
     def ack_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the ack script."""
-        keys = self.keys
-        return (
-            7,
-            keys.backup,
-            keys.context,
-            keys.receives,
-            keys.extended,
-            keys.delayed,
-            keys.counters,
-            keys.errors,
-        )
+        return self.keys.passed("ack")
 
     @cached_property
     def pop_settings(self) -> tuple[Arg, ...]:

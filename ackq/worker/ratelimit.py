@@ -50,8 +50,7 @@ def permit(
     burst = limit.burst or max(1, int(limit.count / limit.per / 10))
     request = Request(
         (
-            1,
-            spec.keys.rate,
+            *spec.keys.passed("worker/permit"),
             wanted,
             returned,
             limit.count,

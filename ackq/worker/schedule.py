@@ -132,7 +132,15 @@ def tick(
 ) -> Operation[Answer]:
     """Push for the tick ``at``, unless that was done; with 0 only read. See ``tick.lua``."""
     request = Request(
-        (2, spec.keys.ready, spec.keys.ticks, name, at, previous, missed, body, spec.keys.pop_from),
+        (
+            *spec.keys.passed("worker/tick"),
+            name,
+            at,
+            previous,
+            missed,
+            body,
+            spec.keys.pop_from,
+        ),
         script=scripts.load("worker/tick"),
         resend=True,  # the server remembers which tick was pushed
     )

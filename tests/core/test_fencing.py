@@ -22,6 +22,7 @@ from ackq.core.fencing import (
 ACK = Verb("ack", "ack")
 NACK = Verb("nack", "nack", gives_back=True)
 RELEASE = Verb("release", "nack", gives_back=True)
+REJECT = Verb("reject", "reject", kills=True)
 EXTEND = Verb("extend", "extend", settles=False)
 
 
@@ -124,15 +125,15 @@ def test_a_message_that_is_gone_is_lost_unless_an_earlier_settle_may_have_been_a
     assert message.settles_sent == earlier + (0 if lost else 1)
 
 
-@pytest.mark.parametrize("verb", ["ack", "nack", "release", "reject", "extend"])
+@pytest.mark.parametrize("verb", [ACK, NACK, RELEASE, REJECT, EXTEND])
 @pytest.mark.parametrize(("earlier", "reply_lost"), [(0, False), (1, False), (0, True), (1, True)])
 def test_a_message_that_another_consumer_holds_is_lost_however_often_the_settle_was_sent(
-    verb: str, earlier: int, reply_lost: bool
+    verb: Verb, earlier: int, reply_lost: bool
 ) -> None:
     """No settle of this holder was applied, or nobody else would hold the message."""
-    message, other = Held(_settles_sent=earlier + 1), Held()
+    message, other = Held(settles_sent=earlier + 1), Held()
     found = note_reply(verb, [other, message], (2,), _request(reply_lost))
-    assert (found, message.lease_lost, message._settled) == ([message], True, "")
+    assert (found, message.lease_lost, message.settled_by) == ([message], True, None)
     assert not other.lease_lost
 
 
