@@ -13,9 +13,11 @@ from redis.cluster import RedisCluster
 
 from ackq.cli import main
 from ackq.ops.acl import rules
+from ackq.ops.kinds import KINDS
 from ackq.scripts import names
 from ackq.sharded import ShardedQueue
 from tests.cli.conftest import Run
+from tests.kinds.stock import all_stocks
 
 NODES = 3
 
@@ -93,6 +95,22 @@ def test_other_queues_are_used_from_any_node(ackq: Run, name: str, token: str) -
     shards = [token, "--shards", "4"]
     ackq("sharded", "push", *shards, *(f'{{"id":{number}}}' for number in range(8)))
     assert ackq("sharded", "pop", *shards, "-n", "9", "--ack").output.count("\n") == 8
+
+
+def test_a_queue_of_every_kind_is_looked_at_from_any_node(
+    ackq: Run, cluster: RedisCluster, token: str
+) -> None:
+    with all_stocks(cluster, token) as stocks:
+        for each in stocks.values():
+            verbs = KINDS[each.kind].does
+            for verb, command in (("stats", ["stats"]), ("dead", ["dead", "list"])):
+                if verb in verbs:
+                    ackq(*command, each.name)
+            if "peek" in verbs:
+                found = ackq("peek", each.name, "--json").output.splitlines()
+                assert {json.loads(line)["id"] for line in found} == {"r1", "r2"}
+            if "purge" in verbs:
+                assert ackq("purge", each.name, "--dead", "--yes").output == "7\n"
 
 
 def test_rsmq_is_used_from_any_node(ackq: Run, name: str) -> None:

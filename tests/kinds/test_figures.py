@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 
+import pytest
 import redis
 from starlette.testclient import TestClient
 
@@ -11,7 +13,7 @@ from ackq.ops.dead_letters import causes_of
 from ackq.ops.overview import Overview
 from ackq.web import application
 from tests.cli.conftest import Run
-from tests.kinds.stock import PARTS, Stock, all_stocks
+from tests.kinds.stock import PARTS, STOCKS, Stock, all_stocks
 from tests.servers import Client
 from tests.web.test_pages import path_of, values_of
 
@@ -33,18 +35,24 @@ def test_top_shows_them(ackq: Run, plain_client: redis.Redis, token: str) -> Non
     assert {line[11] for line in lines} == {each.kind for each in stocks.values()}
 
 
+@pytest.mark.parametrize("stock", STOCKS, indirect=True)
 def test_the_page_shows_them(client: Client, stock: Stock) -> None:
-    states = {**stock.states, "in_flight": stock.states.get("in_flight", 2), "hidden": 0}
     with TestClient(application(client), base_url="http://localhost") as http:
         shown = values_of(http, stock.kind, stock.name)
-        for state in ("ready", "in_flight", "delayed", "dead"):
-            assert shown[state] == str(states.get(state, "-")), state
         text = http.get(path_of("queue", kind=stock.kind, name=stock.name)).text
-        if stock.parts:
-            assert all(f">{each}<" in text for each in stock.parts)
-            assert text.count("queue?kind=") == PARTS
-        else:
-            assert "3 dead letters" in text
+    if stock.kind == "topic":
+        assert shown["ready"] == str(stock.backlog)
+        assert re.findall(r'data-label="Lag">(\d+)<', text) == ["2", "3"]
+        assert re.findall(r'data-label="Position">(\d+)<', text) == ["1", "0"]
+        return
+    states = {**stock.states, "in_flight": stock.states.get("in_flight", 2)}
+    for state in ("ready", "in_flight", "delayed", "dead"):
+        assert shown[state] == str(states.get(state, "-")), state
+    if stock.parts:
+        assert all(f">{each}<" in text for each in stock.parts)
+        assert text.count("queue?kind=") == PARTS
+    else:
+        assert "3 dead letters" in text
 
 
 def test_the_causes_of_the_dead_are_counted(client: Client, stock: Stock) -> None:

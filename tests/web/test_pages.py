@@ -39,22 +39,6 @@ def links_of(text: str) -> set[str]:
     return {html.unescape(each) for each in re.findall(r'(?:href|src|action)="([^"]*)"', text)}
 
 
-def test_the_figures_are_those_of_the_queues(
-    http: TestClient, plain_client: redis.Redis, stock: Stock
-) -> None:
-    with Queue(plain_client, stock.jobs) as queue:
-        stats = queue.stats()
-    shown = values_of(http, "list", stock.jobs)
-    assert [shown[state] for state in ("ready", "in_flight", "delayed", "dead")] == [
-        str(count) for count in (stats.ready, stats.in_flight, stats.delayed, stats.dead)
-    ]
-    assert min(stats.ready, stats.in_flight, stats.delayed, stats.dead) > 0
-    assert values_of(http, "topic", stock.prices)["ready"] == "3"
-    assert values_of(http, "rsmq", stock.legacy)["ready"] == "1"
-    delay = values_of(http, "delay", stock.reminders)
-    assert (delay["ready"], delay["delayed"], delay["dead"]) == ("1", "1", "2")
-
-
 def test_every_link_leads_to_a_page_under_the_prefix(
     plain_client: redis.Redis, stock: Stock
 ) -> None:
