@@ -250,7 +250,8 @@ class _Site:
         settings = {"time_field": self._time_field} if kind == "list" else {}
         with kind_for(None, kind).open(self.client, name, **settings) as queue:
             if queue.divided:
-                values: dict[str, Any] = {"parts": [each.name for each in queue.parts()]}
+                parts = [each.name for each in queue.parts()]
+                values: dict[str, Any] = {"parts": parts, "part": queue.kind.part}
             else:
                 values = {"stats": queue.kind.stats(queue.client)}
             if "peek" in queue.kind.does and not queue.divided:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ackq.cli.connection import local_time, short_time
 from ackq.escaping import printable
 from ackq.ops.figures import count, rate, span
+from ackq.ops.kinds import KINDS
 from ackq.ops.samples import Key, Row
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
         "Consumers", [f"{count(lag):>10} behind  {printable(name)}" for name, lag in behind]
     )
     yield from _section(
-        "Shards" if reading.kind == "sharded" else "Partitions",
+        f"{KINDS[reading.kind].part}s".capitalize(),
         [f"{printable(each.name)}  {_pairs(each.states)}" for each in reading.parts],
     )
     if detail.workers is not None:

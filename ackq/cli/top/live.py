@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import redis
 from ackq.cli.keyboard import Pressed, keys
 from ackq.cli.top import detail, table
 from ackq.cli.top.screen import Screen
+from ackq.core.io.connections import Lender
 from ackq.errors import redact
 from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged, interval_for
 
@@ -35,8 +36,12 @@ def watch(overview: Overview, client: redis.Redis, every: float, sort: Sort) -> 
 
     console = Console(highlight=False)
     try:
-        with _screen(console) as show, keys() as pressed:
-            _Live(overview, client, console, Screen(sort)).run(every, show, pressed)
+        with (
+            _screen(console) as show,
+            keys() as pressed,
+            closing(Lender(client)) as lender,
+        ):
+            _Live(overview, lender, console, Screen(sort)).run(every, show, pressed)
     except KeyboardInterrupt:
         return
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ackq.cli.top.screen import Screen
 from ackq.escaping import printable
 from ackq.ops.figures import UNKNOWN, by_state, cells, count
+from ackq.ops.kinds import KINDS
 from ackq.ops.samples import Row, Sample
 
 if TYPE_CHECKING:
@@ -142,8 +143,7 @@ def _notes(row: Row) -> str:
     """Return what else is known: parts, consumers that are behind, why messages died."""
     reading, notes = row.reading, []
     if reading.parts:
-        parts = "shards" if reading.kind == "sharded" else "partitions"
-        notes.append(f"{len(reading.parts)} {parts}")
+        notes.append(f"{len(reading.parts)} {KINDS[reading.kind].part}s")
     behind = sorted(reading.lags.items(), key=lambda each: -each[1])
     notes += _first(f"{printable(name)} {count(lag)} behind" for name, lag in behind)
     dead = sorted(

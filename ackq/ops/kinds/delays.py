@@ -101,16 +101,16 @@ def _check(name: str) -> Operation[None]:
 
 
 DELAY = Kind(
-    "delay",
-    "Delay",
-    "a delay queue",
-    "partition",
-    frozenset({"stats", "peek", "dead", "claims", "purge", "run_now"}),
-    _open,
-    lambda queue: asdict(queue.stats()),
-    _read,
-    _look_up,
-    _check,
-    lambda name: DelayKeys.of(name).dead,
-    lambda queue, group: queue.release_claims(group),
+    name="delay",
+    label="Delay",
+    called="a delay queue",
+    part="partition",
+    does=frozenset({"stats", "peek", "dead", "claims", "purge", "run_now"}),
+    open=_open,
+    stats=lambda queue: asdict(queue.stats()),
+    read=_read,
+    look_up=_look_up,
+    check=_check,
+    dead=lambda name: DelayKeys.of(name).dead,
+    release_claims=lambda queue, group: queue.release_claims(group),
 )

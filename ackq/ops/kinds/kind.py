@@ -80,7 +80,7 @@ def _nothing_claimed(client: Any, group: str) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """What operators can do with the queues of one kind, and how to read their figures."""
 

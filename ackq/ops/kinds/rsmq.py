@@ -96,15 +96,15 @@ def _dead(name: str) -> bytes:
 
 
 RSMQ_QUEUE = Kind(
-    "rsmq",
-    "RSMQ",
-    "an RSMQ queue",
-    "",
-    frozenset({"stats", "dead"}),
-    _open,
-    _Queue.stats,
-    _read,
-    _look_up,
-    unchecked,
-    _dead,
+    name="rsmq",
+    label="RSMQ",
+    called="an RSMQ queue",
+    part="",
+    does=frozenset({"stats", "dead"}),
+    open=_open,
+    stats=_Queue.stats,
+    read=_read,
+    look_up=_look_up,
+    check=unchecked,
+    dead=_dead,
 )

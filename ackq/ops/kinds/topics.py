@@ -81,14 +81,14 @@ def _look_up(name: str) -> Operation[list[Found]]:
 
 
 TOPIC = Kind(
-    "topic",
-    "Topic",
-    "a topic",
-    "",
-    frozenset({"seek"}),
-    _open,
-    lambda topic: {"oldest": topic.oldest(), "newest": topic.newest()},
-    _read,
-    _look_up,
-    unchecked,
+    name="topic",
+    label="Topic",
+    called="a topic",
+    part="",
+    does=frozenset({"seek"}),
+    open=_open,
+    stats=lambda topic: {"oldest": topic.oldest(), "newest": topic.newest()},
+    read=_read,
+    look_up=_look_up,
+    check=unchecked,
 )
