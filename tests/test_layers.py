@@ -43,6 +43,7 @@ FOREIGN = {
     "_exit": "a documented function of os",
     "_getframe": "the drop-in looks at its caller's frame",
     "_current_frames": "the same, for other threads",
+    "_get_running_loop": "raises nothing outside of a loop, and so is cheap at each pop",
     "_ensure_initialized": "PySpark gives no other way to start Java without a session",
     "_active_spark_context": "PySpark gives a thread no other way to see a running Spark",
     "_jvm": "PySpark gives no other way to Spark's Java classes",

@@ -47,6 +47,7 @@ WORDS = {
     ),
     "and when its task ends.\n": "and when its thread or the program ends.\n",
     "Settle what this task popped": "Settle what this thread popped",
+    "Settle now what this task popped": "Settle now what this thread popped",
     "messages that this task pops": "messages that this thread pops",
     "this task and of ended tasks": "this thread and of ended threads",
     "this task's": "this thread's",

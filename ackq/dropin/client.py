@@ -196,6 +196,15 @@ class Redis(PassedOn):
             raise
         self._end_batch(all_in_flight, clean=True)
 
+    def settle(self, name: Key) -> None:
+        """Settle now what this thread popped from ``name``, without popping more.
+
+        Args:
+            name: the list.
+        """
+        for in_flight in self._ackq.of_consumer(name_of(name, self._ackq_encoder)):
+            in_flight.settle()
+
     def llen(self, name: Key) -> int:
         """Count what `rpop` can take: the list and redelivered messages. One round trip."""
         text = name_of(name, self._ackq_encoder)
@@ -244,6 +253,8 @@ class Redis(PassedOn):
     def _pop(self, name: Key, count: int | None, end: PopFrom, caller: Caller) -> Any:
         text = name_of(name, self._ackq_encoder)
         wanted = 1 if count is None else count_of(count)
+        if text in self._ackq.reports.moved_into:
+            self._warn(loops.AFTER_MOVE, text)
         try:
             if not wanted:
                 self._ackq.in_flight(text, end, caller).settle()

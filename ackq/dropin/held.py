@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import redis
 
 from ackq.config import PopFrom
-from ackq.dropin.in_flight import AllInFlight, InFlight, make_room
+from ackq.dropin.in_flight import ENDS, AllInFlight, InFlight, make_room
 from ackq.dropin.loops import Reports
 from ackq.dropin.owner import Caller, Owner, Task, running_task
 from ackq.dropin.queues import Queues
@@ -48,19 +48,18 @@ class Held:
         Raises:
             Refused: ackq cannot use the name.
         """
-        if self._pid != os.getpid():
-            self._reset()
-        task = caller.task if caller else running_task()
-        if task is None:
-            all_in_flight = self._of_thread.all_in_flight
-        else:
-            all_in_flight = self._of_tasks.setdefault(task, {})
+        all_in_flight = self._of(caller.task if caller else running_task())
         in_flight = all_in_flight.get((name, end))
         if in_flight is None:
             queue = self._queues.of(name, end)
             make_room(all_in_flight, name, self.reports)
             in_flight = all_in_flight[name, end] = InFlight(queue, self.reports)
         return in_flight
+
+    def of_consumer(self, name: str) -> list[InFlight]:
+        """Return what the running thread or task has in flight of either end of list ``name``."""
+        all_in_flight = self._of(running_task())
+        return [all_in_flight[name, end] for end in ENDS if (name, end) in all_in_flight]
 
     def queue(self, name: str, end: PopFrom = "right") -> Queue:
         """Return the queue of list ``name``, popped from ``end``.
@@ -115,6 +114,13 @@ class Held:
         if self._pid == os.getpid():
             for in_flight in self._renewal.all_in_flight():
                 in_flight.close_at_exit()
+
+    def _of(self, task: Task | None) -> AllInFlight:
+        if self._pid != os.getpid():
+            self._reset()
+        if task is None:
+            return self._of_thread.all_in_flight
+        return self._of_tasks.setdefault(task, {})
 
     def _reset(self) -> None:
         """Start with nothing in flight: at first, and in a forked child."""

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import redis.asyncio
 
 from ackq.config import PopFrom
-from ackq.dropin.in_flight_async import AllInFlight, InFlight, make_room
+from ackq.dropin.in_flight_async import ENDS, AllInFlight, InFlight, make_room
 from ackq.dropin.loops import Reports
 from ackq.dropin.owner_async import Caller, Owner
 from ackq.dropin.queues_async import Queues
@@ -57,6 +57,12 @@ class Held:
             make_room(all_in_flight, name, self.reports)
             in_flight = all_in_flight[name, end] = InFlight(queue, self.reports)
         return in_flight
+
+    def of_consumer(self, name: str) -> list[InFlight]:
+        """Return what the running task has in flight of either end of list ``name``."""
+        task = asyncio.current_task()
+        all_in_flight = self._all_in_flight.get(task, {}) if task else {}
+        return [all_in_flight[name, end] for end in ENDS if (name, end) in all_in_flight]
 
     def queue(self, name: str, end: PopFrom = "right") -> AsyncQueue:
         """Return the queue of list ``name``, popped from ``end``.

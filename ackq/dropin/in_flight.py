@@ -197,6 +197,7 @@ class InFlight:
         self._reports.warn(text, self.queue.name, owner.line)
 
 
+ENDS: tuple[PopFrom, ...] = ("right", "left")
 #: What one consumer has in flight, by list and end.
 AllInFlight: TypeAlias = dict[tuple[str, PopFrom], InFlight]
 

@@ -54,6 +54,12 @@ MOVED = (
     " keeps a popped message until it is done"
 )
 
+AFTER_MOVE = (
+    "this client moves messages into {name!r} and pops from it. If such a pop is an"
+    " acknowledgement, call `settle({name!r})` of the client after it: otherwise it takes effect"
+    " when the next message is popped, and a kill before that delivers this one again"
+)
+
 
 class UnprotectedWarning(UserWarning):
     """A call or a loop that the drop-in does not protect. Each is reported once per list."""
@@ -64,6 +70,8 @@ class Reports:
 
     def __init__(self) -> None:
         self._given: set[tuple[str, str]] = set()
+        #: Lists into which the program moves messages.
+        self.moved_into: set[str] = set()
 
     def warn(self, text: str, name: str, find: Callable[[], Line], **fields: object) -> None:
         """Warn with ``text`` of list ``name``, once, at the line that ``find`` returns."""

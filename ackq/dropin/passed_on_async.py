@@ -16,6 +16,7 @@ from ackq.core.names import has_hash_tag
 from ackq.dropin import loops
 from ackq.dropin.arguments import Key, name_of
 from ackq.dropin.call_stack import calling_line
+from ackq.dropin.errors import Refused
 from ackq.dropin.held_async import Held
 from ackq.errors import KeyTypeError, PopFromMismatch, QueueNameError
 from ackq.queue.keys import QueueKeys
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 else:
     # At run time the class of the wrapped client comes second: see `wrapper_of`.
     _Client = object
+
+#: Moves that wait for a message.
+WAITING_MOVES = frozenset({"blmove", "brpoplpush"})
 
 
 class PassedOn(_Client):
@@ -56,24 +60,39 @@ class PassedOn(_Client):
         self._ackq.forget()
         return await super().flushall(*args, **options)
 
+    async def select(self, index: int, **options: Any) -> Any:
+        """Refuse another database than the client's: ackq has connections of its own.
+
+        Raises:
+            Refused: ``index`` is another database.
+        """
+        pool = getattr(self._ackq.client, "connection_pool", None)
+        database = pool.connection_kwargs.get("db") or 0 if pool else index  # clusters have but one
+        if int(index) != int(database):
+            raise Refused(
+                f"this client pops from database {database}, over connections that SELECT does not"
+                f" reach. To use database {index}, make a client with db={index}"
+            )
+        return await super().select(index, **options)
+
     async def rpoplpush(self, src: Any, dst: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._warn_unprotected("rpoplpush", src)
+        await self._before_move("rpoplpush", src, dst)
         return await super().rpoplpush(src, dst)
 
     async def brpoplpush(self, src: Any, dst: Any, timeout: float | None = 0) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._warn_unprotected("brpoplpush", src)
+        await self._before_move("brpoplpush", src, dst)
         return await super().brpoplpush(src, dst, timeout)
 
     async def lmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._warn_unprotected("lmove", first_list)
+        await self._before_move("lmove", first_list, second_list)
         return await super().lmove(first_list, second_list, *args, **options)
 
     async def blmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._warn_unprotected("blmove", first_list)
+        await self._before_move("blmove", first_list, second_list)
         return await super().blmove(first_list, second_list, *args, **options)
 
     async def lmpop(self, num_keys: int, *args: Any, **options: Any) -> Any:
@@ -87,6 +106,20 @@ class PassedOn(_Client):
         for key in args:
             self._warn_unprotected("blmpop", key)
         return await super().blmpop(timeout, numkeys, *args, **options)
+
+    async def _before_move(self, command: str, source: Key, target: Key) -> None:
+        """Warn, and settle what was popped from ``target`` if it is a processing list.
+
+        There, a pop is an acknowledgement, and a wait for the next message its end. A move that
+        does not wait may also bring messages back into a list whose last message is in work.
+        """
+        self._warn_unprotected(command, source)
+        name = name_of(target, self._ackq_encoder)
+        if command in WAITING_MOVES:
+            for in_flight in self._ackq.of_consumer(name):
+                await in_flight.settle()
+        elif len(self._ackq.reports.moved_into) < loops.MOST_WARNINGS:
+            self._ackq.reports.moved_into.add(name)
 
     async def _delete(self, command: str, names: Sequence[Key]) -> int:
         texts = [name_of(name, self._ackq_encoder) for name in names]

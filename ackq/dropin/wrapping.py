@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ackq.errors import ConfigurationError
+
 T = TypeVar("T")
+
+#: Commands that the drop-in answers itself, without a call of the client's own method.
+ANSWERED = ("rpop", "brpop", "lpop", "blpop", "llen", "delete", "unlink")
 
 _classes: dict[tuple[type, type], type] = {}
 
@@ -14,7 +19,17 @@ def wrapper_of(dropin: type[T], client: Any) -> T:
 
     It shares the client's connections and settings, so whatever the drop-in does not change works
     as before: commands, ``r["key"]``, pipelines, locks, and what a subclass of the user's adds.
+
+    Raises:
+        ConfigurationError: a subclass of the user's overrides a command of `ANSWERED`.
     """
+    for name in ANSWERED:
+        if _is_overridden(client, name):
+            raise ConfigurationError(
+                f"{type(client).__name__} overrides {name}, which ackq.dropin would not call."
+                f" Override {name} in a subclass of ackq.dropin.{dropin.__name__} instead, and wrap"
+                " a client that does not override it"
+            )
     kind = _classes.get((dropin, type(client)))
     if kind is None:
         members = {"__module__": dropin.__module__, "__doc__": dropin.__doc__}
@@ -28,3 +43,10 @@ def wrapper_of(dropin: type[T], client: Any) -> T:
             if hasattr(client, slot):
                 setattr(wrapper, slot, getattr(client, slot))
     return wrapper
+
+
+def _is_overridden(client: Any, name: str) -> bool:
+    """Return whether ``client.name`` is not redis-py's own method."""
+    method = vars(client).get(name) if hasattr(client, "__dict__") else None
+    module = getattr(method or getattr(type(client), name, None), "__module__", None) or "redis"
+    return module.partition(".")[0] != "redis"

@@ -119,6 +119,15 @@ def greenlets(r: Any, names: Sequence[str], work: Work) -> None:
     gevent.joinall([gevent.spawn(loop) for _ in range(AT_ONCE)])
 
 
+def processing_list(r: Any, names: Sequence[str], work: Work) -> None:
+    """BLMOVE into a list of its own, from which RPOP is the acknowledgement."""
+    internal = f"{names[0]}-internal"
+    while True:
+        raw = r.lindex(internal, -1) or r.blmove(names[0], internal, 0, "RIGHT", "LEFT")
+        work(raw)
+        r.rpop(internal)
+
+
 @dataclass(frozen=True)
 class Shape:
     """A loop, how many messages it works on at once, from how many lists, and who fills them."""
@@ -147,6 +156,7 @@ SHAPES = {
     "thread pool": Shape(thread_pool, at_once=AT_ONCE),
     "tasks": Shape(tasks, at_once=AT_ONCE),
     "tasks of one blocking client": Shape(tasks_of_one_blocking_client, at_once=AT_ONCE),
+    "processing list": Shape(processing_list),
     "greenlets": Shape(greenlets, at_once=AT_ONCE),
 }
 

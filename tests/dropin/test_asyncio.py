@@ -462,6 +462,9 @@ def test_errors(start: Callable[..., Redis], name: str) -> None:
         assert await r.llen("xBACKUP") == 0
         with pytest.raises(redis.ResponseError, match="must be positive"):
             await r.rpop(name, -1)
+        with pytest.raises(dropin.Refused, match="make a client with db=5"):
+            await r.select(5)
+        await r.select(0)
 
     run(start, body)
 

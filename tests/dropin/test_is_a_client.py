@@ -171,3 +171,55 @@ def test_no_private_name_hides_one_of_redis_py(ours: type, theirs: tuple[type, .
 def test_it_is_not_wrapped_twice(r: dropin.Redis) -> None:
     with pytest.raises(ackq.ConfigurationError, match="already"):
         dropin.Redis(r)
+
+
+class Prefixed(redis.Redis):
+    """A client that a user has changed."""
+
+    def rpop(self, name: Any, count: Any = None) -> Any:
+        return super().rpop(f"prefix-{name}", count)
+
+
+class PrefixedOnAsyncio(redis.asyncio.Redis):
+    def delete(self, *names: Any) -> Any:
+        return super().delete(*(f"prefix-{name}" for name in names))
+
+
+def test_a_subclass_with_a_pop_of_its_own_is_refused(plain_client: redis.Redis) -> None:
+    pool = plain_client.connection_pool
+    with pytest.raises(ackq.ConfigurationError, match=r"^Prefixed overrides rpop,.*subclass"):
+        dropin.Redis(Prefixed(connection_pool=pool))
+    with pytest.raises(ackq.ConfigurationError, match="PrefixedOnAsyncio overrides delete"):
+        dropin.asyncio.Redis(PrefixedOnAsyncio())
+    patched = redis.Redis(connection_pool=pool)
+    with (
+        mock.patch.object(patched, "llen"),
+        pytest.raises(ackq.ConfigurationError, match="overrides llen"),
+    ):
+        dropin.Redis(patched)
+
+
+def test_a_subclass_of_the_drop_in_may_override_a_pop(
+    plain_client: redis.Redis, name: str, queue: ackq.Queue
+) -> None:
+    class Mine(dropin.Redis):
+        def rpop(self, name: Any, count: int | None = None) -> Any:
+            return super().rpop(name.upper().lower(), count)
+
+    with Mine(plain_client) as r:
+        r.lpush(name, "a")
+        assert r.rpop(name.upper()) == b"a"
+        assert queue.stats().in_flight == 1
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_another_database_is_refused(plain_client: redis.Redis, name: str, single: bool) -> None:
+    client = redis.Redis(
+        connection_pool=plain_client.connection_pool, single_connection_client=single
+    )
+    with dropin.Redis(client) as r:
+        r.lpush(name, "a")
+        with pytest.raises(dropin.Refused, match=r"database 0, .*make a client with db=5"):
+            r.select(5)
+        assert r.select(0)
+        assert r.rpop(name) == b"a"
