@@ -19,7 +19,8 @@ from tests.campaign.run import environment
 
 from . import mutants as loud
 from . import quiet
-from .mutants import PACKAGES, Mutant
+from .mutant import Mutant
+from .mutants import PACKAGES
 from .places import WORK
 from .recording import TESTS, recorded, run_pytest
 from .report import RESULTS, drawn_before, write

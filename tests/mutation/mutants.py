@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from mutmut.mutation.file_mutation import mutate_file_contents
@@ -14,6 +13,7 @@ from mutmut.utils.format_utils import (
     orig_function_and_class_names_from_key,
 )
 
+from .mutant import GENERATED, Mutant
 from .places import ROOT, WORK, function_lines, places
 
 #: The packages in order: first those where a wrong line could lose a message.
@@ -49,27 +49,6 @@ EXECUTORS = (
     "unconverted",
     "values",
 )
-#: The first line of a generated blocking client; its asyncio twin is mutated.
-GENERATED = "# Written by tools/blocking.py"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One change in one function."""
-
-    package: str  #: of a quiet mutant: its kind
-    function: str  #: such as "ackq/delay/take.py: take"
-    before: str
-    after: str
-    occurrence: int  #: of the same change in the function
-    code: str  #: of the function with the change
-    place: str  #: of the changed statement, or of those that use a changed constant
-
-    @property
-    def key(self) -> str:
-        """What the mutant is, whatever else changes in its file."""
-        number = f" #{self.occurrence}" if self.occurrence > 1 else ""
-        return f"{self.function}: {self.before} -> {self.after}{number}"
 
 
 def mutants() -> list[Mutant]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .mutants import GENERATED, Mutant
+from .mutant import GENERATED, Mutant
 from .places import ROOT, Function, functions, places
 
 KINDS = ("lock", "suppress", "except", "timeout", "default", "sleep")
@@ -57,7 +57,7 @@ def _of_constants(path: Path, text: str, texts: dict[Path, str]) -> Iterator[Mut
     for node in ast.parse(text).body:
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(int() | float() as value)):
-                if _TIME.search(name + lines[node.lineno - 2]):
+                if value and _TIME.search(name + lines[node.lineno - 2]):
                     where = f"{path.relative_to(ROOT)}: {name}"
                     before, after = f"{name} = {value}", f"{name} = {value * 10}"
                     uses = ", ".join(sorted(_uses(name, texts)))

@@ -1,0 +1,27 @@
+"""A mutant: one change in one function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: The first line of a generated blocking client; its asyncio twin is mutated.
+GENERATED = "# Written by tools/blocking.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change in one function."""
+
+    package: str  #: of a quiet mutant: its kind
+    function: str  #: such as "ackq/delay/take.py: take"
+    before: str
+    after: str
+    occurrence: int  #: of the same change in the function
+    code: str  #: of the function with the change
+    place: str  #: of the changed statement, or of those that use a changed constant
+
+    @property
+    def key(self) -> str:
+        """What the mutant is, whatever else changes in its file."""
+        number = f" #{self.occurrence}" if self.occurrence > 1 else ""
+        return f"{self.function}: {self.before} -> {self.after}{number}"
