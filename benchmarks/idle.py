@@ -26,6 +26,7 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import rotations
 from ackq.config import QueueConfig
 from ackq.core.effects import Clock, Operation, Request, Sleep
+from ackq.core.io.outside import SYSTEM
 from ackq.queue import take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
@@ -54,7 +55,7 @@ def options(options: Options) -> None:
 
 def ackq_waits() -> Operation[Any]:
     """Wait as ``Queue.pop(timeout=math.inf)`` does."""
-    spec = QueueSpec(KEY, QueueKeys.of(KEY), QueueConfig())
+    spec = QueueSpec(KEY, QueueKeys.of(KEY), QueueConfig(), outside=SYSTEM)
     return take.pop_many(spec, 1, math.inf, None, ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import ackq
@@ -31,8 +32,14 @@ LAYERS: tuple[dict[str, str], ...] = (
     {"spark": "source, sink and pipeline"},
     {"cli": "the command ackq"},
 )
-#: What operations may not touch: they would no longer be the same for threads and tasks.
-IMPURE = {"asyncio", "os", "select", "socket", "ssl", "subprocess", "threading", "time"}
+#: What operations may not touch: they would no longer be the same for threads and tasks, or not
+#: twice the same in a test.
+IMPURE = {
+    *("asyncio", "os", "select", "socket", "ssl", "subprocess", "threading", "time"),
+    *("random", "secrets", "uuid"),
+}
+#: Calls that read a clock, of modules that may be imported.
+CLOCKS = {"now", "today", "utcnow"}
 #: The packages whose operations are pure.
 PURE = ("core", "staging", "membership", "queue", "delay", "topic", "rsmq", "sharded")
 #: Their files that are not: clients, connections, and what threads and tasks do differently.
@@ -71,7 +78,7 @@ def test_every_part_has_a_layer() -> None:
     assert {_part(path) for path in _modules()} == known
 
 
-def test_operations_read_no_clock_and_open_nothing() -> None:
+def test_operations_read_no_clock_draw_nothing_and_open_nothing() -> None:
     operations = [path for path in _modules() if _part(path) in PURE and not _is_runtime(path)]
     assert len(operations) > 40
     for path in operations:
@@ -80,6 +87,11 @@ def test_operations_read_no_clock_and_open_nothing() -> None:
         for imported in _imports(path):
             if imported.startswith("redis"):
                 assert imported.startswith("redis.exceptions"), f"{path.name} imports {imported}"
+            assert not imported.startswith("ackq.core.io"), f"{path.name} imports {imported}"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
+                read = ast.unparse(node.value)
+                assert read not in ("date", "datetime"), f"{path.name}:{node.lineno} reads a clock"
 
 
 def test_threads_and_tasks_do_not_know_each_other() -> None:
@@ -108,6 +120,55 @@ def test_no_file_uses_the_private_parts_of_another() -> None:
                 )
 
 
+def test_no_class_writes_the_private_attributes_of_a_base_in_another_package() -> None:
+    classes = _classes()
+    crossed = 0
+    for (package, name), found in classes.items():
+        for tree, scope in found:
+            for other, base in _bases(package, tree, scope, classes):
+                if other != package:
+                    crossed += 1
+                    both = _written(scope) & _written(base)
+                    assert not both, f"{package}.{name} writes {both} of {other}.{base.name}"
+    assert crossed > 20
+
+
+Classes = dict[tuple[str, str], list[tuple[ast.Module, ast.ClassDef]]]
+
+
+def _classes() -> Classes:
+    """Return all classes, with their modules, by package and name."""
+    found: Classes = {}
+    for path in _modules():
+        tree = ast.parse(path.read_text())
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault((_part(path), node.name), []).append((tree, node))
+    return found
+
+
+def _bases(
+    package: str, tree: ast.Module, scope: ast.ClassDef, classes: Classes
+) -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield the bases of a class, and theirs, that ackq defines, each after its package."""
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+    modules = {alias.name: f"{node.module}." for node in imports for alias in node.names}
+    for each in scope.bases:
+        name = ast.unparse(each).partition("[")[0]
+        other = modules[name].split(".")[1] if name in modules else package
+        for module, base in classes.get((other, name), ()):
+            yield other, base
+            yield from _bases(other, module, base, classes)
+
+
+def _written(scope: ast.AST) -> set[str]:
+    """Return the private attributes that a class or function writes, of itself or of others."""
+    nodes = [node for node in ast.walk(scope) if isinstance(node, ast.Attribute)]
+    return {each.attr for each in nodes if not isinstance(each.ctx, ast.Load)} - {
+        each.attr for each in nodes if not _is_private(each.attr)
+    }
+
+
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
@@ -119,9 +180,14 @@ def _is_own(value: ast.expr) -> bool:
 
 
 def _private_names(tree: ast.Module) -> set[str]:
-    """Return the private attributes and methods that the classes of a module define."""
+    """Return the private attributes and methods that the classes of a module define.
+
+    A protocol defines none: it only describes the classes of others.
+    """
     found = set()
     for scope in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        if any(ast.unparse(base).startswith("Protocol") for base in scope.bases):
+            continue
         for node in ast.walk(scope):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 found.add(node.name)

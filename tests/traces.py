@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from ackq.core.effects import Operation, Request, Sleep
-from ackq.core.io import jitter
 
 #: Longer lists of arguments are cut, and longer arguments.
 SHOWN, LONGEST = 60, 100
@@ -30,7 +29,7 @@ class Lost:
 def trace(title: str, steps: Operation[Any], *answers: Any, watched: Iterable[Any] = ()) -> str:
     """Run an operation with these answers, and return its trace.
 
-    An answer that is an exception is raised in the operation. Each lease gets 7 µs of jitter.
+    An answer that is an exception is raised in the operation.
 
     Args:
         title: the first line.
@@ -40,25 +39,23 @@ def trace(title: str, steps: Operation[Any], *answers: Any, watched: Iterable[An
     """
     lines = [f"# {title}"]
     left = iter(answers)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jitter, "_drawn", [7] * 100)
-        try:
-            effect = next(steps)
-            while True:
-                lines.append(f"> {_effect(effect)}")
-                answer: Any = next(left, MISSING)
-                if answer is MISSING:
-                    pytest.fail("\n".join([*lines, "it asks for more"]))
-                lines.append(f"< {_answer(answer)}")
-                if isinstance(answer, Lost) and isinstance(effect, Request):
-                    effect.reply_lost, answer = True, answer.error
-                failed = isinstance(answer, Exception)
-                effect = steps.throw(answer) if failed else steps.send(answer)
-        except StopIteration as ended:
-            lines.append(f"= {ended.value!r}")
-        except Exception as error:
-            lines.append(f"! {type(error).__name__}: {error}")
-            lines += [f"  {name}: {each!r}" for name, each in _fields(error)]
+    try:
+        effect = next(steps)
+        while True:
+            lines.append(f"> {_effect(effect)}")
+            answer: Any = next(left, MISSING)
+            if answer is MISSING:
+                pytest.fail("\n".join([*lines, "it asks for more"]))
+            lines.append(f"< {_answer(answer)}")
+            if isinstance(answer, Lost) and isinstance(effect, Request):
+                effect.reply_lost, answer = True, answer.error
+            failed = isinstance(answer, Exception)
+            effect = steps.throw(answer) if failed else steps.send(answer)
+    except StopIteration as ended:
+        lines.append(f"= {ended.value!r}")
+    except Exception as error:
+        lines.append(f"! {type(error).__name__}: {error}")
+        lines += [f"  {name}: {each!r}" for name, each in _fields(error)]
     lines += [f"  {_name(each)!r}: {_state(each)}" for each in watched]
     unused = list(left)
     assert not unused, "\n".join([*lines, f"it ended before {unused}"])

@@ -16,7 +16,7 @@ from ackq.cli.connection import examples, seconds_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
 from ackq.core.ids import key_of_id
-from ackq.core.io.wall_clock import now
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError
 from ackq.escaping import printable
 
@@ -183,4 +183,4 @@ def completed(body: bytes, time_field: str | None = None) -> bytes:
         )
     if time_field is None or time_field in parsed:
         return body
-    return b'%s,"%s":"%s"}' % (body.rstrip()[:-1], time_field.encode(), now().encode())
+    return b'%s,"%s":"%s"}' % (body.rstrip()[:-1], time_field.encode(), SYSTEM.now().encode())

@@ -96,6 +96,10 @@ class Client(Closable):
         other._driver = Driver(self._driver.route.beside(key.encode()))
         return other
 
+    def _share_connections_of(self, other: Client) -> None:
+        """Use the connections of another client of the same server."""
+        self._driver, self._checked = other._driver, other._checked
+
     async def _run(self, steps: Operation[T]) -> T:
         if not self._checked:
             await self._driver.run(check_server(self._key))

@@ -7,7 +7,6 @@ import dataclasses
 import enum
 import math
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
@@ -16,8 +15,8 @@ import orjson
 
 from ackq.core import observing
 from ackq.core.ids import key_of_id, usable_id, usable_ids
-from ackq.core.io.wall_clock import now
 from ackq.core.observing import Members
+from ackq.core.outside import Outside
 from ackq.errors import InvalidMessage, MessageTooLarge
 
 #: A message ready to be pushed: its id (empty if it has none), and its body. A bare tuple, since
@@ -35,7 +34,7 @@ _AT_ONCE = 64
 
 
 def encode(
-    message: Mapping[str, Any] | bytes, limit: int, time_field: str | None = None
+    message: Mapping[str, Any] | bytes, limit: int, outside: Outside, time_field: str | None = None
 ) -> Encoded:
     """Return ``message`` as bytes, its id first, so that the pop script need not decode it.
 
@@ -46,18 +45,21 @@ def encode(
         InvalidMessage: another type, an unusable id, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
-    id, body = _encode(message, _random_id)
+    id, body = _encode(message, lambda: next(_random_ids(outside, 1)))
     if len(body) > limit:
         raise _too_large(id, body, limit)
     if body.count(b"null"):
         _check_finite(id, message)
     if time_field is not None or observing.members():
-        body = _with_members(_added(time_field), message, body, limit)
+        body = _with_members(_added(outside, time_field), message, body, limit)
     return id, body
 
 
 def encode_many(
-    messages: Iterable[Mapping[str, Any] | bytes], limit: int, time_field: str | None = None
+    messages: Iterable[Mapping[str, Any] | bytes],
+    limit: int,
+    outside: Outside,
+    time_field: str | None = None,
 ) -> tuple[list[str], list[bytes]]:
     """Return the ids and the bodies that `encode` returns, for less than one call each would cost.
 
@@ -65,8 +67,8 @@ def encode_many(
         InvalidMessage: as in `encode`, for one of the messages.
         MessageTooLarge: as in `encode`, for one of the messages.
     """
-    draw_id = _random_ids().__next__
-    added = _added(time_field)
+    draw_id = _random_ids(outside, _AT_ONCE).__next__
+    added = _added(outside, time_field)
     ids: list[str] = []
     bodies: list[bytes] = []
     iterator = iter(messages)
@@ -114,22 +116,19 @@ def _encode_batch(
     return ids, bodies
 
 
-def _added(time_field: str | None) -> Sequence[Members]:
+def _added(outside: Outside, time_field: str | None) -> Sequence[Members]:
     """Return what is added to the mappings of a call."""
     observed = observing.members()
     added = (observed,) if observed else ()
     if time_field is None:
         return added
-    return (*added, Members((time_field,), b'"%s":"%s"' % (time_field.encode(), now().encode())))
+    time = b'"%s":"%s"' % (time_field.encode(), outside.now().encode())
+    return (*added, Members((time_field,), time))
 
 
-def _random_id() -> str:
-    return secrets.token_urlsafe(12)
-
-
-def _random_ids() -> Iterator[str]:
+def _random_ids(outside: Outside, at_once: int) -> Iterator[str]:
     while True:
-        text = base64.urlsafe_b64encode(secrets.token_bytes(12 * _AT_ONCE)).decode()
+        text = base64.urlsafe_b64encode(outside.token(12 * at_once)).decode()
         for start in range(0, len(text), 16):
             yield text[start : start + 16]
 

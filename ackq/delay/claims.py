@@ -25,7 +25,7 @@ from ackq.core.claim_groups import (
 )
 from ackq.core.claim_groups import begin as take_over
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.io.jitter import draw_jitter
+from ackq.core.outside import Outside
 from ackq.delay.messages import KINDS, DelayKeys, DelaySpec, decode_key
 
 __all__ = [
@@ -65,8 +65,11 @@ class ClaimedMessage:
 class Group(ClaimGroup):
     """A group on a delay queue, or on one partition of it."""
 
-    def __init__(self, name: str, keys: DelayKeys, group: str, timeout: float = LONGEST) -> None:
+    def __init__(
+        self, name: str, keys: DelayKeys, group: str, outside: Outside, timeout: float = LONGEST
+    ) -> None:
         super().__init__(group, timeout)
+        self.outside = outside
         self.queue = name
         self.keys = keys
 
@@ -134,7 +137,7 @@ def claim(
 
 def step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Any]:
     """Claim some messages, and return the reply."""
-    args = (group.epoch, batch, messages, size or 0, group.lease, draw_jitter())
+    args = (group.epoch, batch, messages, size or 0, group.lease, group.outside.jitter())
     return (yield from change(group, "delay/claim", group.passed(batch), *args))
 
 
@@ -237,7 +240,7 @@ def release_all(spec: DelaySpec, group: str) -> Operation[int]:
     """Release a group's claims on all partitions; see `ackq.delay.DelayQueue.release_claims`."""
     rows = 0
     for keys in spec.partitions:
-        rows += yield from release(Group(spec.name, keys, group))
+        rows += yield from release(Group(spec.name, keys, group, spec.outside))
     return rows
 
 

@@ -9,6 +9,7 @@ import redis
 from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
 from ackq.core.client import Client, client_of
+from ackq.core.io.outside import SYSTEM
 from ackq.delay import claims
 from ackq.delay.claims import ClaimedMessage
 from ackq.delay.messages import DelaySpec
@@ -58,8 +59,8 @@ class DelayClaims(Client):
             QueueNameError: the name or the group cannot be used.
             ConfigurationError: the timeout is out of range.
         """
-        (keys,) = DelaySpec.plain(name, QueueConfig(), 1.0).partitions
-        self._group = claims.Group(name, keys, group, timeout)
+        (keys,) = DelaySpec.plain(name, QueueConfig(), 1.0, SYSTEM).partitions
+        self._group = claims.Group(name, keys, group, SYSTEM, timeout)
         super().__init__(client, name)
 
     @classmethod

@@ -9,6 +9,7 @@ import redis
 
 from ackq.config import QueueConfig, RecordErrors
 from ackq.core.client import client_of
+from ackq.core.io.outside import SYSTEM
 from ackq.delay.base_client import DelayClient
 from ackq.delay.messages import DelaySpec
 from ackq.membership.client import ConsumerGroup
@@ -57,7 +58,7 @@ class DelayQueue(DelayClient):
             visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
         )
         super().__init__(client, name)
-        self._spec = DelaySpec.plain(name, config, self._block_limit)
+        self._spec = DelaySpec.plain(name, config, self._block_limit, SYSTEM)
 
     @classmethod
     def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
@@ -122,7 +123,7 @@ class PartitionedDelayQueue(DelayClient):
         )
         group = GroupSpec.of(name, partitions, session_timeout)
         super().__init__(client, name)
-        self._spec = DelaySpec.partitioned(name, config, group, self._block_limit)
+        self._spec = DelaySpec.partitioned(name, config, group, self._block_limit, SYSTEM)
         self._members = ConsumerGroup(client, name, partitions, session_timeout=session_timeout)
 
     @classmethod

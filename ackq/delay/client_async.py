@@ -8,6 +8,7 @@ import redis.asyncio
 
 from ackq.config import QueueConfig, RecordErrors
 from ackq.core.client_async import client_of
+from ackq.core.io.outside import SYSTEM
 from ackq.delay.base_client_async import DelayClient
 from ackq.delay.messages import DelaySpec
 from ackq.membership.client_async import AsyncConsumerGroup
@@ -56,7 +57,7 @@ class AsyncDelayQueue(DelayClient):
             visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
         )
         super().__init__(client, name)
-        self._spec = DelaySpec.plain(name, config, self._block_limit)
+        self._spec = DelaySpec.plain(name, config, self._block_limit, SYSTEM)
 
     @classmethod
     def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
@@ -121,7 +122,7 @@ class AsyncPartitionedDelayQueue(DelayClient):
         )
         group = GroupSpec.of(name, partitions, session_timeout)
         super().__init__(client, name)
-        self._spec = DelaySpec.partitioned(name, config, group, self._block_limit)
+        self._spec = DelaySpec.partitioned(name, config, group, self._block_limit, SYSTEM)
         self._members = AsyncConsumerGroup(
             client, name, partitions, session_timeout=session_timeout
         )

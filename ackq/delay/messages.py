@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -17,6 +17,7 @@ from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
 from ackq.core.encode import to_json
 from ackq.core.fencing import Leased
+from ackq.core.outside import Outside
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from ackq.membership.operations import GroupKeys, GroupSpec
 
@@ -86,26 +87,30 @@ class DelaySpec:
     #: The group's keys, which scripts use for fencing; without a ``group`` they do not exist.
     fence: GroupKeys
     group: GroupSpec | None = None
+    #: Random numbers and the time of day.
+    outside: Outside = field(kw_only=True, repr=False, compare=False)
     #: Longest blocking command in seconds; see `QueueSpec.block_limit`.
     block_limit: float = 1.0
 
     @classmethod
-    def plain(cls, name: str, config: QueueConfig, block_limit: float) -> DelaySpec:
+    def plain(
+        cls, name: str, config: QueueConfig, block_limit: float, outside: Outside
+    ) -> DelaySpec:
         """Return a queue without partitions.
 
         Raises:
             QueueNameError: the queue's name cannot be used.
         """
         fence = GroupKeys.of(name)
-        return cls(name, config, (DelayKeys.of(name),), fence, None, block_limit)
+        return cls(name, config, (DelayKeys.of(name),), fence, None, block_limit, outside=outside)
 
     @classmethod
     def partitioned(
-        cls, name: str, config: QueueConfig, group: GroupSpec, block_limit: float
+        cls, name: str, config: QueueConfig, group: GroupSpec, block_limit: float, outside: Outside
     ) -> DelaySpec:
         """Return a queue with the partitions of ``group``."""
         partitions = tuple(DelayKeys.of(f"{name}:{number}") for number in range(group.partitions))
-        return cls(name, config, partitions, group.keys, group, block_limit)
+        return cls(name, config, partitions, group.keys, group, block_limit, outside=outside)
 
     def number(self, index: int) -> int | None:
         """Return the partition's number as users see it: None if the queue has no partitions."""

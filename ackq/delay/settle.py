@@ -10,7 +10,6 @@ from ackq.core.chunking import settle_chunks
 from ackq.core.effects import Arg, Operation
 from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
-from ackq.core.io.jitter import draw_jitter
 from ackq.core.observed import Settle, observed
 from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
@@ -84,7 +83,7 @@ def extend(spec: DelaySpec, messages: Messages, timeout: float | None) -> Operat
     """Renew leases; see `ackq.delay.DelayQueue.extend`."""
     seconds = spec.config.visibility_timeout if timeout is None else timeout
     lease = microseconds(seconds, "timeout")
-    return (yield from _settle(spec, EXTEND, (lease, draw_jitter()), messages))
+    return (yield from _settle(spec, EXTEND, (lease, spec.outside.jitter()), messages))
 
 
 def _settle(

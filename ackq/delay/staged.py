@@ -8,6 +8,7 @@ from ackq import scripts
 from ackq.config import QueueConfig, check_integer
 from ackq.core.call import call
 from ackq.core.effects import Operation, Request
+from ackq.core.outside import Outside
 from ackq.delay.messages import LATEST, DelaySpec, encode_key
 from ackq.membership.operations import GroupSpec
 from ackq.staging.keys import StagingKeys, has_settings
@@ -18,7 +19,7 @@ CHUNK_ROWS = 500
 _SETTINGS = re.compile(rb":partitions=(\d+):\Z")
 
 
-def spec_of(name: str, partitions: int | None) -> DelaySpec:
+def spec_of(name: str, partitions: int | None, outside: Outside) -> DelaySpec:
     """Return a delay queue as its writers see it.
 
     Raises:
@@ -26,8 +27,9 @@ def spec_of(name: str, partitions: int | None) -> DelaySpec:
         ConfigurationError: the number of partitions is out of range.
     """
     if partitions is None:
-        return DelaySpec.plain(name, QueueConfig(), 1.0)
-    return DelaySpec.partitioned(name, QueueConfig(), GroupSpec.of(name, partitions, 10.0), 1.0)
+        return DelaySpec.plain(name, QueueConfig(), 1.0, outside)
+    group = GroupSpec.of(name, partitions, 10.0)
+    return DelaySpec.partitioned(name, QueueConfig(), group, 1.0, outside)
 
 
 def settings_suffix(spec: DelaySpec) -> str:
@@ -52,7 +54,7 @@ def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Operation[bool]:
         if not (found := _SETTINGS.search(name)):
             return False
         if (count := int(found[1])) != _count(spec):
-            spec = spec_of(spec.name, count or None)
+            spec = spec_of(spec.name, count or None, spec.outside)
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request(
         (3 + len(keys), staging.held, staging.heldrows, name, *keys, CHUNK_ROWS),

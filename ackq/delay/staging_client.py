@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import redis
 
+from ackq.core.io.outside import SYSTEM
 from ackq.delay import staged as delay_staged
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import StagingKeys
@@ -33,7 +34,7 @@ class DelayStaging(StagingBase):
             QueueNameError: the queue's name cannot be used.
             ConfigurationError: the writer's name or the number of partitions cannot be used.
         """
-        self._spec = delay_staged.spec_of(name, partitions)
+        self._spec = delay_staged.spec_of(name, partitions, SYSTEM)
         keys = StagingKeys.of_topic(name, delay_staged.settings_suffix(self._spec))
         self._staging = StagingSpec(f"delay queue {name!r}", keys, writer)
         super().__init__(client, name)

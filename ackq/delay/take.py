@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +11,6 @@ from ackq.config import check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
-from ackq.core.io.jitter import draw_jitter
 from ackq.core.observed import Receive, observed
 from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
@@ -78,7 +76,7 @@ def _owned(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
     owned = assignment.partitions if assignment else ()
     if not owned:
         return ()
-    turn = random.randrange(len(owned))
+    turn = int(spec.outside.fraction() * len(owned))
     return owned[turn:] + owned[:turn]
 
 
@@ -99,7 +97,7 @@ def _call(
             generation,
             wanted,
             lease,
-            draw_jitter(),
+            spec.outside.jitter(),
             spec.config.max_receives or 0,
         ),
         script=scripts.load("delay/take"),
@@ -135,7 +133,7 @@ def _wait(spec: DelaySpec, partitions: Sequence[int], wait: int, timeout: float)
         return
     block_limit = min(spec.block_limit, timeout)
     if wait >= 0:
-        left = wait / 1_000_000 + random.random() * WAIT_JITTER
+        left = wait / 1_000_000 + spec.outside.fraction() * WAIT_JITTER
         if left <= SERVER_TICK + SHORTEST_BLOCK:
             yield Sleep(min(left, SOON_POLL, timeout))
             return

@@ -63,4 +63,4 @@ class ListQueue(AsyncQueue):
     ) -> None:
         super().__init__(client, name, **settings)
         if first is not None and isinstance(self._driver.route, SingleRoute):
-            self._driver, self._checked = first._driver, first._checked
+            self._share_connections_of(first)

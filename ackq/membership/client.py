@@ -9,6 +9,7 @@ import threading
 import redis
 
 from ackq.core.client import Client
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError
 from ackq.membership import operations
 from ackq.membership.operations import Assignment, GroupSpec, Session
@@ -116,7 +117,7 @@ class ConsumerGroup(Client):
 
     def _renew(self) -> None:
         self._pid = os.getpid()
-        self._session = Session()
+        self._session = Session(SYSTEM.token(8).hex())
         self._thread, self._stopped = None, threading.Event()
 
     def _keep_alive(self, session: Session, stopped: threading.Event) -> None:

@@ -9,6 +9,7 @@ import os
 import redis.asyncio
 
 from ackq.core.client_async import Client
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError
 from ackq.membership import operations
 from ackq.membership.operations import Assignment, GroupSpec, Session
@@ -110,7 +111,7 @@ class AsyncConsumerGroup(Client):
 
     def _renew(self) -> None:
         self._pid = os.getpid()
-        self._session = Session()
+        self._session = Session(SYSTEM.token(8).hex())
         self._task = None
 
     async def _keep_alive(self, session: Session) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ackq import scripts
@@ -95,7 +94,7 @@ class Session:
     Its name is the fencing token: a member whose session ended rejoins with a new name.
     """
 
-    base: str = field(default_factory=lambda: secrets.token_hex(8))
+    base: str
     incarnation: int = 1
     joined: bool = False
     assignment: Assignment | None = None

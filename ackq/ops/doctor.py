@@ -10,6 +10,7 @@ import redis
 
 from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import Client
+from ackq.core.io.outside import SYSTEM
 from ackq.ops.acl import SCRATCH
 from ackq.ops.diagnosis import Diagnosis, judge
 from ackq.ops.facts import Facts, read_clock, read_facts
@@ -38,7 +39,7 @@ class Doctor(Client):
         super().__init__(client, scratch)
         config = QueueConfig(pop_from=pop_from)
         keys = QueueKeys.of(scratch, pop_from)
-        self._spec = QueueSpec(scratch, keys, config, self._block_limit)
+        self._spec = QueueSpec(scratch, keys, config, self._block_limit, outside=SYSTEM)
 
     @property
     def address(self) -> str:

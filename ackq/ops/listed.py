@@ -9,6 +9,7 @@ from typing import Any, Literal, cast, get_args
 
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.core.names import WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
 from ackq.membership.shards import whole_of
@@ -92,7 +93,7 @@ def _queue_of(key: bytes) -> str | None:
 
 
 def spec(queue: str) -> QueueSpec:
-    return QueueSpec(queue, QueueKeys.of(queue), QueueConfig())
+    return QueueSpec(queue, QueueKeys.of(queue), QueueConfig(), outside=SYSTEM)
 
 
 def by_worker(found: Iterable[Entry]) -> list[WorkerInfo]:

@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.core.created import CLOUDEVENT
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError, PopFromMismatch
 from ackq.ops.readings import Asked, Reading, backlog_of, due_soon, lease_age, totals_of, watched
 from ackq.ops.trials import is_denial
@@ -102,7 +103,7 @@ def read_alone(name: str, asked: Asked) -> Operation[Reading]:
     Raises:
         KeyTypeError: a key of that name does not belong to a list queue.
     """
-    spec = QueueSpec(name, QueueKeys.of(name), asked.config)
+    spec = QueueSpec(name, QueueKeys.of(name), asked.config, outside=SYSTEM)
     try:
         stats = yield from inspection.stats(spec)
     except PopFromMismatch:

@@ -9,6 +9,7 @@ import redis
 from ackq.config import PopFrom, QueueConfig
 from ackq.core.claim_groups import Claim
 from ackq.core.client import Client, client_of
+from ackq.core.io.outside import SYSTEM
 from ackq.queue import claims
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
@@ -54,7 +55,7 @@ class Claims(Client):
             ConfigurationError: the timeout is out of range.
         """
         config = QueueConfig(pop_from=pop_from)
-        spec = QueueSpec(name, QueueKeys.of(name, pop_from), config)
+        spec = QueueSpec(name, QueueKeys.of(name, pop_from), config, outside=SYSTEM)
         self._group = claims.Group(spec, group, timeout)
         super().__init__(client, name)
 

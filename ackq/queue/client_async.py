@@ -17,6 +17,7 @@ from ackq.core.claim_groups import HeldClaim
 from ackq.core.client_async import Client, client_of
 from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared
 from ackq.errors import AckqError
 from ackq.queue import delayed, handed_over, inspection, push, settle, take
@@ -101,7 +102,7 @@ class AsyncQueue(Client):
         )
         keys = QueueKeys.of(name, pop_from)
         super().__init__(client, name)
-        self._spec = QueueSpec(name, keys, config, self._block_limit)
+        self._spec = QueueSpec(name, keys, config, self._block_limit, outside=SYSTEM)
         self._renewer = AsyncRenewer(self._extend_one)
 
     @classmethod
@@ -157,7 +158,7 @@ class AsyncQueue(Client):
         """
         keys = QueueKeys.of(name, self._spec.config.pop_from)
         other = self._beside(name)
-        other._spec = QueueSpec(name, keys, self._spec.config, self._block_limit)
+        other._spec = replace(self._spec, name=name, keys=keys)
         other._renewer = AsyncRenewer(other._extend_one)
         return other
 

@@ -50,7 +50,7 @@ def push(
     confirm: Confirm | None,
 ) -> Operation[Pushed]:
     """Push one message; see `ackq.Queue.push`."""
-    id, body = encode(message, spec.config.max_body_bytes, spec.config.time_field)
+    id, body = encode(message, spec.config.max_body_bytes, spec.outside, spec.config.time_field)
     when = NOW if delay is None and at is None else _due(delay, at)
     if (now := (yield Clock())) >= spec.push_check.due:
         yield from before_push(spec.keys, spec.push_check, now)
@@ -100,7 +100,9 @@ def push_many(
     confirm: Confirm | None,
 ) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
-    ids, bodies = encode_many(messages, spec.config.max_body_bytes, spec.config.time_field)
+    ids, bodies = encode_many(
+        messages, spec.config.max_body_bytes, spec.outside, spec.config.time_field
+    )
     sizes, most = list(map(len, bodies)), CHUNK_MESSAGES
     when = _due(delay, at)
     if when != NOW:

@@ -8,6 +8,7 @@ import redis
 
 from ackq.config import QueueConfig, microseconds
 from ackq.core.client import Client
+from ackq.core.io.outside import SYSTEM
 from ackq.queue.keys import QueueKeys
 from ackq.queue.row_dead_letters import RejectedRow, RowWriter, begin_batch, reject_rows
 from ackq.queue.spec import QueueSpec
@@ -48,7 +49,7 @@ class RowDeadLetters(Client):
         keys = QueueKeys.of(name)
         window_ms = max(1, microseconds(window, "window", LONGEST_WINDOW) // 1000)
         super().__init__(client, name)
-        spec = QueueSpec(name, keys, QueueConfig(), self._block_limit)
+        spec = QueueSpec(name, keys, QueueConfig(), self._block_limit, outside=SYSTEM)
         self._row_writer = RowWriter(spec, writer, window_ms)
 
     def begin(self, batch: str) -> None:

@@ -13,7 +13,6 @@ from ackq.core.chunking import SETTLE_CHUNK
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
-from ackq.core.io.jitter import draw_jitter
 from ackq.core.limits import LATEST
 from ackq.core.observed import Settle, observed
 from ackq.queue.messages import Message, by_receipt, check_own
@@ -113,7 +112,7 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
 
     def arguments(chunk: Sequence[Message]) -> Named:
         named, order = by_receipt(chunk)
-        head = (*spec.keys.passed("extend"), lease, draw_jitter())
+        head = (*spec.keys.passed("extend"), lease, spec.outside.jitter())
         return (*head, *named), order
 
     return (yield from settle(spec, EXTEND, messages, arguments))

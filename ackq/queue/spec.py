@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, microseconds
 from ackq.core.effects import Arg, Operation
+from ackq.core.outside import Outside
 from ackq.queue import pop_from
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import PushCheck
@@ -23,6 +24,8 @@ class QueueSpec:
     name: str
     keys: QueueKeys
     config: QueueConfig
+    #: Random numbers and the time of day.
+    outside: Outside = field(kw_only=True, repr=False, compare=False)
     #: Longest blocking command in seconds, below the connection's read timeout. A message handed
     #: to a frozen connection is found by another consumer within this time.
     block_limit: float = 1.0

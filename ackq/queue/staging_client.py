@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import client_of
 from ackq.core.effects import Operation
+from ackq.core.io.outside import SYSTEM
 from ackq.queue import handed_over
 from ackq.queue import pop_from as pop_end
 from ackq.queue.keys import QueueKeys
@@ -55,7 +56,7 @@ class Staging(StagingBase):
             ConfigurationError: the writer's name cannot be used, or ``pop_from`` is no end.
         """
         config = QueueConfig(pop_from=pop_from)
-        self._spec = QueueSpec(name, QueueKeys.of(name, pop_from), config)
+        self._spec = QueueSpec(name, QueueKeys.of(name, pop_from), config, outside=SYSTEM)
         keys = StagingKeys.of_queue(name, self._spec.keys.held)
         self._staging = _QueueStaging(f"queue {name!r}", keys, writer, self._spec)
         super().__init__(client, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ from ackq.config import microseconds
 from ackq.core import fencing
 from ackq.core.chunking import TAKE_CHUNK, settle_chunks
 from ackq.core.effects import Arg, Operation, Request, Sleep
-from ackq.core.io.jitter import draw_jitter
 from ackq.core.observed import Receive, observed
 from ackq.core.waiting import AT_ONCE, PAUSED_POLL, WAIT_JITTER, Deadline, block
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
@@ -47,7 +45,7 @@ def pop_many(
         for part in others:
             yield from _ack_marking(spec, part)
     while True:
-        jitter = draw_jitter()
+        jitter = spec.outside.jitter()
         args: Sequence[Arg] = ()
         order: Sequence[Message] = ()
         if settled:
@@ -145,15 +143,15 @@ def _wait(spec: QueueSpec, reply: Sequence[Any], timeout: float) -> Operation[No
         yield Sleep(min(timeout, PAUSED_POLL))
         return
     # Spread the retries of waiters that started together.
-    whole = spec.block_limit * random.uniform(0.75, 1)
+    whole = spec.block_limit * (0.75 + 0.25 * spec.outside.fraction())
     block_limit = min(whole, timeout)
     if reply[2] >= 0:
-        block_limit = min(block_limit, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
+        block_limit = min(block_limit, reply[2] / 1_000_000 + spec.outside.fraction() * WAIT_JITTER)
     in_vain = yield from _block(spec, block_limit)
     if in_vain and block_limit == whole and len(spec.waiting) >= ENOUGH_WAITING:
         # Waits that end on the same tick would all retry at once, and delay a message pushed just
         # then. Enough other consumers are still waiting for it, so spread the retries.
-        yield Sleep(min(random.random() * SERVER_TICK, timeout - block_limit))
+        yield Sleep(min(spec.outside.fraction() * SERVER_TICK, timeout - block_limit))
 
 
 def _block(spec: QueueSpec, block_limit: float) -> Operation[bool]:

@@ -10,6 +10,7 @@ import redis
 
 from ackq.config import RecordErrors, check_integer, check_record_errors
 from ackq.core.client import Client, client_of
+from ackq.core.io.outside import SYSTEM
 from ackq.rsmq import operations
 from ackq.rsmq.values import (
     DEFAULT_DELAY,
@@ -71,7 +72,12 @@ class RSMQ(Client):
             check_integer(max_receives, "max_receives", 1, 1_000_000)
         super().__init__(client, ns)
         self._spec = RSMQSpec(
-            ns, bool(realtime), max_receives or 0, record_errors, self._block_limit
+            ns,
+            bool(realtime),
+            max_receives or 0,
+            record_errors,
+            self._block_limit,
+            outside=SYSTEM,
         )
 
     @classmethod

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
-import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NoReturn
 
@@ -342,7 +340,7 @@ def _store(
             keys.hash,
             keys.wake,
             keys.waiters,
-            secrets.token_hex(10),
+            spec.outside.token(10).hex(),
             later,
             spec.channel(qname),
             *bodies,
@@ -365,7 +363,7 @@ def _store(
 def _wait(spec: RSMQSpec, qname: str, block_limit: float, next_in: int) -> Operation[None]:
     """Wait for a token from ackq's senders, the next visible message, or the block limit."""
     if next_in >= 0:
-        block_limit = min(block_limit, next_in / 1000 + random.random() * WAIT_JITTER)
+        block_limit = min(block_limit, next_in / 1000 + spec.outside.fraction() * WAIT_JITTER)
     command = (b"BLPOP", spec.keys(qname).wake, seconds_of(block_limit))
     yield from block(spec, command, block_limit, qname)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -14,6 +14,7 @@ from ackq.config import RecordErrors
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
 from ackq.core.failure import Failure, parse
+from ackq.core.outside import Outside
 from ackq.errors import (
     InvalidFormat,
     InvalidValue,
@@ -232,6 +233,8 @@ class RSMQSpec:
     record_errors: RecordErrors = "text"
     #: Longest blocking command in seconds, below the connection's read timeout.
     block_limit: float = 1.0
+    #: Random numbers and the time of day.
+    outside: Outside = field(kw_only=True, repr=False, compare=False)
 
     @property
     def queues(self) -> bytes:

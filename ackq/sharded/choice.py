@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Mapping, Sequence
 
 from ackq.sharded.operations import Look
@@ -27,12 +26,17 @@ class Choice:
     The threads of a consumer share it. A race between them costs a take that finds nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
+        """Begin without counts.
+
+        Args:
+            first: the shard of others at which to look first, by remainder; a random number.
+        """
         self._current: int | None = None
         self._takes = 0
         self._ready: dict[int, int] = {}
         self._counted = self._looked_elsewhere = -1e9
-        self._others = itertools.count(random.randrange(1024))
+        self._others = itertools.count(first)
 
     def shard(self, now: float) -> int | None:
         """Return the shard to take from; None if a look at the shards has to come first.

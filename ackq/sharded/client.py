@@ -20,6 +20,7 @@ from ackq.core import observing
 from ackq.core.client import Closable, client_of
 from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter
+from ackq.core.io.outside import SYSTEM
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
@@ -311,7 +312,9 @@ class ShardedQueue(Closable):
         opened = self._opened()
         with observing.sending(self.name, self._home.address, listed):
             used = opened.used
-            parts, ids = operations.divide(listed, key, len(used), self._turns, self._home.config)
+            parts, ids = operations.divide(
+                listed, key, len(used), self._turns, self._home.config, SYSTEM
+            )
             for turn, (shard, _, bodies) in enumerate(parts):
                 try:
                     self._push_part(opened, used[shard], bodies, delay, at, confirm)

@@ -19,6 +19,7 @@ from ackq.core import observing
 from ackq.core.client_async import Closable, client_of
 from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter
+from ackq.core.io.outside import SYSTEM
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
@@ -310,7 +311,9 @@ class AsyncShardedQueue(Closable):
         opened = await self._opened()
         with observing.sending(self.name, self._home.address, listed):
             used = opened.used
-            parts, ids = operations.divide(listed, key, len(used), self._turns, self._home.config)
+            parts, ids = operations.divide(
+                listed, key, len(used), self._turns, self._home.config, SYSTEM
+            )
             for turn, (shard, _, bodies) in enumerate(parts):
                 try:
                     await self._push_part(opened, used[shard], bodies, delay, at, confirm)

@@ -16,6 +16,7 @@ from ackq.core.call import call
 from ackq.core.chunking import chunked
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.encode import encode_many
+from ackq.core.outside import Outside
 from ackq.core.waiting import PAUSED_POLL, block
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutcome
 from ackq.membership import shards
@@ -112,6 +113,7 @@ def divide(
     shards: int,
     turns: Iterator[int],
     config: QueueConfig,
+    outside: Outside,
 ) -> tuple[list[Part], list[str]]:
     """Divide messages among the shards; return the parts, to be sent in order, and all ids.
 
@@ -124,13 +126,14 @@ def divide(
         shards: how many there are.
         turns: draws the shard of a part without key, by remainder.
         config: the settings of all shards.
+        outside: draws the ids of messages without one.
 
     Raises:
         InvalidMessage: a message is invalid; nothing was sent.
         MessageTooLarge: one is longer than ``max_body_bytes``; nothing was sent.
         ConfigurationError: a key is not text; nothing was sent.
     """
-    ids, bodies = encode_many(messages, config.max_body_bytes, config.time_field)
+    ids, bodies = encode_many(messages, config.max_body_bytes, outside, config.time_field)
     if key is None:
         unkeyed: Sequence[int] = range(len(bodies))
         keyed: dict[int, list[int]] = {}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared, run_all
 from ackq.errors import KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
@@ -39,7 +40,7 @@ class ShardSet:
         self._retiring = time.monotonic() + RETIRE_INTERVAL
         self.members = members
         self._waiters = ShardWaiters(self.queues)
-        self._choice = Choice()
+        self._choice = Choice(SYSTEM.jitter())
 
     def take(
         self,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared, run_all
 from ackq.errors import KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
@@ -38,7 +39,7 @@ class AsyncShardSet:
         self._retiring = time.monotonic() + RETIRE_INTERVAL
         self.members = members
         self._waiters = AsyncShardWaiters(self.queues)
-        self._choice = Choice()
+        self._choice = Choice(SYSTEM.jitter())
 
     async def take(
         self,

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ackq.core.claim_groups import Claim
 from ackq.core.client import Client
+from ackq.core.io.outside import SYSTEM
 from ackq.delay.claims_client import DelayClaims
 from ackq.delay.client import DelayQueue
 from ackq.delay.staged import move, spec_of
@@ -69,7 +70,7 @@ class DelayCommits(Client):
     def __init__(self, reading: Reading) -> None:
         name = reading.target.name
         super().__init__(reading.connection.client(), name)
-        spec = spec_of(name, reading.partitions)
+        spec = spec_of(name, reading.partitions, SYSTEM)
         self._unfinished = UnfinishedCommits(name)
         self._move = partial(move, spec, self._unfinished.keys)
 

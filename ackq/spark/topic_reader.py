@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ackq.core.client import Client
 from ackq.core.effects import Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import PlaceLost
 from ackq.spark.columns import Columns
 from ackq.spark.connection import Connection
@@ -33,7 +34,7 @@ class TopicBodies(Client):
         super().__init__(connection.client(), name)
         self._connection = connection
         self._keys = TopicKeys.of(name)
-        self._spec = TopicSpec(name, self._keys, TopicConfig())
+        self._spec = TopicSpec(name, self._keys, TopicConfig(), outside=SYSTEM)
         self._unfinished = UnfinishedCommits(name)
 
     def finish_commits(self) -> None:

@@ -9,6 +9,7 @@ import redis.asyncio
 
 from ackq.config import Confirm
 from ackq.core.client_async import Client, client_of
+from ackq.core.io.outside import SYSTEM
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import consume, place, publish, settle
 from ackq.topic.keys import TopicKeys
@@ -79,7 +80,7 @@ class AsyncTopic(Client):
             max_body_bytes,
         )
         super().__init__(client, name)
-        self._spec = TopicSpec(name, keys, config, self._block_limit)
+        self._spec = TopicSpec(name, keys, config, self._block_limit, outside=SYSTEM)
         self._unfinished = UnfinishedCommits(name)
 
     @classmethod

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import secrets
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -88,7 +86,7 @@ class _Reader:
         while True:
             after = gap.stop - 1 if gap else self._guess.after
             slack = 0 if gap else self._guess.slack
-            token = secrets.token_hex(8).encode()
+            token = self._spec.outside.token(8).hex().encode()
             reply = yield from self._send(after, slack, gap, token, done)
             done = ()
             status = reply[0]
@@ -105,7 +103,7 @@ class _Reader:
                 self._guess.missed(reply[3] - 1)
                 attempt += 1
                 if attempt >= AT_ONCE:
-                    yield pause(attempt)
+                    yield pause(self._spec, attempt)
             elif status == b"unsubscribed":
                 raise not_subscribed(self._spec, self._consumer)
             elif status == b"ahead":
@@ -116,7 +114,8 @@ class _Reader:
         block_limit = min(self._spec.block_limit, timeout)
         if self._next_end >= 0:
             block_limit = min(
-                block_limit, self._next_end / 1_000_000 + random.random() * WAIT_JITTER
+                block_limit,
+                self._next_end / 1_000_000 + self._spec.outside.fraction() * WAIT_JITTER,
             )
         if self._woken_at == self._newest:
             # The wake-up came from a deleted topic of the same name: do not spin.

@@ -142,7 +142,7 @@ def _publish(
     guess = spec.publishing
     for attempt in range(spec.config.publish_attempts):
         if attempt >= AT_ONCE:
-            yield pause(attempt)
+            yield pause(spec, attempt)
         after = guess.after
         request = _request(spec, after, guess.slack, guess.first, bodies, once)
         request.confirm = confirm

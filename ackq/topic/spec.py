@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
@@ -12,6 +11,7 @@ from ackq.config import check_integer, microseconds
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation, Sleep
 from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.core.outside import Outside
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.topic.keys import ConsumerKeys, TopicKeys
 
@@ -99,9 +99,9 @@ class Guess:
 LONGEST_PAUSE = 0.05
 
 
-def pause(attempt: int) -> Sleep:
+def pause(spec: TopicSpec, attempt: int) -> Sleep:
     """Return a random pause, so that producers that collided do not collide again."""
-    return Sleep(random.uniform(0, min(LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10))))
+    return Sleep(spec.outside.fraction() * min(LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,8 @@ class TopicSpec:
     name: str
     keys: TopicKeys
     config: TopicConfig
+    #: Random numbers and the time of day.
+    outside: Outside = field(kw_only=True, repr=False, compare=False)
     #: Longest blocking command in seconds, below the connection's read timeout.
     block_limit: float = 1.0
     #: The guess of where the next message goes.

@@ -80,7 +80,7 @@ def move(
                 " set nextIndex to the index of the last message, or delete the messages"
             )
         guess.missed(rest[0])
-        yield pause(attempt)
+        yield pause(spec, attempt)
     raise PublishContention(
         f"topic {spec.name!r}: other producers were first {attempts} times in a row; the"
         " committed rows wait for a consumer or the next commit"

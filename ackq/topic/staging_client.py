@@ -6,6 +6,7 @@ from typing import Any
 
 import redis
 
+from ackq.core.io.outside import SYSTEM
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import StagingKeys
 from ackq.staging.operations import Mover, StagingSpec
@@ -36,7 +37,7 @@ class TopicStaging(StagingBase):
             QueueNameError: the topic's name cannot be used.
             ConfigurationError: the writer's name or a setting cannot be used.
         """
-        self._spec = TopicSpec(name, TopicKeys.of(name), TopicConfig(**settings))
+        self._spec = TopicSpec(name, TopicKeys.of(name), TopicConfig(**settings), outside=SYSTEM)
         keys = StagingKeys.of_topic(name, topic_staged.settings_suffix(self._spec.config))
         self._staging = StagingSpec(f"topic {name!r}", keys, writer)
         super().__init__(client, name)

@@ -14,6 +14,7 @@ from ackq.config import QueueConfig
 from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.core.encode import encode
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError, MessageError
 from ackq.queue.spec import QueueSpec
 from ackq.worker.effects import Bell, Call, Routine, Wait
@@ -113,7 +114,7 @@ class Schedule:
         message = self.message(when) if callable(self.message) else self.message
         if isinstance(message, Mapping) and "id" not in message:
             message = {"id": f"{self.name}@{when.isoformat()}", **message}
-        _, body = encode(message, limit, time_field)
+        _, body = encode(message, limit, SYSTEM, time_field)
         return body
 
 

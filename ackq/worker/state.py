@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ackq.core.io.jitter import JITTER
+from ackq.core.outside import JITTER
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.worker.effects import Bell

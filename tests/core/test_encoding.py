@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from ackq.core import encode as module
 from ackq.core.encode import encode, encode_many, to_json
+from ackq.core.io.outside import SYSTEM
 from ackq.core.observing import Members, adding
 from ackq.errors import InvalidMessage, MessageTooLarge
+from tests.outside import FIXED
 
 NUL = math.nan
 
@@ -55,21 +56,21 @@ KEPT: list[tuple[Any, str, bytes]] = [
 
 def test_each_kind_of_message_one_by_one_and_together() -> None:
     for message, id, body in KEPT:
-        assert encode(message, 100) == (id, body)
-        assert encode_many([message] * 65, 100) == ([id] * 65, [body] * 65)
+        assert encode(message, 100, SYSTEM) == (id, body)
+        assert encode_many([message] * 65, 100, SYSTEM) == ([id] * 65, [body] * 65)
     mixed = [each[0] for each in KEPT]
-    assert encode_many(iter(mixed), 100) == tuple(map(list, zip(*KEPT, strict=True)))[1:]
-    assert encode_many([], 100) == ([], [])
+    assert encode_many(iter(mixed), 100, SYSTEM) == tuple(map(list, zip(*KEPT, strict=True)))[1:]
+    assert encode_many([], 100, SYSTEM) == ([], [])
 
 
 def test_a_message_without_an_id_gets_one_of_sixteen_characters() -> None:
-    ids = [encode({}, 100)[0] for _ in range(3)]
-    many, bodies = encode_many([{} for _ in range(200)], 100)
+    ids = [encode({}, 100, SYSTEM)[0] for _ in range(3)]
+    many, bodies = encode_many([{} for _ in range(200)], 100, SYSTEM)
     assert len({*ids, *many}) == 203
     for id, body in zip(many, bodies, strict=True):
         assert re.fullmatch(r"[\w-]{16}", id, re.ASCII)
         assert body == b'{"id":"%s"}' % id.encode()
-    assert encode({"a": [1]}, 100)[1][24:] == b',"a":[1]}'
+    assert encode({"a": [1]}, 100, SYSTEM)[1][24:] == b',"a":[1]}'
 
 
 @pytest.mark.parametrize(
@@ -118,9 +119,9 @@ def test_a_message_without_an_id_gets_one_of_sixteen_characters() -> None:
 )
 def test_what_cannot_be_a_message_is_refused_with_the_reason(message: Any, text: str) -> None:
     with pytest.raises(InvalidMessage) as one:
-        encode(message, 100)
+        encode(message, 100, SYSTEM)
     with pytest.raises(InvalidMessage) as many:
-        encode_many([{"id": "first"}, {"id": "n", "x": None}, message, {"id": "z"}], 100)
+        encode_many([{"id": "first"}, {"id": "n", "x": None}, message, {"id": "z"}], 100, SYSTEM)
     assert (str(one.value), str(many.value)) == (text, text)
 
 
@@ -131,24 +132,21 @@ def test_a_message_may_be_as_long_as_the_limit() -> None:
     )
     for message, id in (({"id": "x"}, "x"), (b'{"id":"x"} ', "x"), (b"x" * 11, "")):
         size = 10 if isinstance(message, dict) else 11
-        assert len(encode(message, size)[1]) == size
-        assert len(encode_many([b"y", message], size)[1]) == 2
+        assert len(encode(message, size, SYSTEM)[1]) == size
+        assert len(encode_many([b"y", message], size, SYSTEM)[1]) == 2
         if size == 11:
             with pytest.raises(MessageTooLarge) as raised:
-                encode(message, 10)
+                encode(message, 10, SYSTEM)
             assert str(raised.value) == text.format(id)
             with pytest.raises(MessageTooLarge) as raised:
-                encode_many([b"y", message], 10)
+                encode_many([b"y", message], 10, SYSTEM)
             assert str(raised.value) == text.format(id)
     with pytest.raises(MessageTooLarge) as raised:
-        encode_many([{"id": "a"}, {"id": "ab"}], 10)
+        encode_many([{"id": "a"}, {"id": "ab"}], 10, SYSTEM)
     assert str(raised.value) == text.format("ab")
 
 
-def test_members_are_added_to_mappings_that_lack_them_and_have_room(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "now", lambda: "NOW")
+def test_members_are_added_to_mappings_that_lack_them_and_have_room() -> None:
     body = b'{"id":"x"}'
     with_time = b'{"id":"x","at":"NOW"}'
     cases: list[tuple[Any, int, bytes]] = [
@@ -160,16 +158,16 @@ def test_members_are_added_to_mappings_that_lack_them_and_have_room(
         (Point("x"), 100, b'{"id":"x","x":null,"at":"NOW"}'),
     ]
     for message, limit, found in cases:
-        assert encode(message, limit, "at") == ("x", found)
-        assert encode_many([message], limit, "at") == (["x"], [found])
+        assert encode(message, limit, FIXED, "at") == ("x", found)
+        assert encode_many([message], limit, FIXED, "at") == (["x"], [found])
     with adding(Members(("t", "u"), b'"t":1,"u":2')):
         for time_field, found in (
             (None, b'{"id":"x","t":1,"u":2}'),
             ("at", b'{"id":"x","t":1,"u":2,"at":"NOW"}'),
         ):
-            assert encode({"id": "x"}, 100, time_field) == ("x", found)
-            assert encode_many([{"id": "x"}, b"y"], 100, time_field)[1] == [found, b"y"]
-        assert encode({"id": "x", "u": 5}, 100) == ("x", b'{"id":"x","u":5}')
+            assert encode({"id": "x"}, 100, FIXED, time_field) == ("x", found)
+            assert encode_many([{"id": "x"}, b"y"], 100, FIXED, time_field)[1] == [found, b"y"]
+        assert encode({"id": "x", "u": 5}, 100, FIXED) == ("x", b'{"id":"x","u":5}')
     assert Members(("t",), b'"t":1').added_to(b"{}", {}, 7) == b'{"t":1}'
     assert Members(("t",), b'"t":1').added_to(b"{}", {}, 6) == b"{}"
 

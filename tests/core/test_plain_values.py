@@ -30,6 +30,7 @@ from ackq.errors import (
     UnsupportedServer,
 )
 from ackq.scripts import Script
+from tests.outside import FIXED
 from tests.steps import play
 
 
@@ -114,7 +115,7 @@ def test_a_bad_message_is_refused_before_all_others_are_read() -> None:
             yield {"id": number} if number else {"id": None}
 
     with pytest.raises(InvalidMessage):
-        encode_many(messages(), 100)
+        encode_many(messages(), 100, FIXED)
     assert len(read) <= 1000
 
 
@@ -282,7 +283,7 @@ def test_a_name_without_a_hash_tag_is_refused_on_a_cluster() -> None:
 
 def test_a_number_that_is_no_json_names_its_message() -> None:
     with pytest.raises(InvalidMessage, match="'b'"):
-        encode_many([{"id": "a", "x": None}, {"id": "b", "x": float("nan")}], 100)
+        encode_many([{"id": "a", "x": None}, {"id": "b", "x": float("nan")}], 100, FIXED)
 
 
 @pytest.mark.parametrize("constant", [0, 1, 3])

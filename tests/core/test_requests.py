@@ -30,11 +30,12 @@ from ackq.topic import settle as topic_settle
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
 from ackq.topic.spec import TopicConfig, TopicSpec
+from tests.outside import FIXED
 
-QUEUE = QueueSpec("q", QueueKeys.of("q"), QueueConfig())
-DELAY = messages.DelaySpec.plain("d", QueueConfig(), 1.0)
-TOPIC = TopicSpec("t", TopicKeys.of("t"), TopicConfig())
-RSMQ = RSMQSpec("r")
+QUEUE = QueueSpec("q", QueueKeys.of("q"), QueueConfig(), outside=FIXED)
+DELAY = messages.DelaySpec.plain("d", QueueConfig(), 1.0, FIXED)
+TOPIC = TopicSpec("t", TopicKeys.of("t"), TopicConfig(), outside=FIXED)
+RSMQ = RSMQSpec("r", outside=FIXED)
 GROUP = membership.GroupSpec.of("g", 2, 10.0)
 ID = "a" * 32
 
@@ -94,7 +95,7 @@ HARMLESS: list[tuple[Any, ...]] = [
     (rsmq.delete_messages, RSMQ, "j", [ID]),
     (rsmq.change_message_visibility, RSMQ, "j", ID, 5),
     (rsmq.dead_letters, RSMQ, "j", 5, None),
-    (membership.heartbeat, GROUP, membership.Session()),
+    (membership.heartbeat, GROUP, membership.Session("me")),
 ]
 #: A second one would store, take or move other messages, or count what the first one did as undone.
 HARMFUL: list[tuple[Any, ...]] = [

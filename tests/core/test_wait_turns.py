@@ -11,6 +11,7 @@ from ackq.core.effects import Request, Sleep
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 from ackq.queue.take import ENOUGH_WAITING, SERVER_TICK, _block, _wait
+from tests.outside import FIXED
 
 NO_EVENT = (b"empty", (), -1)
 SOON = (b"empty", (), 10_000)
@@ -18,7 +19,7 @@ SOON = (b"empty", (), 10_000)
 
 @pytest.fixture
 def spec() -> QueueSpec:
-    return QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig())
+    return QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), outside=FIXED)
 
 
 def crowd(spec: QueueSpec, size: int) -> list[Any]:

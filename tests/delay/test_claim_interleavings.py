@@ -15,6 +15,7 @@ import redis
 from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
 from ackq.core.effects import Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.delay import DelayEntry, DelayQueue, claims, push, settle, take
 from ackq.delay.claims import Group
 from ackq.delay.messages import DelaySpec
@@ -76,7 +77,7 @@ class ClaimWalk(Walk):
 
     def __init__(self, queue: DelayQueue, client: Any, name: str, seed: int) -> None:
         super().__init__(queue._driver, client, seed)
-        self.spec = DelaySpec.plain(name, QueueConfig(), 1.0)
+        self.spec = DelaySpec.plain(name, QueueConfig(), 1.0, SYSTEM)
         (self.keys,) = self.spec.partitions
         self.pushed = 0
         self.settled: set[bytes] = set()
@@ -87,7 +88,7 @@ class ClaimWalk(Walk):
         self.seen = self.see()
 
     def group(self, name: str) -> Group:
-        return Group(self.spec.name, self.keys, name, TIMEOUT)
+        return Group(self.spec.name, self.keys, name, SYSTEM, TIMEOUT)
 
     def see(self) -> Seen:
         keys, pipe = self.keys, self.client.pipeline()

@@ -22,6 +22,7 @@ from ackq.errors import AckqError, UnknownOutcome
 from ackq.membership.operations import Assignment, GroupSpec, Session
 from ackq.staging.keys import StagingKeys
 from ackq.staging.recovery import UnfinishedCommits
+from tests.outside import FIXED
 from tests.traces import Lost, compare, trace, write
 
 FILE = Path(__file__).with_name("requests.txt")
@@ -31,12 +32,12 @@ KINDS = (b"zset", b"hash", b"zset", b"hash", b"hash", b"stream", b"list", b"hash
 
 
 def spec(**settings: Any) -> DelaySpec:
-    return DelaySpec.plain("d", QueueConfig(**settings), 1.0)
+    return DelaySpec.plain("d", QueueConfig(**settings), 1.0, FIXED)
 
 
 def divided(partitions: int = 2, **settings: Any) -> DelaySpec:
     group = GroupSpec.of("d", partitions, 10.0)
-    return DelaySpec.partitioned("d", QueueConfig(**settings), group, 1.0)
+    return DelaySpec.partitioned("d", QueueConfig(**settings), group, 1.0, FIXED)
 
 
 def owner(*partitions: int) -> Session:
@@ -521,7 +522,7 @@ def rows() -> Iterator[str]:
     for at in (spec(), divided(3)):
         yield f"# settings of {len(at.partitions)} partitions\n= {staged.settings_suffix(at)!r}"
     for partitions in (None, 3):
-        made = staged.spec_of("e", partitions)
+        made = staged.spec_of("e", partitions, FIXED)
         yield f"# staged for {partitions}\n= {made.name} {len(made.partitions)} {made.fence}"
 
 

@@ -11,13 +11,16 @@ from ackq.delay import admin, claims, push, settle
 from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelayEntry, DelaySpec, due
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import GroupSpec
+from tests.outside import FIXED
 from tests.steps import play
 
-DELAY = DelaySpec.plain("d", QueueConfig(), 1.0)
+DELAY = DelaySpec.plain("d", QueueConfig(), 1.0, FIXED)
 
 
 def _partitioned(partitions: int) -> DelaySpec:
-    return DelaySpec.partitioned("d", QueueConfig(), GroupSpec.of("d", partitions, 10.0), 1.0)
+    return DelaySpec.partitioned(
+        "d", QueueConfig(), GroupSpec.of("d", partitions, 10.0), 1.0, FIXED
+    )
 
 
 def test_entries_of_dead_letters_are_those_of_one_partition() -> None:

@@ -7,8 +7,9 @@ from ackq.queue import claims
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
+from tests.outside import FIXED
 
-SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(7.0, 11, "back", 12345))
+SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(7.0, 11, "back", 12345), outside=FIXED)
 CLAIM = b"jobsCLAIM:<group>:1"
 
 

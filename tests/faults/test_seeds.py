@@ -40,13 +40,13 @@ print(json.dumps({
 #: Forks after the first draw; each process prints its next four.
 FORK = """
 import os
-from ackq.core.io.jitter import draw_jitter
+from ackq.core.io.outside import SYSTEM
 
-draw_jitter()
+SYSTEM.jitter()
 child = os.fork()
 if child:
     os.waitpid(child, 0)
-print(*[draw_jitter() for _ in range(4)], flush=True)
+print(*[SYSTEM.jitter() for _ in range(4)], flush=True)
 """
 
 

@@ -21,12 +21,12 @@ MOST = 9
 CLIENT = ["queue/client.py", "core/client.py", "core/io/driver.py"]
 WIRE = ["core/io/connections.py", "core/effects.py"]
 PUSH = [*CLIENT, "queue/push.py", "core/encode.py", "core/ids.py", "core/call.py", *WIRE]
-POP = [*CLIENT, "queue/take.py", "core/io/jitter.py", *WIRE, "queue/messages.py"]
+POP = [*CLIENT, "queue/take.py", "core/io/outside.py", *WIRE, "queue/messages.py"]
 POP_THAT_ACKS = [
     *CLIENT,
     "queue/take.py",
     "queue/messages.py",
-    "core/io/jitter.py",
+    "core/io/outside.py",
     "core/fencing.py",
     *WIRE,
 ]

@@ -36,6 +36,7 @@ from ackq.queue import (
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
+from tests.outside import FIXED
 from tests.traces import Lost, compare, trace, write
 
 FILE = Path(__file__).with_name("requests.txt")
@@ -45,7 +46,9 @@ AWAY = ConnectionError("gone")
 
 
 def spec(end: Any = "right", **settings: Any) -> QueueSpec:
-    return QueueSpec("q", QueueKeys.of("q", end), QueueConfig(pop_from=end, **settings))
+    return QueueSpec(
+        "q", QueueKeys.of("q", end), QueueConfig(pop_from=end, **settings), outside=FIXED
+    )
 
 
 def held(*keys: str, receipt: int = 50_000_000, count: int = 1) -> list[Message]:

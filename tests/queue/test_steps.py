@@ -16,8 +16,9 @@ from ackq.queue import claims, push, row_dead_letters, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
+from tests.outside import FIXED
 
-SPEC = QueueSpec("q", QueueKeys.of("q"), QueueConfig())
+SPEC = QueueSpec("q", QueueKeys.of("q"), QueueConfig(), outside=FIXED)
 
 
 def _held() -> Message:

@@ -8,6 +8,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import (
     ConfigurationError,
     InvalidValue,
@@ -27,7 +28,7 @@ from ackq.rsmq.values import (
 )
 from tests.steps import play
 
-SPEC = RSMQSpec("ns")
+SPEC = RSMQSpec("ns", outside=SYSTEM)
 KEYS = SPEC.keys("q")
 ID = "hod4lweixf" + "A" * 22
 
@@ -94,7 +95,7 @@ def test_only_given_attributes_are_set() -> None:
 
 
 def test_a_receive_goes_on_until_its_budget_is_used_and_waits_where_nothing_is() -> None:
-    spec = RSMQSpec("ns", max_receives=4)
+    spec = RSMQSpec("ns", max_receives=4, outside=SYSTEM)
     steps = rsmq.receive_messages(spec, "q", 5000, 7, None)
     asked, found = play(steps, [b"again"], [b"ok", b"i1", b"body", 1, 2, b"i2", b"", 3, 4])
     shared = (
@@ -162,7 +163,9 @@ def test_messages_are_stored_in_parts_and_a_failure_says_how_many_are() -> None:
 
 
 def test_a_notice_is_sent_only_by_clients_that_ask_for_it() -> None:
-    (asked,), _ = play(rsmq.send_message(RSMQSpec("ns", True), "q", "x", None), [b"ok", b"id"])
+    (asked,), _ = play(
+        rsmq.send_message(RSMQSpec("ns", True, outside=SYSTEM), "q", "x", None), [b"ok", b"id"]
+    )
     assert asked.args[7] == "ns:rt:q"
 
 

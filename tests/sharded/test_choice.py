@@ -22,7 +22,7 @@ def having(ready: int, paused: bool = False) -> Look:
 
 
 def test_takes_stay_on_a_shard_then_go_on_to_the_next_that_has_messages() -> None:
-    choice = Choice()
+    choice = Choice(0)
     assert choice.shard(0) is None
     assert choice.counted({0: having(1), 1: having(0), 2: having(500), 3: having(9, True)}, 0) == 2
     seen = []
@@ -38,7 +38,7 @@ def test_takes_stay_on_a_shard_then_go_on_to_the_next_that_has_messages() -> Non
 
 
 def test_old_counts_are_not_chosen_by() -> None:
-    choice = Choice()
+    choice = Choice(0)
     choice.counted({0: having(100), 1: having(100)}, 0)
     for _ in range(TAKES_IN_A_ROW):
         choice.took(0, 1, 1)
@@ -46,7 +46,7 @@ def test_old_counts_are_not_chosen_by() -> None:
 
 
 def test_counts_last_for_a_while_and_takes_in_a_row_are_limited() -> None:
-    choice = Choice()
+    choice = Choice(0)
     choice.counted({2: having(100), 5: having(10)}, 50.0)
     for _ in range(TAKES_IN_A_ROW - 1):
         choice.took(2, 1, 1)
@@ -62,12 +62,12 @@ def test_counts_last_for_a_while_and_takes_in_a_row_are_limited() -> None:
 
 def test_the_next_shard_is_the_first_one_behind_that_has_messages() -> None:
     for full, expected in (((0, 1), 0), ((1, 2), 1), ((2,), 2)):
-        choice = Choice()
+        choice = Choice(0)
         choice.counted({each: having(each in full) for each in range(4)}, 0)
         choice.took(max(full), 0, 1)  # another consumer was faster
         choice._ready = dict.fromkeys(full, 5)
         assert choice.shard(0) == expected  # it is on none: it begins with the first
-    choice = Choice()
+    choice = Choice(0)
     choice.counted({0: having(9), 1: having(99), 2: having(1), 3: having(0)}, 0)
     for expected in (1, 2, 0, 1):
         assert choice.shard(0) == expected
@@ -77,7 +77,7 @@ def test_the_next_shard_is_the_first_one_behind_that_has_messages() -> None:
 
 def test_what_a_take_got_decides_whether_the_shard_is_still_full() -> None:
     def after(ready: int, messages: int, wanted: int) -> int | None:
-        choice = Choice()
+        choice = Choice(0)
         choice.counted({0: having(ready)}, 0)
         choice.took(0, messages, wanted)
         return choice._current
@@ -87,7 +87,7 @@ def test_what_a_take_got_decides_whether_the_shard_is_still_full() -> None:
     assert after(5, 5, 5) is None  # all that there were
     assert after(6, 5, 5) == 0
     assert after(10, 0, 5) is None
-    choice = Choice()
+    choice = Choice(0)
     choice.counted({0: having(10)}, 0)
     choice.took(0, 0, 5)
     assert choice.shard(0) is None  # an empty take says that nothing is left
@@ -96,7 +96,7 @@ def test_what_a_take_got_decides_whether_the_shard_is_still_full() -> None:
 
 
 def test_the_fullest_shard_is_chosen_and_paused_ones_are_empty() -> None:
-    choice = Choice()
+    choice = Choice(0)
     assert choice.counted({0: having(3), 1: having(7), 2: having(99, True)}, 0) == 1
     assert choice.shard(0) == 1
     assert choice.counted({2: having(99, True)}, 0) is None
@@ -105,7 +105,7 @@ def test_the_fullest_shard_is_chosen_and_paused_ones_are_empty() -> None:
 
 
 def test_the_shards_of_others_are_looked_at_again_after_the_interval() -> None:
-    choice = Choice()
+    choice = Choice(0)
     assert choice.others((), 16, 2, 7.0) == list(range(16))
     assert choice.others((), 16, 2, 7.0 + HELP_INTERVAL) == list(range(16))
     assert choice.others((), 16, 2, 7.0 + 1.9 * HELP_INTERVAL) == []
@@ -123,12 +123,12 @@ def test_the_shards_of_others_are_looked_at_again_after_the_interval() -> None:
 
 
 def test_consumers_begin_with_different_shards_of_others() -> None:
-    begun = {tuple(Choice().others((), 64, 2, 0)) for _ in range(12)}
+    begun = {tuple(Choice(first).others((), 64, 2, 0)) for first in range(12)}
     assert len(begun) > 1
 
 
 def test_the_shards_of_others_are_looked_at_now_and_then_and_all_in_turn() -> None:
-    choice = Choice()
+    choice = Choice(0)
     assert choice.others((1, 2), 4, 2, 0) == [0, 3]
     assert choice.others((1, 2), 4, 2, HELP_INTERVAL / 2) == []
     choice.helps()
@@ -145,7 +145,7 @@ def test_the_shards_of_others_are_looked_at_now_and_then_and_all_in_turn() -> No
 def test_a_shard_is_not_looked_at_the_more_the_more_consumers_there_are(
     shards: int, consumers: int
 ) -> None:
-    choice = Choice()
+    choice = Choice(0)
     choice.others((0,), shards, consumers, 0)
     looks = sum(len(choice.others((0,), shards, consumers, 0.1 * at)) for at in range(1, 1001))
     assert looks * consumers <= 100 * choice_module.LOOK_RATE * shards

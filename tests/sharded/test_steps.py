@@ -23,10 +23,11 @@ from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
 from ackq.sharded.choice import MOST_OTHERS, TAKES_IN_A_ROW, Choice
 from ackq.sharded.operations import Look, Part
+from tests.outside import FIXED
 from tests.steps import play
 
 SHARD = "{jobs:0.1}"
-SPEC = QueueSpec(SHARD, QueueKeys.of(SHARD), QueueConfig())
+SPEC = QueueSpec(SHARD, QueueKeys.of(SHARD), QueueConfig(), outside=FIXED)
 
 
 def _message(id: str, queue: str = SHARD) -> Message:
@@ -49,7 +50,7 @@ def test_messages_are_divided_by_key_and_the_others_in_turn() -> None:
     def key_of(message: Any) -> str | None:
         return None if message["key"] == "-" else message["key"]
 
-    parts, ids = operations.divide(messages, key_of, 4, turns, config)
+    parts, ids = operations.divide(messages, key_of, 4, turns, config, FIXED)
     assert ids == list("012345")
     a, b = operations.shard_of("a", 4), operations.shard_of("b", 4)
     assert a != b
@@ -63,10 +64,10 @@ def test_messages_are_divided_by_key_and_the_others_in_turn() -> None:
         for part in parts
         for at, body in zip(part.positions, part.bodies, strict=True)
     )
-    (part,), _ = operations.divide(messages, "a", 4, turns, config)
+    (part,), _ = operations.divide(messages, "a", 4, turns, config, FIXED)
     assert (part.shard, part.positions) == (a, list(range(6)))
     # One call stores a thousand.
-    parts, _ = operations.divide([b"{}"] * 2001, None, 4, turns, config)
+    parts, _ = operations.divide([b"{}"] * 2001, None, 4, turns, config, FIXED)
     assert [(part.shard, len(part.bodies)) for part in parts] == [(2, 1000), (3, 1000), (0, 1)]
     assert [at for part in parts for at in part.positions] == list(range(2001))
 
@@ -223,13 +224,13 @@ def test_the_record_changes_by_version_and_shards_close_only_when_empty() -> Non
 
 
 def test_a_shard_that_has_just_got_a_message_is_next() -> None:
-    choice = Choice()
+    choice = Choice(0)
     choice.counted({0: Look(5, False, None), 1: Look(0, False, None)}, 0)
     choice.woken(1)
     assert choice.shard(0) == 1
     choice.took(1, 1, 1)
     assert choice.shard(0) == 0
-    choice = Choice()
+    choice = Choice(0)
     assert choice.counted({}, 0) is None
     assert choice.counted({0: Look(0, False, None)}, 0) is None
     assert choice.shard(0) is None
@@ -242,7 +243,7 @@ def test_a_shard_that_has_just_got_a_message_is_next() -> None:
 
 
 def test_draining_shards_are_looked_at_too_some_at_a_time() -> None:
-    choice = Choice()
+    choice = Choice(0)
     assert choice.drained(4, 4) == []
     assert choice.drained(4, 4 + MOST_OTHERS) == list(range(4, 4 + MOST_OTHERS))
     looks = [choice.drained(4, 64) for _ in range(4)]

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ackq.core.io import jitter
+from ackq.core.io import outside
 from tests.campaign import checker
 
 from .faults import Faults
@@ -149,7 +149,7 @@ def _chance(seed: int) -> Iterator[None]:
     draw = random.Random(f"ackq {seed}")
     urandom, token_hex, state = os.urandom, secrets.token_hex, random.getstate()
     random.seed(f"ackq's own {seed}")
-    jitter._drawn.clear()
+    outside._drawn.clear()
     os.urandom = draw.randbytes
     secrets.token_hex = lambda nbytes=None: draw.randbytes(nbytes or 32).hex()
     try:
@@ -157,7 +157,7 @@ def _chance(seed: int) -> Iterator[None]:
     finally:
         os.urandom, secrets.token_hex = urandom, token_hex
         random.setstate(state)
-        jitter._drawn.clear()
+        outside._drawn.clear()
 
 
 def _judge(history: bytes, rules: dict[str, Any], folder: Path) -> checker.Verdict:

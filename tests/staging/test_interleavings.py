@@ -17,6 +17,7 @@ import pytest
 
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.delay import staged as delay_staged
 from ackq.delay.staging_client import DelayStaging
 from ackq.errors import StagingLost
@@ -68,7 +69,9 @@ class StagingWalk(Walk):
     @property
     def queue(self) -> QueueSpec:
         end = self.target._spec.config.pop_from if isinstance(self.target, Staging) else "right"
-        return QueueSpec(self.name, QueueKeys.of(self.name, end), QueueConfig(pop_from=end))
+        return QueueSpec(
+            self.name, QueueKeys.of(self.name, end), QueueConfig(pop_from=end), outside=SYSTEM
+        )
 
     def arrived(self) -> list[bytes]:
         """Return what is where it belongs."""
@@ -194,7 +197,7 @@ def consumers_move(target: StagingBase) -> operations.Mover | None:
     if isinstance(target, TopicStaging):
         return partial(topic_staged.move, target._spec, keys, attempts=MOVE_ATTEMPTS)
     if isinstance(target, DelayStaging):
-        return partial(delay_staged.move, delay_staged.spec_of(target._key, 3), keys)
+        return partial(delay_staged.move, delay_staged.spec_of(target._key, 3, SYSTEM), keys)
     return None  # a pop does it
 
 

@@ -8,12 +8,10 @@ releases that share a topic send to one another.
 from __future__ import annotations
 
 import random
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from redis.exceptions import ConnectionError, ResponseError
 
 from ackq.config import Confirm
@@ -24,6 +22,7 @@ from ackq.topic import consume, place, publish, settle, staged
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
 from ackq.topic.spec import Guess, TopicConfig, TopicSpec
+from tests.outside import FIXED
 from tests.traces import compare, trace, write
 
 FILE = Path(__file__).with_name("requests.txt")
@@ -32,7 +31,9 @@ AWAY = ConnectionError("gone")
 
 
 def spec(*guess: Any, **settings: Any) -> TopicSpec:
-    made = TopicSpec("t", TopicKeys.of("t"), TopicConfig(**settings), publishing=Guess(*guess))
+    made = TopicSpec(
+        "t", TopicKeys.of("t"), TopicConfig(**settings), publishing=Guess(*guess), outside=FIXED
+    )
     made.reading["c"] = Guess(*guess)
     return made
 
@@ -392,14 +393,12 @@ def traces() -> list[str]:
     found: list[str] = []
     state = random.getstate()
     random.seed(1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secrets, "token_hex", lambda size: f"token of {size}")
-        for part in PARTS:
-            for each in part():
-                if each.startswith("# "):
-                    found.append(each)
-                elif each:
-                    found[-1] += f"\n{each}"
+    for part in PARTS:
+        for each in part():
+            if each.startswith("# "):
+                found.append(each)
+            elif each:
+                found[-1] += f"\n{each}"
     random.setstate(state)
     return found
 

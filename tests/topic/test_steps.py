@@ -10,6 +10,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from ackq.config import Confirm
 from ackq.core.effects import Operation, Request, Sleep
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import (
     ConfigurationError,
     IndexTaken,
@@ -32,7 +33,7 @@ from tests.steps import play
 
 
 def _spec(**settings: Any) -> TopicSpec:
-    return TopicSpec("t", TopicKeys.of("t"), TopicConfig(**settings))
+    return TopicSpec("t", TopicKeys.of("t"), TopicConfig(**settings), outside=SYSTEM)
 
 
 def _publish(spec: TopicSpec, confirm: Confirm | None = None) -> tuple[Operation[int], Request]:
@@ -138,8 +139,8 @@ def test_a_guess_that_was_right_declares_fewer_spare_keys_and_one_that_was_wrong
 
 
 def test_pauses_between_attempts_grow_to_their_limit() -> None:
-    assert all(0 <= pause(2).seconds <= 0.002 for _ in range(50))
-    longest = max(pause(10_000).seconds for _ in range(50))
+    assert all(0 <= pause(_spec(), 2).seconds <= 0.002 for _ in range(50))
+    longest = max(pause(_spec(), 10_000).seconds for _ in range(50))
     assert LONGEST_PAUSE / 2 < longest <= LONGEST_PAUSE
 
 

@@ -26,6 +26,7 @@ from ackq.worker.policy import (
     settlement_of,
 )
 from ackq.worker.ratelimit import permit
+from tests.outside import FIXED
 
 
 def message(queue: str, id: str) -> Message:
@@ -215,7 +216,7 @@ def test_both_workers_are_one_api() -> None:
 def test_the_burst_is_what_a_tenth_of_a_second_allows_unless_chosen(
     limit: RateLimit, burst: int
 ) -> None:
-    spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0)
+    spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0, outside=FIXED)
     request: Any = next(permit(spec, limit, 1, 0))
     assert request.args[-1] == burst
 

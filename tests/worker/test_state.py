@@ -38,11 +38,12 @@ from ackq.worker.ratelimit import permit
 from ackq.worker.routines import IDLE, feed, upkeep, wait_for_messages
 from ackq.worker.schedule import CHECK_INTERVAL, MAX_MISSED, Answer, run_schedule, tick
 from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Slot, State
+from tests.outside import FIXED
 from tests.steps import play
 from tests.worker.by_hand import AHEAD, Bell, Time, message_of, state_of
 
 AWAY = redis.ConnectionError("gone")
-SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig())
+SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), outside=FIXED)
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
 from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
+from ackq.core.io.outside import SYSTEM
 from ackq.delay import admin
 from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 from ackq.delay.messages import DelayKeys, DelaySpec
@@ -49,7 +50,7 @@ def _partitions(name: str) -> Operation[int]:
 
 
 def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
-    spec = DelaySpec.plain(name, QueueConfig(), 1.0)
+    spec = DelaySpec.plain(name, QueueConfig(), 1.0, SYSTEM)
     stats = yield from admin.stats(spec)
     states = {
         "ready": stats.ready,

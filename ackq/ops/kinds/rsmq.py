@@ -9,6 +9,7 @@ from typing import Any
 from ackq.core.client import Closable
 from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter
+from ackq.core.io.outside import SYSTEM
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unchecked
 from ackq.ops.readings import Asked, Found, Reading, Totals
 from ackq.rsmq import operations
@@ -70,7 +71,7 @@ def _letter(letter: RSMQDeadLetter) -> DeadLetter:
 
 def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
     namespace, queue = _split(name)
-    spec = RSMQSpec(namespace)
+    spec = RSMQSpec(namespace, outside=SYSTEM)
     found = yield from operations.attributes(spec, queue)
     counted = yield from operations.counters(spec, queue)
     states = {
@@ -92,7 +93,7 @@ def _look_up(name: str) -> Operation[list[Found]]:
 
 def _dead(name: str) -> bytes:
     namespace, queue = _split(name)
-    return RSMQSpec(namespace).keys(queue).dead
+    return RSMQSpec(namespace, outside=SYSTEM).keys(queue).dead
 
 
 RSMQ_QUEUE = Kind(

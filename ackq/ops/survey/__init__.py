@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import Client
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError, QueueNameError
 from ackq.ops.facts import Facts, read_facts
 from ackq.ops.survey.bodies import Sample, sample
@@ -149,7 +150,7 @@ def _look_beside(survey: Survey, key: bytes) -> Operation[None]:
     survey.side_keys = yield from _seen(survey, "TYPE of ackq's keys", side_keys(keys))
     if survey.side_keys and survey.kind in ("list", "none"):
         survey.recorded = end
-        spec = QueueSpec(survey.name, keys, QueueConfig(pop_from=keys.pop_from))
+        spec = QueueSpec(survey.name, keys, QueueConfig(pop_from=keys.pop_from), outside=SYSTEM)
         try:
             survey.stats = yield from _seen(
                 survey, "the counts of the queue", inspection.stats(spec)

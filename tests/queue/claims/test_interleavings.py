@@ -16,6 +16,7 @@ from ackq import Queue
 from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
 from ackq.core.effects import Operation, Request
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import ClaimLost, Fenced
 from ackq.queue import claims, inspection, settle, take
 from ackq.queue.claims import Group
@@ -36,7 +37,9 @@ class ClaimWalk(Walk):
     def __init__(self, queue: Queue, client: Any, name: str, seed: int) -> None:
         super().__init__(queue._driver, client, seed)
         end = queue.config.pop_from
-        self.spec = QueueSpec(name, QueueKeys.of(name, end), QueueConfig(pop_from=end))
+        self.spec = QueueSpec(
+            name, QueueKeys.of(name, end), QueueConfig(pop_from=end), outside=SYSTEM
+        )
         self.pushed = 0
         self.settled: set[bytes] = set()
         #: What the claims of a group held when they were first seen.

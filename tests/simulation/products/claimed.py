@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
 from ackq.core.effects import Operation, Sleep
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import ClaimLost, Fenced
 from ackq.queue import claims
 from ackq.queue.keys import QueueKeys
@@ -78,7 +79,9 @@ class ClaimedListQueue(ListQueue):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         config = QueueConfig(visibility_timeout=LEASE, pop_from=settings["pop_from"])
-        spec = QueueSpec(NAME, QueueKeys.of(NAME, config.pop_from), config, BLOCK_LIMIT)
+        spec = QueueSpec(
+            NAME, QueueKeys.of(NAME, config.pop_from), config, BLOCK_LIMIT, outside=SYSTEM
+        )
         self._group = claims.Group(spec, "query", settings["timeout"])
         self._draw = random.Random(secrets.token_hex(8))
         self._pops = self._draw.random() < 0.3

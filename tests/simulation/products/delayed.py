@@ -10,6 +10,7 @@ from ackq.config import QueueConfig
 from ackq.core.counters import LONGEST_WATCH
 from ackq.core.effects import Operation, Sleep
 from ackq.core.inspected import State
+from ackq.core.io.outside import SYSTEM
 from ackq.delay import DelayEntry
 from ackq.delay import admin as delay_admin
 from ackq.delay import peek as delay_peek
@@ -42,7 +43,7 @@ class DelayQueue(Product):
         self._unfinished = UnfinishedCommits(NAME)
 
     def _opened(self, config: QueueConfig) -> DelaySpec:
-        return DelaySpec.plain(NAME, config, BLOCK_LIMIT)
+        return DelaySpec.plain(NAME, config, BLOCK_LIMIT, SYSTEM)
 
     def prepare(self) -> Operation[None]:
         yield from delay_admin.counters(self._spec, LONGEST_WATCH)
@@ -149,7 +150,7 @@ class PartitionedDelayQueue(DelayQueue):
     def _opened(self, config: QueueConfig) -> DelaySpec:
         self._group = GroupSpec.of(NAME, self.settings["partitions"], SESSION)
         self._member = Member(self._group)
-        return DelaySpec.partitioned(NAME, config, self._group, BLOCK_LIMIT)
+        return DelaySpec.partitioned(NAME, config, self._group, BLOCK_LIMIT, SYSTEM)
 
     def background(self) -> Life:
         return self._member.beat()

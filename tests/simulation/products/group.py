@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import redis
 
 from ackq.core.effects import Operation, Sleep
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError
 from ackq.membership import operations
 from ackq.membership.operations import Assignment, GroupSpec, Session
@@ -25,7 +26,7 @@ class Member:
         self._group = group
         self.has_joined = False
         self._is_beating = False
-        self.session = Session()
+        self.session = Session(SYSTEM.token(8).hex())
 
     def join(self) -> Operation[Assignment]:
         """Join, unless already joined."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ackq.config import QueueConfig
 from ackq.core.counters import LONGEST_WATCH
 from ackq.core.effects import Operation, Sleep
+from ackq.core.io.outside import SYSTEM
 from ackq.queue import delayed, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
@@ -38,7 +39,7 @@ class ListQueue(Product):
             pop_from=settings["pop_from"],
         )
         keys = QueueKeys.of(NAME, config.pop_from)
-        self._spec = QueueSpec(NAME, keys, config, BLOCK_LIMIT)
+        self._spec = QueueSpec(NAME, keys, config, BLOCK_LIMIT, outside=SYSTEM)
 
     def prepare(self) -> Operation[None]:
         yield from inspection.counters(self._spec, LONGEST_WATCH)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ackq.core.effects import Operation
+from ackq.core.io.outside import SYSTEM
 from ackq.rsmq import operations
 from ackq.rsmq.values import RSMQSpec
 from tests.campaign.workloads.loops import id_of
@@ -31,7 +32,7 @@ class RSMQ(Product):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         most = settings["max_receives"] or 0
-        self._spec = RSMQSpec("{rsmq}", max_receives=most, block_limit=BLOCK_LIMIT)
+        self._spec = RSMQSpec("{rsmq}", max_receives=most, block_limit=BLOCK_LIMIT, outside=SYSTEM)
 
     def prepare(self) -> Operation[None]:
         yield from operations.create_queue(self._spec, _QUEUE, _VT, 0, -1)

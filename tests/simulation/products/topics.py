@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ackq.core.effects import Operation
+from ackq.core.io.outside import SYSTEM
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import consume, place, publish, settle
 from ackq.topic.keys import TopicKeys
@@ -32,7 +33,7 @@ class Topic(Product):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         config = TopicConfig(visibility_timeout=LEASE)
-        self._spec = TopicSpec(NAME, TopicKeys.of(NAME), config, BLOCK_LIMIT)
+        self._spec = TopicSpec(NAME, TopicKeys.of(NAME), config, BLOCK_LIMIT, outside=SYSTEM)
         self._unfinished = UnfinishedCommits(NAME)
         self._turn = 0
 
