@@ -22,7 +22,6 @@ from ackq.bench.rounds import Round, ServerCpu, measures_of, percentiles, rotati
 from benchmarks import blocked
 from benchmarks.checkout import commit
 from benchmarks.comparison import comparison_of
-from benchmarks.page import write_report
 from benchmarks.registry import BENCHMARKS, benchmark
 from benchmarks.servers import target
 from benchmarks.stalls import IDLE_LOOP, IDLE_SHA, run_idle_loops
@@ -286,6 +285,8 @@ def test_a_comparison_ends_quietly_when_its_reader_has_seen_enough(tmp_path: Pat
 
 
 def test_a_report_stands_alone_and_takes_no_markup_from_its_figures(tmp_path: Path) -> None:
+    from benchmarks.page import write_report  # imports matplotlib
+
     write_report([a_result((150.0, 151.0, 149.0))], tmp_path)
     page = (tmp_path / "index.html").read_text()
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))

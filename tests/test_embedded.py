@@ -19,6 +19,7 @@ import redis
 from ackq import embedded
 from ackq.cli.serve import _password_in
 from ackq.embedded.binaries import _NOTE, _noted, find_server_for
+from ackq.embedded.shared import _shared_pid
 from ackq.errors import AckqError, ServerNotFound
 from tests.servers.binaries import newest_server, oldest_server
 from tests.servers.target import Absent
@@ -336,6 +337,16 @@ def test_only_a_note_that_is_missing_or_cut_off_is_no_note(tmp_path: Path) -> No
     note.mkdir()
     with pytest.raises(IsADirectoryError):
         _noted(tmp_path)
+
+
+def test_a_file_with_a_process_id_that_is_missing_or_cut_off_names_no_process(
+    tmp_path: Path,
+) -> None:
+    assert _shared_pid(tmp_path) is None
+    (tmp_path / "redis.pid").write_text("")
+    assert _shared_pid(tmp_path) is None
+    (tmp_path / "redis.pid").write_text("17\n")
+    assert _shared_pid(tmp_path) == 17
 
 
 def test_the_password_of_a_served_folder_is_made_once(tmp_path: Path) -> None:

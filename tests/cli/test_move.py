@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
+from redis.exceptions import OutOfMemoryError
 
-from ackq import Queue
-from ackq.errors import AckqError, ConfigurationError
-from ackq.ops.move import CHUNK, copy, move
+from ackq import Message, Queue
+from ackq.errors import AckqError, ConfigurationError, LeaseLost
+from ackq.ops.move import CHUNK, _pass_on, copy, move
 from tests.cli.conftest import Run
 from tests.servers import private_server
 
@@ -165,3 +167,23 @@ def test_a_paused_queue_is_said_to_be_paused(ackq: Run, pair: tuple[Queue, Queue
 
 def test_skip_is_for_copies(ackq: Run) -> None:
     ackq("move", "a", "b", "--skip", "1", code=2)
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError("away"), LeaseLost("it ended")])
+def test_a_move_fails_with_its_own_error_and_a_late_one_is_none(error: Exception) -> None:
+    def fail(*messages: Message) -> None:
+        raise error
+
+    def full(bodies: list[bytes]) -> None:
+        raise OutOfMemoryError
+
+    messages = [Message("jobs", b"a", b"{}", 1, 1)]
+    source: Any = SimpleNamespace(release=fail, ack=fail)
+    with pytest.raises(OutOfMemoryError):
+        _pass_on(source, SimpleNamespace(push_many=full), messages)
+    kept: Any = SimpleNamespace(push_many=lambda bodies: None)
+    if isinstance(error, LeaseLost):
+        _pass_on(source, kept, messages)
+    else:
+        with pytest.raises(redis.ConnectionError):
+            _pass_on(source, kept, messages)

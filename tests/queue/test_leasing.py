@@ -249,11 +249,12 @@ def test_a_block_without_a_timeout_always_has_a_message(
     asyncio.run(awaited())
 
 
-def test_the_error_of_a_block_passes_also_if_the_server_is_away(
-    make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [redis.ConnectionError("away"), LeaseLost("it ended")])
+def test_the_error_of_a_block_passes_also_if_its_message_cannot_be_returned(
+    make_queue: MakeQueue, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(*args: object, **settings: object) -> None:
-        raise redis.ConnectionError("away")
+        raise error
 
     queue = make_queue()
     queue.push({"id": "a"})

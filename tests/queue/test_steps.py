@@ -6,17 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
+from redis.exceptions import NoPermissionError
 
 from ackq.config import Confirm, QueueConfig
 from ackq.core.claim_groups import LARGEST_INTEGER, LONGEST
 from ackq.core.effects import Clock, Operation, Request
 from ackq.core.limits import LATEST
 from ackq.errors import BatchSuperseded, ConfigurationError, LeaseLost, NotConfirmed
-from ackq.queue import claims, push, row_dead_letters, settle, take
+from ackq.queue import claims, inspection, push, row_dead_letters, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from tests.outside import FIXED
+from tests.steps import play
 
 SPEC = QueueSpec("q", QueueKeys.of("q"), QueueConfig(), outside=FIXED)
 
@@ -209,3 +212,9 @@ def test_rows_that_came_too_late_name_the_batch_that_was_begun(batch: bytes, nam
     _first(steps)
     with pytest.raises(BatchSuperseded, match=named):
         steps.send([b"superseded", batch])
+
+
+def test_only_a_user_who_may_not_ask_is_no_reason_to_look_for_a_left_end() -> None:
+    assert play(inspection._find_stray(SPEC, False), NoPermissionError())[1] is None
+    with pytest.raises(redis.ConnectionError):
+        play(inspection._find_stray(SPEC, False), redis.ConnectionError("away"))

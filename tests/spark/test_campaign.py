@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-import pyarrow.compute as pc
-import pyarrow.dataset
 import pytest
 import redis
 
@@ -177,6 +175,9 @@ def run_to_the_end(pipeline: Pipeline) -> None:
 
 def check(folder: Path) -> None:
     """Find each message once, whole, in complete folders."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset
+
     incomplete = [each.name for each in folder.iterdir() if not (each / "_SUCCESS").exists()]
     assert not incomplete
     rows = pyarrow.dataset.dataset(folder, partitioning="hive").to_table(["id", "n", "payload"])

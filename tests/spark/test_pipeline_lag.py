@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
 
+from ackq.spark import command_session
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.lag import Lag
+from ackq.spark.retry import retry
 
 
 @pytest.mark.parametrize("error", [redis.ConnectionError("away"), OSError("no route")])
@@ -36,3 +39,43 @@ def test_a_lag_that_cannot_be_counted_is_unknown(
     now += 1.0
     assert lag.count(None) == 4
     lag.close()
+
+
+def test_a_call_is_repeated_after_longer_and_longer_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    answers: list[Any] = [redis.ConnectionError("away")] * 7 + [5]
+
+    def call() -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return int(answer)
+
+    monkeypatch.setattr("time.sleep", pauses.append)
+    assert retry(call, 60.0) == 5
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    answers = [redis.AuthenticationError("wrong password")]
+    with pytest.raises(redis.AuthenticationError):
+        retry(call, 60.0)
+    assert len(pauses) == 7
+
+
+def test_a_session_whose_java_is_gone_ends_without_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped: list[Any] = []
+
+    def stop() -> None:
+        stopped.append(True)
+        raise ConnectionRefusedError
+
+    spark: Any = SimpleNamespace(
+        stop=stop, sparkContext=SimpleNamespace(setLogLevel=lambda level: None)
+    )
+    monkeypatch.setattr(command_session, "session", lambda name, config: spark)
+    monkeypatch.setattr(command_session, "find_java", lambda: "/opt/java")
+    monkeypatch.setattr(command_session, "without_module", lambda home: home)
+    monkeypatch.setenv("JAVA_HOME", "")
+    with command_session.quiet_session("films", {}, None) as made:
+        assert made is spark
+    assert stopped == [True]
