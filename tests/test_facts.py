@@ -30,8 +30,8 @@ def test_a_script_has_its_facts(script: str) -> None:
 
 
 def test_a_script_without_facts_says_where_to_write_them() -> None:
-    with pytest.raises(LookupError, match=r"write tests/facts/find\.py"):
-        facts.of("find")
+    with pytest.raises(LookupError, match=r"write tests/facts/nothing\.py"):
+        facts.of("nothing")
     with pytest.raises(LookupError, match=r"write tests/facts/rsmq/peek\.py"):
         facts.of("rsmq/peek")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
@@ -26,6 +26,11 @@ from ackq.queue.spec import QueueSpec
 SERVER_TICK = 0.1
 #: Waiting consumers of one queue object that are enough for the pushes within a tick.
 ENOUGH_WAITING = 10
+#: The columns of pop.lua's reply. After the first four of an "ok" follow the messages, each in the
+#: columns that `messages_in` yields.
+STATUS, REFUSED, RECEIPT, COUNTS, MESSAGES = range(5)
+#: The last column of another reply: the µs of an "empty" one, the held list of a "held" one.
+WAIT = HELD = 2
 
 
 @observed(Receive("pop", settles=4, settled_as="ack"))
@@ -65,15 +70,15 @@ def pop_many(
             yield from _recover(spec, request, order, error)
             continue
         if order:
-            fencing.note_reply(ACK, order, reply[1], request)
+            fencing.note_reply(ACK, order, reply[REFUSED], request)
         settled = ()
-        status = reply[0]
+        status = reply[STATUS]
         if status == b"ok":
             return _messages(spec, reply, lease + jitter)
         if status == b"again":
             continue
         if status == b"held":
-            yield from return_some(spec, reply[2])
+            yield from return_some(spec, reply[HELD])
             continue
         left = yield from deadline.left()
         if not left:
@@ -124,29 +129,34 @@ def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None
         yield from ack(spec, messages)
 
 
+def messages_in(reply: Sequence[Any]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the key and the body of each message in pop.lua's reply."""
+    values = iter(reply[MESSAGES:])
+    return zip(values, values, strict=True)
+
+
 def _messages(spec: QueueSpec, reply: Sequence[Any], lease: int) -> list[Message]:
-    receipt, counts = reply[2], reply[3]
+    receipt = reply[RECEIPT]
     name = spec.name
     delivery = ((receipt - lease) / 1_000_000, spec.config.time_field)
-    messages = [
-        Message(name, reply[at], reply[at + 1], receipt, 1, delivery)
-        for at in range(4, len(reply), 2)
-    ]
-    for at, count in enumerate(counts):
+    messages = [Message(name, key, body, receipt, 1, delivery) for key, body in messages_in(reply)]
+    for at, count in enumerate(reply[COUNTS]):
         messages[at].receive_count = count
     return messages
 
 
 def _wait(spec: QueueSpec, reply: Sequence[Any], timeout: float) -> Operation[None]:
     """Wait for a push, the next deadline or due time, or the block limit."""
-    if reply[0] == b"paused":
+    if reply[STATUS] == b"paused":
         yield Sleep(min(timeout, PAUSED_POLL))
         return
     # Spread the retries of waiters that started together.
     whole = spec.block_limit * (0.75 + 0.25 * spec.outside.fraction())
     block_limit = min(whole, timeout)
-    if reply[2] >= 0:
-        block_limit = min(block_limit, reply[2] / 1_000_000 + spec.outside.fraction() * WAIT_JITTER)
+    if reply[WAIT] >= 0:
+        block_limit = min(
+            block_limit, reply[WAIT] / 1_000_000 + spec.outside.fraction() * WAIT_JITTER
+        )
     in_vain = yield from _block(spec, block_limit)
     if in_vain and block_limit == whole and len(spec.waiting) >= ENOUGH_WAITING:
         # Waits that end on the same tick would all retry at once, and delay a message pushed just

@@ -11,6 +11,7 @@ from typing import Any
 
 from redis.exceptions import NoScriptError
 
+from ackq.queue import take
 from tests.queue.scripts import meter
 from tests.queue.scripts.headers import parse, read
 from tests.queue.scripts.meter import Metered
@@ -70,13 +71,14 @@ class Popped:
 
     @classmethod
     def of(cls, reply: list[Any]) -> Popped:
-        status = reply[0].decode()
+        status, refused = reply[take.STATUS].decode(), reply[take.REFUSED]
         if status != "ok":
-            held = reply[2] if status == "held" else b""
-            return cls(status, reply[1], wait=reply[2] if status == "empty" else None, held=held)
-        pairs = list(zip(reply[4::2], reply[5::2], strict=True))
-        counts = reply[3] + [1] * (len(pairs) - len(reply[3]))
-        return cls(status, reply[1], reply[2], counts, pairs)
+            held = reply[take.HELD] if status == "held" else b""
+            wait = reply[take.WAIT] if status == "empty" else None
+            return cls(status, refused, wait=wait, held=held)
+        pairs, counts = list(take.messages_in(reply)), reply[take.COUNTS]
+        counts += [1] * (len(pairs) - len(counts))
+        return cls(status, refused, reply[take.RECEIPT], counts, pairs)
 
     @property
     def keys(self) -> list[bytes]:
