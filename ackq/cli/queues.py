@@ -112,6 +112,8 @@ def open_any(
     client = Lender(client_of(url))
     partitions = _noted("partitions")
     kind = _noted("kind") or ("delay" if partitions else "")
+    if partitions and kind != "delay":
+        raise click.UsageError("--partitions is for delay queues")
     found = KINDS[kind] if kind else _kind_of(client, name, verb)
     if found.name == "delay":
         settings = {"partitions": partitions}

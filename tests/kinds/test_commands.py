@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -268,6 +270,20 @@ def test_the_list_of_a_sharded_queues_name_is_left_alone(
 def test_what_a_kind_lacks_is_no_kind_of_the_command(ackq: Run, name: str) -> None:
     for command, kind in ((["peek"], "rsmq"), (["dead", "list"], "topic"), (["purge"], "topic")):
         assert "'--kind'" in ackq(*command, name, "--kind", kind, code=2).stderr
+
+
+def test_only_a_delay_queue_has_partitions(ackq: Run, name: str) -> None:
+    refused = ackq("peek", name, "--kind", "list", "--partitions", "2", code=2)
+    assert "--partitions is for delay queues" in refused.stderr
+
+
+def test_a_command_for_lists_does_not_import_other_products() -> None:
+    code = """
+import sys, ackq.cli.pop
+for each in ("delay", "rsmq", "topic", "sharded"):
+    assert f"ackq.{each}" not in sys.modules, each
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_queue_of_rsmq_that_is_not_there_is_an_error(

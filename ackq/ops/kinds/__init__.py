@@ -1,7 +1,8 @@
 """The kinds of queue: one table for the commands, the page, the metrics and the live view.
 
 To add a kind, write a module with its `Kind`, add that to `KINDS`, and its keys to
-`ackq.ops.search`, which finds queues without their names.
+`ackq.ops.search`, which finds queues without their names. A product is imported only when a queue
+of its kind is opened or read, so that commands start fast.
 """
 
 from __future__ import annotations

@@ -11,9 +11,6 @@ from ackq.core.effects import Operation, Request
 from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
 from ackq.core.io.outside import SYSTEM
-from ackq.delay import admin
-from ackq.delay.client import DelayQueue, PartitionedDelayQueue
-from ackq.delay.messages import DelayKeys, DelaySpec
 from ackq.errors import KeyTypeError
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unless_denied
@@ -24,6 +21,8 @@ _DEAD_FIELDS = {b"key", b"body", b"reason", b"count", b"time"}
 
 
 def _open(client: Redis, name: str, partitions: int | None = None) -> Opened:
+    from ackq.delay.client import DelayQueue, PartitionedDelayQueue
+
     if partitions is None:
         driver = Driver(route_of(client, name.encode()))
         with closing(driver.route):
@@ -50,6 +49,9 @@ def _partitions(name: str) -> Operation[int]:
 
 
 def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
+    from ackq.delay import admin
+    from ackq.delay.messages import DelayKeys, DelaySpec
+
     spec = DelaySpec.plain(name, QueueConfig(), 1.0, SYSTEM)
     stats = yield from admin.stats(spec)
     states = {
@@ -91,6 +93,8 @@ def _check(name: str) -> Operation[None]:
     Raises:
         KeyTypeError: it is not a delay queue.
     """
+    from ackq.delay.messages import DelayKeys
+
     keys = DelayKeys.of(name)
     for key, expected in ((keys.z, b"zset"), (keys.h, b"hash"), (keys.dead, b"stream")):
         if (yield Request((b"TYPE", key), resend=True)) not in (expected, b"none"):
@@ -99,6 +103,12 @@ def _check(name: str) -> Operation[None]:
     letters = yield Request((b"XRANGE", keys.dead, b"-", b"+", b"COUNT", 1), resend=True)
     if pair == 1 or any(not {*letter[1][::2]} >= _DEAD_FIELDS for letter in letters):
         raise KeyTypeError(f"{name!r} is not a delay queue: a part of it is missing")
+
+
+def _dead(name: str) -> bytes:
+    from ackq.delay.messages import DelayKeys
+
+    return DelayKeys.of(name).dead
 
 
 DELAY = Kind(
@@ -112,6 +122,6 @@ DELAY = Kind(
     read=_read,
     look_up=_look_up,
     check=_check,
-    dead=lambda name: DelayKeys.of(name).dead,
+    dead=_dead,
     release_claims=lambda queue, group: queue.release_claims(group),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from redis.exceptions import NoPermissionError, ResponseError
 
@@ -21,7 +21,9 @@ from ackq.queue import claims
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import recorded
-from ackq.sharded.client import ShardedQueue
+
+if TYPE_CHECKING:
+    from ackq.sharded.client import ShardedQueue
 
 
 def open_list(
@@ -50,6 +52,8 @@ def open_sharded(
     **settings: Any,
 ) -> Opened:
     """Open a sharded queue, which is created if ``shards`` are given; see `open_list`."""
+    from ackq.sharded.client import ShardedQueue
+
     settings["max_body_bytes"] = MAX_BODY_BYTES
     queue = ShardedQueue(client, name, shards, **settings)
     if (pop_from or end_of(queue.shards()[0])) == "left":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ackq.core.client import Closable
 from ackq.core.effects import Operation
@@ -12,15 +12,17 @@ from ackq.core.inspected import DeadLetter
 from ackq.core.io.outside import SYSTEM
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unchecked
 from ackq.ops.readings import Asked, Found, Reading, Totals
-from ackq.rsmq import operations
-from ackq.rsmq.client import RSMQ
-from ackq.rsmq.values import TOO_OFTEN, RSMQCounters, RSMQDeadLetter, RSMQSpec
+
+if TYPE_CHECKING:
+    from ackq.rsmq.values import RSMQCounters, RSMQDeadLetter
 
 
 class _Queue(Closable):
     """A queue of a namespace, with the methods of other queues."""
 
     def __init__(self, client: Redis, name: str) -> None:
+        from ackq.rsmq.client import RSMQ
+
         namespace, self._queue = _split(name)
         self.name = name
         self._rsmq = RSMQ(client, namespace)
@@ -58,6 +60,8 @@ def _open(client: Redis, name: str) -> Opened:
 
 
 def _letter(letter: RSMQDeadLetter) -> DeadLetter:
+    from ackq.rsmq.values import TOO_OFTEN
+
     return DeadLetter(
         letter.entry,
         letter.id,
@@ -70,6 +74,9 @@ def _letter(letter: RSMQDeadLetter) -> DeadLetter:
 
 
 def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
+    from ackq.rsmq import operations
+    from ackq.rsmq.values import RSMQSpec
+
     namespace, queue = _split(name)
     spec = RSMQSpec(namespace, outside=SYSTEM)
     found = yield from operations.attributes(spec, queue)
@@ -92,6 +99,8 @@ def _look_up(name: str) -> Operation[list[Found]]:
 
 
 def _dead(name: str) -> bytes:
+    from ackq.rsmq.values import RSMQSpec
+
     namespace, queue = _split(name)
     return RSMQSpec(namespace, outside=SYSTEM).keys(queue).dead
 

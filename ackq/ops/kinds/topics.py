@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ackq.core.created import created_at
 from ackq.core.effects import Operation, Request
 from ackq.errors import KeyTypeError
 from ackq.ops.kinds.kind import Kind, Opened, Redis, has_type, unchecked
 from ackq.ops.readings import Asked, Found, Reading, Totals
-from ackq.topic.client import Topic
-from ackq.topic.keys import TopicKeys
+
+if TYPE_CHECKING:
+    from ackq.topic.keys import TopicKeys
 
 #: Most places in a topic for which the age of the next message is read.
 MOST_AGES = 20
@@ -19,10 +21,14 @@ LONGEST_TIMED = 65_536
 
 
 def _open(client: Redis, name: str) -> Opened:
+    from ackq.topic.client import Topic
+
     return Opened(TOPIC, name, Topic(client, name), lambda: ())
 
 
 def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
+    from ackq.topic.keys import TopicKeys
+
     keys = TopicKeys.of(name)
     places = [keys.consumer(each).place for each in consumers]
     newest, first, *found = yield Request((b"MGET", keys.newest, keys.first, *places), resend=True)
