@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "ackq"
 SOURCES = (
     "core/client_async.py",
     "core/io/nodes_async.py",
+    "core/io/routes_async.py",
     "queue/client_async.py",
     "delay/base_client_async.py",
     "delay/client_async.py",
@@ -34,6 +35,8 @@ SOURCES = (
 WORDS = {
     "every asyncio class": "every blocking class",
     ", on asyncio": ", blocking",
+    " For asyncio.": "",
+    "an asyncio client of redis-py": "a blocking client of redis-py",
     "For the tasks of one event loop.": "Safe to share between threads, and after a fork.",
     "For the tasks of one event loop, which are then one consumer.": (
         "Safe to share between threads, which are then one consumer, and after a fork."

@@ -12,7 +12,7 @@ import click
 from ackq.cli.connection import url_option
 from ackq.config import PopFrom
 from ackq.core.client import client_of
-from ackq.core.io.connections import Lender
+from ackq.core.io.lender import Lender
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.membership.operations import MOST_PARTITIONS

@@ -13,8 +13,8 @@ import redis
 from ackq.config import Confirm
 from ackq.core import observing
 from ackq.core.effects import Operation
-from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 from ackq.core.io.settings import (
     bad_url,
     block_limit_for,

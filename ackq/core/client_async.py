@@ -12,8 +12,8 @@ import redis.asyncio
 from ackq.config import Confirm
 from ackq.core import observing
 from ackq.core.effects import Operation
-from ackq.core.io.connections_async import route_of
 from ackq.core.io.driver_async import Driver
+from ackq.core.io.routes_async import route_of
 from ackq.core.io.settings import (
     bad_url,
     block_limit_for,

@@ -14,7 +14,7 @@ import redis
 from redis.exceptions import RedisError
 
 from ackq.config import PopFrom, QueueConfig
-from ackq.core.io.connections import route_of
+from ackq.core.io.routes import route_of
 from ackq.dropin import loops
 from ackq.dropin.arguments import Key, count_of, name_of, names_of, timeout_of
 from ackq.dropin.call_stack import calling_line, check_interpreter

@@ -13,7 +13,7 @@ import redis.asyncio
 from redis.exceptions import RedisError
 
 from ackq.config import PopFrom, QueueConfig
-from ackq.core.io.connections_async import route_of
+from ackq.core.io.routes_async import route_of
 from ackq.dropin import loops
 from ackq.dropin.arguments import Key, count_of, name_of, names_of, timeout_of
 from ackq.dropin.call_stack import calling_line, check_interpreter

@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from ackq.config import PopFrom
-from ackq.core.io.connections import SingleRoute
+from ackq.core.io.routes import SingleRoute
 from ackq.dropin.errors import refused
 from ackq.errors import ConfigurationError
 from ackq.queue.client import Queue

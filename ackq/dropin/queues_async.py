@@ -7,7 +7,7 @@ from typing import Any
 import redis.asyncio
 
 from ackq.config import PopFrom
-from ackq.core.io.connections_async import SingleRoute
+from ackq.core.io.routes_async import SingleRoute
 from ackq.dropin.errors import refused
 from ackq.errors import ConfigurationError
 from ackq.queue.client_async import AsyncQueue

@@ -11,8 +11,8 @@ from itertools import islice
 
 from ackq.core.effects import Operation, Request
 from ackq.core.inspected import DeadLetter, check_entry
-from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError
 from ackq.ops.kinds import kind_for, only_part, opened

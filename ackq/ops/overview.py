@@ -15,9 +15,9 @@ from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainEr
 from ackq.config import QueueConfig
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
-from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
+from ackq.core.io.routes import SingleRoute
 from ackq.core.names import check_name
 from ackq.membership.shards import whole_of
 from ackq.ops.kinds import check, look_up, read

@@ -8,8 +8,8 @@ import redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 from ackq.membership.shards import recorded_shards
 
 

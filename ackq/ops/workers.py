@@ -15,9 +15,9 @@ import redis
 from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
 
 from ackq.core.effects import Operation
-from ackq.core.io.connections import SingleRoute, route_of
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
+from ackq.core.io.routes import SingleRoute, route_of
 from ackq.errors import KeyTypeError
 from ackq.membership.shards import whole
 from ackq.ops.listed import WorkerInfo, by_worker, raw, search, spec, text

@@ -14,9 +14,9 @@ import redis.asyncio
 from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
 
 from ackq.core.effects import Operation
-from ackq.core.io.connections_async import SingleRoute, route_of
 from ackq.core.io.driver_async import Driver
 from ackq.core.io.nodes_async import nodes_of
+from ackq.core.io.routes_async import SingleRoute, route_of
 from ackq.errors import KeyTypeError
 from ackq.membership.shards import whole
 from ackq.ops.listed import WorkerInfo, by_worker, raw, search, spec, text

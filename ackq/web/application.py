@@ -26,7 +26,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from ackq.core.inspected import DeadLetter, State
-from ackq.core.io.connections import Lender, lending
+from ackq.core.io.lender import Lender, lending
 from ackq.errors import (
     AckqError,
     ConfigurationError,

@@ -10,9 +10,9 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq.core.inspected import PeekedMessage, State
-from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
+from ackq.core.io.routes import SingleRoute
 from ackq.ops.diagnosis import DURABILITY, Finding, durability_of, judge_server
 from ackq.ops.facts import read_facts
 from ackq.ops.kinds.kind import Opened, Redis

@@ -10,8 +10,8 @@ from redis.exceptions import NoPermissionError
 
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
-from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 
 #: A stream in Redis. It outlives the page, and all pages of a server share it.
 KEY = b"ackq:web:log"

@@ -169,9 +169,9 @@ def test_the_address_of_a_server() -> None:
 
 
 def test_a_client_of_the_wrong_kind_is_named() -> None:
-    assert "not a URL: use from_url" in str(wrong_client(b"redis://:x@h", "redis.Redis", ""))
-    assert "not int" in str(wrong_client(5, "redis.Redis", ""))
-    text = str(wrong_client(redis.Redis(), "redis.asyncio.Redis", "without Async"))
+    assert "not a URL: use from_url" in str(wrong_client(b"redis://:x@h", "redis.Redis"))
+    assert "not int" in str(wrong_client(5, "redis.Redis"))
+    text = str(wrong_client(redis.Redis(), "redis.asyncio.Redis"))
     assert "module redis.client: pass a redis.asyncio.Redis" in text
     assert "the class without Async in its name" in text
 

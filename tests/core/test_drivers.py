@@ -57,7 +57,7 @@ class Server:
                 return super().answer()
 
         pool = on.library.ConnectionPool(connection_class=Line, host="h")
-        self.route = on.module.SingleRoute(on.library.Redis(connection_pool=pool))
+        self.route = on.routes.SingleRoute(on.library.Redis(connection_pool=pool))
         self.driver = (driver_async if on.is_async else driver).Driver(self.route)
 
     @property

@@ -20,7 +20,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from ackq.core.io import connections, connections_async
+from ackq.core.io import connections, connections_async, routes, routes_async
 
 from .wires import AsyncWire, Wire
 
@@ -31,6 +31,7 @@ class Flavour:
     def __init__(self, name: str) -> None:
         self.is_async = name == "async"
         self.module: Any = connections_async if self.is_async else connections
+        self.routes: Any = routes_async if self.is_async else routes
         self.wire: Any = AsyncWire if self.is_async else Wire
         self.library: Any = redis.asyncio if self.is_async else redis
 
@@ -184,7 +185,7 @@ def _where(pool: Any) -> str:
 
 def test_a_route_follows_redirections_and_comes_home_when_a_server_fails(on: Flavour) -> None:
     client = on.client(host="here", port=7000, db=3, password="x", socket_timeout=2.0)
-    route = on.module.SingleRoute(client)
+    route = on.routes.SingleRoute(client)
     assert (route.address, route.socket_timeout) == ("here:7000/3", 2.0)
     home = on(route.connections, None)
     assert _where(home) == "here:7000"
@@ -214,11 +215,11 @@ def test_a_route_follows_redirections_and_comes_home_when_a_server_fails(on: Fla
         route.note(MOVED)
         route.note(error)
         assert on(route.connections, error) is home
-    assert on.module.SingleRoute(on.client(path="/s")).address == "unix:/s"
+    assert on.routes.SingleRoute(on.client(path="/s")).address == "unix:/s"
 
 
 def test_a_server_that_became_a_replica_is_looked_up_again_once(on: Flavour) -> None:
-    route = on.module.SingleRoute(on.client())
+    route = on.routes.SingleRoute(on.client())
     home = on(route.connections, None)
     wires = [on(home.acquire) for _ in range(2)]
     home.release(wires[0])
@@ -237,7 +238,7 @@ def test_a_server_that_became_a_replica_is_looked_up_again_once(on: Flavour) -> 
 
 
 def test_a_closed_route_leaves_no_connection_anywhere(on: Flavour) -> None:
-    route = on.module.SingleRoute(on.client())
+    route = on.routes.SingleRoute(on.client())
     wires = []
     for pool in (on(route.connections, None), on(route.connections, ASK)):
         wires.append(on(pool.acquire))
@@ -247,15 +248,15 @@ def test_a_closed_route_leaves_no_connection_anywhere(on: Flavour) -> None:
 
 
 def test_a_route_that_does_not_follow_or_knows_no_address_stays(on: Flavour) -> None:
-    route = on.module.SingleRoute(on.client(), follow=False)
+    route = on.routes.SingleRoute(on.client(), follow=False)
     assert on(route.connections, ASK) is on(route.connections, None)
-    unnamed = on.module.SingleRoute(on.client(service_name="x"))
+    unnamed = on.routes.SingleRoute(on.client(service_name="x"))
     assert on(unnamed.connections, ASK) is on(unnamed.connections, None)
 
 
 def test_asking_is_sent_before_a_request_to_a_slot_that_moves(on: Flavour) -> None:
-    single = on.module.SingleRoute(on.client())
-    for route in (single, on.module.ClusterRoute(Cluster(on, {1: OWNED}), KEY)):
+    single = on.routes.SingleRoute(on.client())
+    for route in (single, on.routes.ClusterRoute(Cluster(on, {1: OWNED}), KEY)):
         for error, sent in ((ASK, [("ASKING",)]), (MOVED, []), (None, []), (OSError("x"), [])):
             wire = on.wire()
             wire.answers = [b"OK"]
@@ -293,15 +294,15 @@ class Cluster:
             for port in slots
         ]
         pool = SimpleNamespace(connection_class=Node, connection_kwargs=settings)
-        self.connection_kwargs = settings
         self.nodes_manager = SimpleNamespace(
             startup_nodes={each.port: each for each in nodes},
+            nodes_cache={},
+            slots_cache={},
             connection_kwargs=settings,
             remap_host_port=lambda host, port: (host.replace("inner", "n"), port),
         )
         self.get_nodes = lambda: nodes
         self.get_redis_connection = lambda node: SimpleNamespace(connection_pool=pool)
-        self.get_node_from_key = lambda key: nodes[0]
 
 
 KEY = b"{jobs}"
@@ -318,7 +319,7 @@ GONE = redis.ConnectionError("gone")
 def found(on: Flavour, slots: dict[int, Any], owner: int | None = None) -> tuple[str, list[int]]:
     """Return where the route leads after an error, and which nodes were asked."""
     cluster = Cluster(on, slots)
-    route = on.module.ClusterRoute(cluster, KEY)
+    route = on.routes.ClusterRoute(cluster, KEY)
     if owner is not None:
         route._owner = ("n", owner)
     route.note(GONE)
@@ -342,7 +343,7 @@ def test_after_an_error_the_nodes_are_asked_for_the_owner(on: Flavour) -> None:
 
 def test_nodes_that_were_heard_of_are_asked_too(on: Flavour) -> None:
     cluster = Cluster(on, {1: OWNED})
-    route = on.module.ClusterRoute(cluster, KEY)
+    route = on.routes.ClusterRoute(cluster, KEY)
     route.note(GONE)
     on(route.connections, GONE)
     cluster.slots |= {1: GONE, 2: GONE, 3: OWNED}
@@ -355,7 +356,7 @@ def test_nodes_that_were_heard_of_are_asked_too(on: Flavour) -> None:
 
 def test_a_cluster_route_follows_redirections(on: Flavour) -> None:
     cluster = Cluster(on, {1: OWNED})
-    route = on.module.ClusterRoute(cluster, KEY)
+    route = on.routes.ClusterRoute(cluster, KEY)
     assert (route.address, route.socket_timeout) == ("cluster", 3.0)
     route.note(MovedError("5 inner:8"))
     owner = on(route.connections, None)
@@ -383,7 +384,7 @@ def test_a_cluster_route_follows_redirections(on: Flavour) -> None:
 def test_a_route_beside_shares_connections_and_looks_for_its_own_key(on: Flavour) -> None:
     rest: Any = [SLOT + 1, 16383, [b"inner", 1, b""]]
     cluster = Cluster(on, {1: [*OWNED, rest]})
-    route = on.module.ClusterRoute(cluster, KEY)
+    route = on.routes.ClusterRoute(cluster, KEY)
     route.note(MovedError("5 inner:8"))
     route.note(GONE)
     beside = route.beside(b"{other}")
@@ -392,9 +393,21 @@ def test_a_route_beside_shares_connections_and_looks_for_its_own_key(on: Flavour
     assert beside._nodes is route._nodes
     for other in (beside, route.beside(b"{other}"), beside.beside(b"{other}")):
         assert _where(on(other.connections, MovedError("5 inner:1"))) == "n:1"
-    assert _where(on(route.beside(KEY).connections, None)) == ("n:2" if on.is_async else "n:1")
+    assert _where(on(route.beside(KEY).connections, None)) == "n:2"
     # redis-py's asyncio client may open connections without a limit, so it is not asked.
-    assert cluster.asked == ([1] if on.is_async else [])
+    assert cluster.asked == [1]
+    assert _where(on(beside.beside(KEY).connections, None)) == "n:2"
+    assert cluster.asked == [1], "the reply is remembered"
+
+
+def test_a_cluster_route_begins_at_the_node_that_the_client_knows(on: Flavour) -> None:
+    cluster = Cluster(on, {1: OWNED})
+    cluster.nodes_manager.slots_cache[SLOT] = [SimpleNamespace(host="n", port="7")]
+    route = on.routes.ClusterRoute(cluster, KEY)
+    assert route.at is None
+    assert _where(on(route.connections, None)) == "n:7"
+    assert route.at is on(route.connections, None)
+    assert cluster.asked == []
 
 
 def test_a_node_that_cannot_be_asked_is_disconnected(on: Flavour) -> None:
@@ -402,10 +415,10 @@ def test_a_node_that_cannot_be_asked_is_disconnected(on: Flavour) -> None:
     pool = on.module.Connections(lambda: wire)
     wire.answers = [GONE, OWNED]
     with pytest.raises(redis.ConnectionError):
-        on(on.module._ask_for_slots, pool)
+        on(on.module.ask_for_slots, pool)
     assert not wire.is_open
     assert not wire.waited_for_its_end
     assert not pool._idle
-    assert on(on.module._ask_for_slots, pool) == OWNED
+    assert on(on.module.ask_for_slots, pool) == OWNED
     assert wire.is_open
     assert list(pool._idle) == [wire]

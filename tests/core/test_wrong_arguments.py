@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 import ackq
 import ackq.dropin.asyncio
-from ackq.core.io import connections, connections_async
+from ackq.core.io import routes, routes_async
 from ackq.delay import AsyncDelayQueue, DelayQueue, PartitionedDelayQueue
 from ackq.queue.claims_client import Claims
 from ackq.queue.staging_client import Staging
@@ -176,7 +176,7 @@ def test_a_refused_connection_is_one_error_and_no_chain(
 
 def test_a_redirection_from_a_unix_socket_leads_to_a_port(free_port: int) -> None:
     moved = MovedError(f"5 127.0.0.1:{free_port}")
-    route = connections.route_of(
+    route = routes.route_of(
         redis.Redis(unix_socket_path="/nowhere", retry=Retry(NoBackoff(), 0)), b"key"
     )
     route.note(moved)
@@ -186,7 +186,7 @@ def test_a_redirection_from_a_unix_socket_leads_to_a_port(free_port: int) -> Non
     async def awaited() -> None:
         once = redis.asyncio.retry.Retry(NoBackoff(), 0)
         client = redis.asyncio.Redis(unix_socket_path="/nowhere", retry=once)
-        route = connections_async.route_of(client, b"key")
+        route = routes_async.route_of(client, b"key")
         route.note(moved)
         await (await route.connections(moved)).acquire()
 

@@ -16,8 +16,8 @@ from redis.exceptions import NoPermissionError
 from ackq import Queue
 from ackq.config import QueueConfig
 from ackq.core.io import driver as driver_module
-from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
+from ackq.core.io.routes import SingleRoute
 from ackq.delay import DelayQueue
 from ackq.errors import KeyTypeError
 from ackq.ops import overview as overview_module

@@ -13,7 +13,7 @@ import redis
 from ackq.cli.keyboard import Pressed, keys
 from ackq.cli.top import detail, table
 from ackq.cli.top.screen import Screen
-from ackq.core.io.connections import Lender
+from ackq.core.io.lender import Lender
 from ackq.errors import redact
 from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged, interval_for
 

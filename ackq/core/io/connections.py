@@ -7,32 +7,23 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import redis
 import redis.asyncio
 from redis.cluster import RedisCluster
-from redis.connection import AbstractConnection, Connection, SSLConnection
-from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError, ResponseError
+from redis.connection import AbstractConnection, SSLConnection
+from redis.exceptions import AskError, MovedError, ResponseError
 from redis.sentinel import SentinelConnectionPool
 from redis.utils import str_if_bytes
 
 from ackq.core.io.settings import (
     READ_TIMEOUT,
     SENTINEL_CONNECTIONS,
-    address_of,
-    check_no_pipeline,
-    check_scripts_run,
     connection_settings,
-    nodes_in,
-    owner_of,
-    redirected,
     with_hint,
     with_timeouts,
-    wrong_client,
 )
-from ackq.core.retries import MAY_HAVE_MOVED
 
 #: Forks between the first process and this one. Compared before each use of a connection, since
 #: asking the system for the process's number would cost a system call each time.
@@ -160,160 +151,13 @@ def _without_retries(sentinel: redis.Redis) -> redis.Redis:
     )
 
 
-class SingleRoute:
-    """The route to a standalone server, or to the primary that Sentinel names.
-
-    If the server is a node of a cluster, its redirections lead to the node that has the key. If
-    that node is gone, the first one is asked again. A cluster client knows all nodes, so it does
-    not depend on this one.
-    """
-
-    def __init__(self, client: redis.Redis, follow: bool = True) -> None:
-        self._pool = client.connection_pool
-        self._home = self._current = Connections.like(client)
-        self._elsewhere: dict[tuple[str, int], Connections] = {}
-        self._follow = follow
-        self._stale = False
-        self.address = address_of(client.connection_pool.connection_kwargs)
-        self.socket_timeout = self._home.socket_timeout
-
-    def beside(self, key: bytes) -> Self:
-        """Return the route to another key, over the same connections."""
-        other = copy.copy(self)
-        other._current, other._stale = self._home, False
-        return other
-
-    def note(self, error: Exception) -> None:
-        """Learn from ``error`` where the key may be now."""
-        if isinstance(error, MovedError):
-            self._current = self._of(error)
-        elif isinstance(error, MAY_HAVE_MOVED):
-            self._current = self._home
-            # The primary behind this address may have changed: resolve it again.
-            self._stale = isinstance(error, ReadOnlyError)
-
-    def connections(self, error: Exception | None) -> Connections:
-        """Return where the next attempt goes, after ``error`` ended the last one."""
-        if isinstance(error, AskError) and not isinstance(error, MovedError):
-            return self._of(error)
-        if self._stale:
-            self._stale = False
-            self._current.close()
-        return self._current
-
-    def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
-        """Send ASKING if ``error`` redirected to a slot that is being moved."""
-        send_asking(connection, error)
-
-    def close(self) -> None:
-        """Close every idle connection."""
-        for connections in (self._home, *self._elsewhere.values()):
-            connections.close()
-
-    def _of(self, error: AskError) -> Connections:
-        """Return the connections to where a redirection points."""
-        settings = connection_settings(self._pool.connection_kwargs)
-        if not self._follow or not settings.keys() & {"host", "path"}:
-            return self._home
-        if error.node_addr not in self._elsewhere:
-            kind = self._pool.connection_class
-            if "path" in settings:
-                kind = Connection
-            settings = redirected(settings, error.host, error.port)
-            self._elsewhere[error.node_addr] = Connections(lambda: kind(**settings))
-        return self._elsewhere[error.node_addr]
+def kind_of_nodes(client: RedisCluster) -> tuple[Callable[..., AbstractConnection], dict[str, Any]]:
+    """Return the class and the settings of the connections to any node of the client's cluster."""
+    pool = client.get_redis_connection(client.get_nodes()[0]).connection_pool
+    return pool.connection_class, connection_settings(pool.connection_kwargs)
 
 
-class ClusterRoute:
-    """The route to the node that owns the queue's slot, through redirections.
-
-    After an error, the nodes are asked for the owner over ackq's own connections, since the
-    client's may have no timeout.
-    """
-
-    def __init__(self, client: RedisCluster, key: bytes) -> None:
-        self._client = client
-        self._key = key
-        self._nodes: dict[tuple[str, int], Connections] = {}
-        self._owner: tuple[str, int] | None = None
-        self._known: list[tuple[str, int]] = []
-        self._stale = False
-        self.address = "cluster"
-        settings = connection_settings(client.nodes_manager.connection_kwargs)
-        self.socket_timeout: float = settings["socket_timeout"]
-
-    def beside(self, key: bytes) -> Self:
-        """Return the route to another key, over the same connections."""
-        other = copy.copy(self)
-        other._key, other._owner, other._stale = key, None, False
-        return other
-
-    def note(self, error: Exception) -> None:
-        """Learn from ``error`` where the key may be now."""
-        if isinstance(error, MovedError) and error.host:
-            # The former owner knows; other nodes may hear of it later.
-            self._owner = self._client.nodes_manager.remap_host_port(error.host, error.port)
-        elif isinstance(error, MAY_HAVE_MOVED):
-            # The owner may have changed or be gone: ask the others.
-            self._stale = True
-
-    def connections(self, error: Exception | None) -> Connections:
-        """Return where the next attempt goes, after ``error`` ended the last one."""
-        if isinstance(error, AskError) and not isinstance(error, MovedError):
-            # The node may be too new for the client to know it.
-            return self._at(*self._client.nodes_manager.remap_host_port(error.host, error.port))
-        if self._stale:
-            self._owner = self._find_owner()
-            self._stale = False
-        if self._owner is None:
-            node = self._client.get_node_from_key(self._key)
-            self._owner = node.host, node.port
-        return self._at(*self._owner)
-
-    def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
-        """Send ASKING if ``error`` redirected to a slot that is being moved."""
-        send_asking(connection, error)
-
-    def close(self) -> None:
-        """Close every idle connection."""
-        for connections in self._nodes.values():
-            connections.close()
-
-    def _at(self, host: str, port: int) -> Connections:
-        """Return the connections to a node, even one that the client does not know."""
-        name = host, port
-        if name not in self._nodes:
-            pool = self._client.get_redis_connection(self._client.get_nodes()[0]).connection_pool
-            settings = redirected(connection_settings(pool.connection_kwargs), host, port)
-            self._nodes.setdefault(name, Connections(lambda: pool.connection_class(**settings)))
-        return self._nodes[name]
-
-    def _find_owner(self) -> tuple[str, int]:
-        """Ask one node after another which one owns the slot; ask the previous owner last."""
-        nodes = self._client.get_nodes()
-        candidates = dict.fromkeys([*self._known, *((node.host, node.port) for node in nodes)])
-        answered = False
-        failed: Exception | None = None
-        for host, port in sorted(candidates, key=lambda each: each == self._owner):
-            try:
-                ranges = _ask_for_slots(self._at(host, port))
-            except (redis.RedisError, OSError) as error:
-                failed = error
-                continue
-            answered = True
-            owner = owner_of(key_slot(self._key), ranges)
-            if owner is not None:
-                remap = self._client.nodes_manager.remap_host_port
-                self._known = [(host, port), *(remap(*each) for each in nodes_in(ranges))]
-                return remap(owner[0] or host, owner[1])
-        if not answered:
-            raise redis.ConnectionError(
-                f"none of {len(candidates)} nodes of the cluster can be reached: {failed}"
-            ) from failed
-        raise ClusterDownError(f"no node of the cluster serves the slot of {self._key!r}")
-
-
-def _ask_for_slots(connections: Connections) -> Any:
+def ask_for_slots(connections: Connections) -> Any:
     """Return the reply to CLUSTER SLOTS of the node at the other end."""
     connection = connections.acquire()
     try:
@@ -331,50 +175,3 @@ def send_asking(connection: AbstractConnection, error: Exception | None) -> None
     if isinstance(error, AskError) and not isinstance(error, MovedError):
         connection.send_packed_command(connection.pack_command("ASKING"))
         connection.read_response()
-
-
-class LentRoute(SingleRoute):
-    """A route over connections that somebody else closes."""
-
-    def close(self) -> None:
-        """Leave the connections open."""
-
-
-class Lender(redis.Redis):
-    """A client whose connections are shared by all objects of ackq that are made with it.
-
-    Otherwise each object has its own. For tools that look at many queues, one after the other.
-    """
-
-    def __init__(self, client: redis.Redis) -> None:
-        """Lend connections like those of ``client``, which stays open."""
-        super().__init__(connection_pool=client.connection_pool)
-        self.lent = LentRoute(client)
-
-    def close(self) -> None:
-        """Close every idle connection. Objects that are still used open new ones."""
-        SingleRoute.close(self.lent)
-        super().close()
-
-
-def lending(client: redis.Redis | RedisCluster) -> redis.Redis | RedisCluster:
-    """Return a client that lends its connections; that of a cluster as it is."""
-    return client if isinstance(client, RedisCluster) else Lender(client)
-
-
-def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
-    """Return the route to ``key``, with connections like the client's.
-
-    Raises:
-        ConfigurationError: it is not a blocking client of redis-py.
-    """
-    check_no_pipeline(client)
-    if isinstance(client, RedisCluster):
-        return ClusterRoute(client, key)
-    if not isinstance(getattr(client, "connection_pool", None), redis.ConnectionPool):
-        awaited = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
-        raise wrong_client(client, "redis.Redis", "with Async" if awaited else "")
-    if isinstance(client, Lender):
-        return client.lent.beside(key)
-    check_scripts_run(client)
-    return SingleRoute(client)

@@ -12,7 +12,7 @@ from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, ResponseError
 
 from ackq.core.effects import Clock, Operation, Request, Sleep, pack, wait_command
-from ackq.core.io.connections import ClusterRoute, SingleRoute
+from ackq.core.io.routes import ClusterRoute, SingleRoute
 from ackq.core.retries import TEMPORARY, pause_before_resend, unwrapped
 from ackq.core.together import TOGETHER
 
@@ -108,7 +108,8 @@ class Driver:
         while True:
             sent = False
             try:
-                connections = self.route.connections(error)
+                at = self.route.at if error is None else None
+                connections = at or self.route.connections(error)
                 connection = connections.acquire()
                 try:
                     if error is not None:

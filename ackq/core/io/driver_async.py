@@ -11,7 +11,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request, Sleep, pack, wait_command
-from ackq.core.io.connections_async import ClusterRoute, SingleRoute
+from ackq.core.io.routes_async import ClusterRoute, SingleRoute
 from ackq.core.io.silence import Silence
 from ackq.core.retries import pause_before_resend, unwrapped
 
@@ -51,7 +51,8 @@ class Driver:
         while True:
             sent = False
             try:
-                connections = await self.route.connections(error)
+                at = self.route.at if error is None else None
+                connections = at or await self.route.connections(error)
                 connection = await connections.acquire()
                 try:
                     if error is not None:

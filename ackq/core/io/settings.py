@@ -145,15 +145,15 @@ def check_no_pipeline(client: Any) -> None:
         )
 
 
-def wrong_client(client: Any, wanted: str, twin: str) -> ConfigurationError:
+def wrong_client(client: Any, wanted: str) -> ConfigurationError:
     """Return the error for an argument that is not the right kind of client.
 
     Args:
         client: the argument. A text is not shown, since a URL may contain a password.
         wanted: the class of client that is needed.
-        twin: how the name of the ackq class for this kind of client differs, such as "with Async";
-            empty if no class takes it.
     """
+    awaited = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
+    twin = "with Async" if awaited else "without Async"
     if isinstance(client, str | bytes):
         return ConfigurationError(f"client must be a {wanted}, not a URL: use from_url")
     if "mock" in type(client).__module__:
@@ -161,7 +161,7 @@ def wrong_client(client: Any, wanted: str, twin: str) -> ConfigurationError:
             f"client must be a {wanted}, not a mock: in a unit test, pass a fakeredis client,"
             " installed as fakeredis[lua], or replace ackq's own object by the mock"
         )
-    if twin:
+    if awaited or isinstance(client, redis.Redis | redis.RedisCluster):
         return ConfigurationError(
             f"client is of the module {type(client).__module__}: pass a {wanted}, or use the class"
             f" {twin} in its name. The drop-in for asyncio is ackq.dropin.asyncio.Redis"

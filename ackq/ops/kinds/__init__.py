@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from contextlib import closing
 
 from ackq.core.effects import Operation, Request
-from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 from ackq.core.io.together import run_all
 from ackq.errors import ConfigurationError
 from ackq.ops.kinds.delays import DELAY

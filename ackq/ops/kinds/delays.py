@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
-from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
 from ackq.core.io.outside import SYSTEM
+from ackq.core.io.routes import route_of
 from ackq.errors import KeyTypeError
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unless_denied

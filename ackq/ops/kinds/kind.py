@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
 from ackq.core.inspected import DeadLetter
-from ackq.core.io.connections import Lender
+from ackq.core.io.lender import Lender
 from ackq.ops.readings import Asked, Found, KindName, Reading
 
 Redis = redis.Redis | redis.RedisCluster
