@@ -1,4 +1,4 @@
-"""The list of a queue's workers: add and delete an entry, read the list, and leave orders.
+"""The list of a queue's workers: read it, and leave orders. `ackq.worker` keeps the entries.
 
 Every queue has a list of its own, in the keys ``<queue>WORKERS:…``. So the rights of a user end at
 its queue, and the keys share the queue's slot in a cluster. A worker of several queues is in the
@@ -20,8 +20,6 @@ from ackq.queue.spec import QueueSpec
 
 #: What an operator may order a worker to do.
 Order = Literal["quiet", "resume", "stop"]
-#: Longest record in bytes.
-LONGEST_RECORD = 8192
 #: Most workers of one call of the script order.
 MOST_ORDERED = 100
 
@@ -39,38 +37,6 @@ class Entry:
     record: Any
     #: The order that the worker has not received yet, or an empty text.
     order: str
-
-
-def encode_record(fields: dict[str, Any], running: Sequence[tuple[str, float]]) -> bytes:
-    """Return a record that fits: with as many of the ``running`` messages as there is room for."""
-    while True:
-        record = orjson.dumps({**fields, "running": running})
-        if len(record) <= LONGEST_RECORD:
-            return record
-        running = running[: len(running) // 2]
-
-
-def heartbeat(
-    spec: QueueSpec, worker: str, record: bytes, lifetime: float, obeyed: bytes
-) -> Operation[bytes]:
-    """Enter a worker into the list or keep it there; return the order for it, if there is one.
-
-    Args:
-        spec: the queue.
-        worker: unlike any other.
-        record: what to show, see `encode_record`.
-        lifetime: seconds until the entry ends unless there is another heartbeat.
-        obeyed: the order last received, so that it is not returned again.
-    """
-    microseconds = round(lifetime * 1_000_000)
-    order: bytes = yield from _call(spec, "heartbeat", worker, record, microseconds, obeyed)
-    return order
-
-
-def leave(spec: QueueSpec, worker: str) -> Operation[bool]:
-    """Delete a worker from the list; return whether it was there."""
-    left: int = yield from _call(spec, "leave", worker)
-    return bool(left)
 
 
 def leave_order(spec: QueueSpec, order: Order, workers: Sequence[bytes]) -> Operation[list[bytes]]:
@@ -93,7 +59,7 @@ def entries(spec: QueueSpec) -> Operation[list[Entry]]:
     cursor = b"0"
     found: dict[bytes, Entry] = {}
     while True:
-        cursor, now, *rest = yield from _call(spec, "list", cursor)
+        cursor, now, *rest = yield from call_list(spec, "list", cursor)
         found |= {each.worker: each for each in _entries(spec.name, now, rest)}
         if cursor == b"0":
             return list(found.values())
@@ -113,7 +79,8 @@ def _decoded(record: bytes) -> Any:
         return None
 
 
-def _call(spec: QueueSpec, script: str, *args: Arg) -> Operation[Any]:
+def call_list(spec: QueueSpec, script: str, *args: Arg) -> Operation[Any]:
+    """Call a script of the list, and return its reply."""
     keys = spec.keys.workers
     # All may be repeated: the reply to a lost heartbeat comes with the next one.
     request = Request(

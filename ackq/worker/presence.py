@@ -12,11 +12,11 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from ackq.errors import ConfigurationError
-from ackq.ops.registry import encode_record, heartbeat, leave
 from ackq.ops.trials import is_denial
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.logs import log
 from ackq.worker.policy import check_seconds
+from ackq.worker.registration import encode_record, heartbeat, leave
 from ackq.worker.routines import TEMPORARY
 from ackq.worker.state import Lane, State
 

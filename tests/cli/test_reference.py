@@ -21,11 +21,11 @@ from ackq.cli import COMMANDS, main
 from ackq.cli.reference import commands, reference
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
-from ackq.ops.registry import heartbeat
 from ackq.queue.claims_client import Claims
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
+from ackq.worker.registration import heartbeat
 from tests.servers import private_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"

@@ -26,8 +26,8 @@ from ackq.errors import AckqError
 from ackq.ops.acl import rules
 from ackq.ops.overview import Overview
 from ackq.ops.readings import Reading
-from ackq.ops.registry import encode_record, heartbeat
 from ackq.ops.samples import UNKNOWN, Row
+from ackq.worker.registration import encode_record, heartbeat
 from tests.cli.conftest import Run
 from tests.ops.acl.conftest import has_selectors
 from tests.waiting import wait_until

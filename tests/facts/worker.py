@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ackq.ops.registry import entries, heartbeat, leave_order
-from ackq.ops.registry import leave as leave_list
+from ackq.ops.registry import entries, leave_order
 from ackq.worker.ratelimit import RateLimit, permit
+from ackq.worker.registration import heartbeat
+from ackq.worker.registration import leave as leave_list
 from ackq.worker.schedule import tick
 from benchmarks.worst.scene import LARGE, Act, Scene, times
 from tests.facts.facts import Facts

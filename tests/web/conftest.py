@@ -16,12 +16,12 @@ from starlette.testclient import TestClient
 
 from ackq import Queue
 from ackq.delay import DelayQueue
-from ackq.ops.registry import encode_record, heartbeat
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application, log
 from ackq.web.access import address_of, listen
 from ackq.web.guard import Guard
+from ackq.worker.registration import encode_record, heartbeat
 from tests.waiting import wait_until
 
 #: Runs wherever it is taken for markup, in text and in attributes.

@@ -21,11 +21,12 @@ from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
 from ackq.ops import samples
-from ackq.ops.registry import encode_record, entries, heartbeat
+from ackq.ops.registry import entries
 from ackq.topic import Topic
 from ackq.web import application, jobs, log, watcher
 from ackq.web.asking import Ask
 from ackq.web.forms import COOKIE
+from ackq.worker.registration import encode_record, heartbeat
 from tests.servers import Fleet, Survey, Target
 from tests.web.conftest import HOSTILE, served
 from tests.web.test_pages import path_of

@@ -14,10 +14,11 @@ from ackq.embedded import Server
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.ops import workers_async
 from ackq.ops.listed import WorkerInfo
-from ackq.ops.registry import Order, encode_record, heartbeat
+from ackq.ops.registry import Order
 from ackq.ops.workers import send_order, workers
 from ackq.queue.keys import QueueKeys
 from ackq.worker import Health, RateLimit, Worker
+from ackq.worker.registration import encode_record, heartbeat
 from tests.conftest import MakeQueue
 from tests.facade import Portal
 from tests.servers import Target, private_server

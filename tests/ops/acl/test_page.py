@@ -9,9 +9,10 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
-from ackq.ops.registry import entries, heartbeat
+from ackq.ops.registry import entries
 from ackq.web import application, log
 from ackq.web.asking import Ask
+from ackq.worker.registration import heartbeat
 from tests.ops.acl.conftest import AsRole
 from tests.web.test_operating import ORIGIN, Operator, logged
 from tests.web.test_pages import path_of, values_of

@@ -15,7 +15,7 @@ from ackq.core.names import SUFFIXES
 from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.ops.acl import OTHER_ROLES, ROLES, SCRATCH, rules
 from ackq.ops.acl_access import callers_of
-from ackq.ops.registry import entries, heartbeat, leave_order
+from ackq.ops.registry import entries, leave_order
 from ackq.ops.sharded import is_sharded
 from ackq.queue.claims_client import Claims
 from ackq.queue.keys import QueueKeys
@@ -24,6 +24,7 @@ from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
 from ackq.staging.keys import Staged
+from ackq.worker.registration import heartbeat
 from tests.ops.acl.conftest import AsRole, denied, has_selectors, stock
 
 Operation = Callable[[Queue], object]
