@@ -14,15 +14,19 @@ from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.worker.effects import Bell, Routine
 from ackq.worker.failures import Detail, Failures
+from ackq.worker.feed import Feed, Pace, QueueOrder
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
+from ackq.worker.lane import Lane, is_sharded
 from ackq.worker.logs import log
-from ackq.worker.policy import MAX_RECEIVES, Backoff, Pace, QueueOrder, check_seconds
-from ackq.worker.presence import INTERVAL, Presence, check_presence, stay_listed
+from ackq.worker.policy import MAX_RECEIVES, Backoff, check_seconds
+from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.ratelimit import RateLimit
-from ackq.worker.routines import feed, wait_for_messages
-from ackq.worker.schedule import Schedule, run_schedule
-from ackq.worker.state import Lane, Slot, State, is_sharded
+from ackq.worker.schedule import Schedule, Schedules
+from ackq.worker.service import Service
+from ackq.worker.state import Handling, Slot, State
+from ackq.worker.taking import Taking
+from ackq.worker.upkeep import upkeep
 
 Q = TypeVar("Q")
 S = TypeVar("S")
@@ -122,15 +126,12 @@ class BaseWorker(Generic[Q, S]):
             check_seconds(time_limit, "time_limit")
         if not callable(handler):
             raise ConfigurationError(f"handler must be callable, not {handler!r}")
-        check_presence(name, heartbeat)
         self._handler = handler
-        self._name = name
-        self._heartbeat = heartbeat
-        self._presence: Presence | None = None
-        self._presence_bells: list[Bell] = []
         self._grace = grace
+        #: What brings work, and ends when the worker stops.
+        self._sources: tuple[Service, ...] = (Taking(), Schedules(schedules))
+        self._presence = Presence(name, heartbeat, self.stop)
         self._health = health
-        self._schedules = tuple(schedules)
         #: Whether `run` ended without waiting for handlers that still ran.
         self.cut_short = False
         self._stop_requests = 0
@@ -141,20 +142,25 @@ class BaseWorker(Generic[Q, S]):
         ]
         self._state = State(
             lanes=lanes,
-            turns=QueueOrder(weights, len(lanes)),
             slots=[Slot() for _ in range(concurrency)],
-            pace=Pace(concurrency, prefetch),
-            backoff=backoff or Backoff(),
-            time_limit=time_limit,
-            expiry_field=expiry_field,
-            hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
-            failures=Failures(handler, log_errors),
+            feed=Feed(
+                [queue.name for queue in listed],
+                QueueOrder(weights, len(lanes)),
+                Pace(concurrency, prefetch),
+                self._bell(),
+            ),
+            handling=Handling(
+                failures=Failures(handler, log_errors),
+                backoff=backoff or Backoff(),
+                time_limit=time_limit,
+                expiry_field=expiry_field,
+                hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
+                figures=health.figures if health is not None else None,
+            ),
             clock=time.monotonic,
-            feed_bell=self._bell(),
             upkeep_bell=self._bell(),
             interrupt=self._interrupt,
             wake=self._wake,
-            figures=health.figures if health is not None else None,
         )
         shortest_lease = min(lane.timeout for lane in lanes)
         self._upkeep_interval = min(UPKEEP_INTERVAL, shortest_lease / 6)
@@ -171,7 +177,7 @@ class BaseWorker(Generic[Q, S]):
     @property
     def stopped_by_order(self) -> bool:
         """Whether an operator stopped this worker, as with ``ackq workers stop``."""
-        return self._presence is not None and self._presence.ordered_to_stop
+        return self._presence.ordered_to_stop
 
     def _bell(self) -> Bell:
         raise NotImplementedError
@@ -189,37 +195,23 @@ class BaseWorker(Generic[Q, S]):
         self._handler = observing.handled(self._handler, self._state.addresses)
         return self._state
 
-    def _routines(self) -> list[Routine[None]]:
-        """Return the routines that run beside the handlers and the upkeep."""
-        state = self._state
-        routines = [feed(state)]
-        if not state.waits_in_take and not state.draining:
-            routines += [wait_for_messages(state, lane) for lane in state.lanes]
-        for schedule in self._schedules:
-            lane = state.by_name.get(schedule.queue or "", state.lanes[0])
-            routines.append(run_schedule(state, lane.queue, schedule, self._bell(), lane.outages))
-        return routines
+    def _started(self, *services: Service) -> list[Routine[None]]:
+        """Start services, and return their routines."""
+        return [each for service in services for each in service.start(self._state, self._bell)]
+
+    def _end_sources(self) -> None:
+        for service in self._sources:
+            service.end()
+
+    def _round(self) -> Routine[None]:
+        """Do what is due now: the upkeep, and the check of its health."""
+        yield from upkeep(self._state)
+        if self._health is not None:
+            yield from self._health.watch(self._state)
 
     def _own_consumers(self) -> list[Any]:
         """Return what `run` must close: what consumes sharded queues."""
         return [lane.queue for lane in self._state.lanes if is_sharded(lane.queue)]
-
-    def _heartbeats(self) -> list[Routine[None]]:
-        """Return the routines that keep this worker in the lists of its queues' workers."""
-        if self._heartbeat is None:
-            return []
-        state = self._state
-        self._presence = presence = Presence(state, self._name, self._heartbeat, self.stop)
-        self._presence_bells = [self._bell() for _ in state.lanes]
-        lanes = zip(state.lanes, self._presence_bells, strict=True)
-        return [stay_listed(state, lane, presence, bell) for lane, bell in lanes]
-
-    def _leave_lists(self) -> None:
-        """Let the routines of `_heartbeats` delete their entries and end."""
-        if self._presence is not None:
-            self._presence.ended = True
-        for bell in self._presence_bells:
-            bell.ring()
 
     @contextlib.contextmanager
     def _healthy(self) -> Iterator[None]:

@@ -17,9 +17,10 @@ from ackq.errors import ConfigurationError
 from ackq.worker.effects import Call, Routine
 from ackq.worker.figures import BUCKETS, WAIT_BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
+from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import check_seconds
-from ackq.worker.routines import TAKE_TIMEOUT, TEMPORARY
 from ackq.worker.state import State
+from ackq.worker.taking import TAKE_TIMEOUT
 
 #: Paths that the HTTP endpoint serves.
 PATHS = ("/", "/healthz", "/metrics")
@@ -131,15 +132,15 @@ class Health(Closable):
 
     def _problem(self, state: State, now: float) -> Routine[str]:
         for lane in state.lanes:
-            silent = now - lane.asked_at if lane.asked_at is not None else 0.0
+            silent = now - lane.take.asked_at if lane.take.asked_at is not None else 0.0
             if silent > self._stalled_after + LONGEST_TAKE and not state.stopping:
                 return f"no answer from Redis for {silent:.0f} s, queue {lane.queue.name!r}"
         since = self._waiting_since
         if (
             state.stopping
             or state.quiet
-            or now - state.last_take < self._interval
-            or (since is not None and state.last_take >= since)
+            or now - state.feed.last_take < self._interval
+            or (since is not None and state.feed.last_take >= since)
         ):
             self._waiting_since = None
             return ""

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import redis
 
+from ackq.errors import AckqError
 from ackq.worker.logs import log, reason_of
 
+#: Errors of the server or its connection. Anything else is a bug in this program.
+TEMPORARY = (redis.RedisError, OSError, AckqError)
 #: Connection errors: the server is unreachable, whichever operation noticed it.
 AWAY = (redis.ConnectionError, redis.TimeoutError, OSError)
 
@@ -28,14 +31,14 @@ class Outages:
         self._queue = queue
         self._server = server
         self._lock = threading.Lock()
-        self._current: dict[str, Outage] = {}  #: by operation; "" if unreachable
+        self.current: dict[str, Outage] = {}  #: by operation; "" if unreachable
 
     def failed(self, doing: str, error: BaseException, now: float) -> None:
         """Record that the server was unreachable, or rejected an operation."""
         away = isinstance(error, AWAY)
         with self._lock:
-            begins = ("" if away else doing) not in self._current
-            self._current.setdefault("" if away else doing, Outage(now)).failures += 1
+            begins = ("" if away else doing) not in self.current
+            self.current.setdefault("" if away else doing, Outage(now)).failures += 1
         if begins:
             state = "is away" if away else "refuses it"
             log.warning(
@@ -50,11 +53,9 @@ class Outages:
 
     def succeeded(self, doing: str, now: float) -> None:
         """Record that the operation succeeded."""
-        if not self._current:
-            return
         for name, what in (("", "the server answers"), (doing, f"{doing} works")):
             with self._lock:
-                outage = self._current.pop(name, None)
+                outage = self.current.pop(name, None)
             if outage is not None:
                 log.warning(
                     "queue %s: %s again after %.1f s; calls that failed: %d",

@@ -14,11 +14,12 @@ from redis.exceptions import ResponseError
 from ackq.errors import ConfigurationError
 from ackq.ops.trials import is_denial
 from ackq.worker.effects import Bell, Call, Routine, Wait
+from ackq.worker.lane import Lane
 from ackq.worker.logs import log
+from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import check_seconds
 from ackq.worker.registration import encode_record, heartbeat, leave
-from ackq.worker.routines import TEMPORARY
-from ackq.worker.state import Lane, State
+from ackq.worker.state import State
 
 #: Default interval between two heartbeats, in seconds.
 INTERVAL = 5.0
@@ -39,37 +40,54 @@ ID_SHOWN, HOST_SHOWN, RUNNING_SHOWN, QUEUES_SHOWN = 64, 64, 50, 100
 
 
 class Presence:
-    """What one worker shows of itself. Made when it begins to run, thus after any fork."""
+    """The service that keeps a worker in the lists of its queues' workers."""
 
-    def __init__(
-        self, state: State, name: str | None, interval: float, stop: Callable[[], None]
-    ) -> None:
+    def __init__(self, name: str | None, interval: float | None, stop: Callable[[], None]) -> None:
         """Prepare; nothing is sent.
 
         Args:
-            state: of the worker.
             name: of the worker. None: its id.
-            interval: seconds between two heartbeats.
+            interval: seconds between two heartbeats. None: the worker is not listed.
             stop: stops the worker.
+
+        Raises:
+            ConfigurationError: the name or the interval is out of range.
         """
-        host, pid = socket.gethostname()[:HOST_SHOWN], os.getpid()
-        self.id = f"{host}:{pid}:{secrets.token_hex(4)}"
-        self.interval = interval
+        _check(name, interval)
+        self._name = name
+        self._stop = stop
+        self._bells: list[Bell] = []
+        self.interval = interval or 0.0
         self.ended = False  #: whether to delete the entries
         self.ordered_to_stop = False
+
+    def start(self, state: State, bell: Callable[[], Bell]) -> list[Routine[None]]:
+        """Return a routine for each list. The id is made here, thus after any fork."""
+        if not self.interval:
+            return []
+        host, pid = socket.gethostname()[:HOST_SHOWN], os.getpid()
+        self.id = f"{host}:{pid}:{secrets.token_hex(4)}"
         self._state = state
-        self._stop = stop
         self._since = state.clock()
         self._fixed = {
-            "name": name or self.id,
+            "name": self._name or self.id,
             "host": host,
             "pid": pid,
             "version": version("ackq"),
             "queues": [lane.queue.name for lane in state.lanes[:QUEUES_SHOWN]],
             "concurrency": len(state.slots),
-            "interval": interval,
-            "lifetime": interval * LIFETIME,
+            "interval": self.interval,
+            "lifetime": self.lifetime,
         }
+        self._bells = [bell() for _ in state.lanes]
+        lanes = zip(state.lanes, self._bells, strict=True)
+        return [stay_listed(state, lane, self, its_bell) for lane, its_bell in lanes]
+
+    def end(self) -> None:
+        """Let the routines delete their entries and end."""
+        self.ended = True
+        for bell in self._bells:
+            bell.ring()
 
     @property
     def lifetime(self) -> float:
@@ -83,7 +101,7 @@ class Presence:
             return "stopping"
         # A take that was sent before the order may still bring messages. They are in the buffer
         # before it is over, so look at the takes first.
-        if not state.quiet or any(lane.taking for lane in state.lanes):
+        if not state.quiet or any(lane.take.under_way for lane in state.lanes):
             return "working"
         return "quiet" if state.settled() else "quieting"
 
@@ -160,12 +178,7 @@ def _heartbeat(presence: Presence, lane: Lane, obeyed: bytes) -> tuple[Any, ...]
     return heartbeat, presence.id, presence.record(lane), presence.lifetime, obeyed
 
 
-def check_presence(name: str | None, interval: float | None) -> None:
-    """Raise an error if a worker cannot be listed in this way.
-
-    Raises:
-        ConfigurationError: the name or the interval is out of range.
-    """
+def _check(name: str | None, interval: float | None) -> None:
     if name is not None and not (isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME):
         raise ConfigurationError(f"a worker's name has 1 to {LONGEST_NAME} characters: {name!r}")
     if name is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Protocol
@@ -18,11 +18,11 @@ from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError, MessageError
 from ackq.queue.spec import QueueSpec
 from ackq.worker.effects import Bell, Call, Routine, Wait
+from ackq.worker.lane import is_sharded
 from ackq.worker.logs import log, reason_of
-from ackq.worker.outages import Outages
+from ackq.worker.outages import TEMPORARY, Outages
 from ackq.worker.policy import check_seconds
-from ackq.worker.routines import TEMPORARY
-from ackq.worker.state import is_sharded
+from ackq.worker.state import State
 
 #: Longest time, in seconds, between two checks of whether to stop.
 CHECK_INTERVAL = 0.5
@@ -148,6 +148,30 @@ def tick(
     keys = Keys(f"queue {spec.name!r}", {spec.keys.ready: "list", spec.keys.ticks: "hash"})
     status, latest, now, counted = yield from call(keys, request)
     return Answer(status.decode(), latest, now, counted)
+
+
+class Schedules:
+    """The service that pushes messages on schedule."""
+
+    def __init__(self, schedules: Iterable[Schedule]) -> None:
+        self._schedules = tuple(schedules)
+        self._bells: list[Bell] = []
+
+    def start(self, state: State, bell: Callable[[], Bell]) -> list[Routine[None]]:
+        """Return a routine for each schedule; they end when the worker stops."""
+        routines = []
+        for schedule in self._schedules:
+            lane = state.by_name.get(schedule.queue or "", state.lanes[0])
+            its_bell = bell()
+            self._bells.append(its_bell)
+            each = run_schedule(state, lane.queue, schedule, its_bell, lane.outages)
+            routines.append(each)
+        return routines
+
+    def end(self) -> None:
+        """Let the routines notice that the worker stops."""
+        for bell in self._bells:
+            bell.ring()
 
 
 class Running(Protocol):

@@ -16,9 +16,9 @@ from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
-from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import STOP, Slot
+from ackq.worker.upkeep import abandon, upkeep
 
 
 class TaskBell:
@@ -71,17 +71,18 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         self._cancels = is_async(self._handler)
         daemons = None if self._cancels else DaemonThreads(self._handler)
         handler = self._handler if daemons is None else daemons.call
+        sources, presence = self._started(*self._sources), self._started(self._presence)
         with stopping_on_signals(self.stop), self._healthy():
-            helpers = [asyncio.create_task(self._help(routine)) for routine in self._routines()]
-            heartbeats = [asyncio.create_task(self._help(each)) for each in self._heartbeats()]
+            helpers = [*map(self._start, sources)]
+            heartbeats = [*map(self._start, presence)]
             for slot in state.slots:
                 slot.runner = asyncio.create_task(self._serve(slot, handler))
             try:
                 await self._run_upkeep(helpers)
             finally:
-                state.stop()
+                self._end_sources()
                 await self._shut_down(helpers)
-                self._leave_lists()
+                self._presence.end()
                 await _end(heartbeats, LEAVE_TIMEOUT)
                 for queue in self._own_consumers():
                     await queue.aclose()
@@ -92,15 +93,16 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
 
     async def _serve(self, slot: Slot, handler: Callable[[Message], Awaitable[Any]]) -> None:
         state, parked = self._state, self._parked
-        buffer, clock, watched = state.buffer, state.clock, state.watched
+        feed, clock, watched = state.feed, state.clock, state.watched
+        buffer = feed.buffer
         while not state.stopping:
             if not buffer:
                 await self._park()
                 continue
             slot.message = buffer.popleft()
             slot.started = clock()
-            if state.feeder_waits:
-                state.made_room()
+            if feed.waits:
+                feed.made_room()
             if parked and not self._waking and buffer:
                 self._wake()
             if watched and state.skips(slot):
@@ -145,9 +147,7 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
     async def _run_upkeep(self, helpers: list[asyncio.Task[None]]) -> None:
         state = self._state
         while not self._is_over(not all(helper.done() for helper in helpers)):
-            await drive(upkeep(state))
-            if self._health is not None:
-                await drive(self._health.watch(state))
+            await drive(self._round())
             await state.upkeep_bell.wait(self._upkeep_interval)
 
     async def _shut_down(self, helpers: list[asyncio.Task[None]]) -> None:
@@ -169,12 +169,15 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         for task in (*helpers, *(slot.runner for slot in state.slots)):
             task.cancel()
 
-    async def _help(self, routine: Routine[None]) -> None:
-        try:
-            await drive(routine)
-        except Exception as error:
-            self._state.fatal = error
-            self._state.stop()
+    def _start(self, routine: Routine[None]) -> asyncio.Task[None]:
+        async def run() -> None:
+            try:
+                await drive(routine)
+            except Exception as error:
+                self._state.fatal = error
+                self._state.stop()
+
+        return asyncio.create_task(run())
 
     def _bell(self) -> Bell:
         return TaskBell()

@@ -16,9 +16,9 @@ from ackq.sharded import ShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
-from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import LOST_LEASE, STOP, TIME_LIMIT, Slot, State
+from ackq.worker.upkeep import abandon, upkeep
 
 
 class ThreadBell:
@@ -54,7 +54,7 @@ class Gate:
         """Wait until there may be a message, or the worker stops."""
         state = self._state
         with self._changed:
-            while not state.buffer and not state.stopping:
+            while not state.feed.buffer and not state.stopping:
                 self.parked += 1
                 self._changed.wait()
                 self.parked -= 1
@@ -95,21 +95,22 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
         """
         state = self._begin(drain)
         self._gate = Gate(state)
+        sources, presence = self._started(*self._sources), self._started(self._presence)
         helpers: list[threading.Thread] = []
         heartbeats: list[threading.Thread] = []
         # Before the first handler starts, so that an early signal does not kill it.
         with stopping_on_signals(self.stop), self._healthy():
             try:
-                helpers += [self._start(routine) for routine in self._routines()]
-                heartbeats += [self._start(routine) for routine in self._heartbeats()]
+                helpers += map(self._start, sources)
+                heartbeats += map(self._start, presence)
                 for slot in state.slots:
                     slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
                     slot.runner.start()
                 self._run_upkeep(helpers)
             finally:
-                state.stop()
+                self._end_sources()
                 self._shut_down(helpers)
-                self._leave_lists()
+                self._presence.end()
                 _join(heartbeats, LEAVE_TIMEOUT)
                 for queue in self._own_consumers():
                     queue.close()
@@ -118,7 +119,8 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
 
     def _serve(self, slot: Slot) -> None:
         state, gate = self._state, self._gate
-        buffer, clock, watched = state.buffer, state.clock, state.watched
+        feed, clock, watched = state.feed, state.clock, state.watched
+        buffer = feed.buffer
         handler = self._handler
         # The runner creates its event loop only when the handler first returns an awaitable.
         with contextlib.closing(asyncio.Runner()) as runner:
@@ -133,8 +135,8 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                 slot.started = clock()
                 slot.message = message
                 slot.taking = False
-                if state.feeder_waits:
-                    state.made_room()
+                if feed.waits:
+                    feed.made_room()
                 if gate.parked and not gate.waking and buffer:
                     gate.wake()
                 if watched and state.skips(slot):
@@ -154,9 +156,7 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
     def _run_upkeep(self, helpers: list[threading.Thread]) -> None:
         state = self._state
         while not self._is_over(any(helper.is_alive() for helper in helpers)):
-            drive(upkeep(state))
-            if self._health is not None:
-                drive(self._health.watch(state))
+            drive(self._round())
             state.upkeep_bell.wait(self._upkeep_interval)
 
     def _shut_down(self, helpers: list[threading.Thread]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import redis
@@ -10,8 +11,10 @@ import ackq
 from ackq.queue.messages import Message
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.failures import Failures
-from ackq.worker.policy import Pace, QueueOrder
-from ackq.worker.state import Lane, Slot, State
+from ackq.worker.feed import Feed, Pace, QueueOrder
+from ackq.worker.lane import Lane
+from ackq.worker.presence import Presence
+from ackq.worker.state import Handling, Slot, State
 
 #: Seconds by which the server's clock is ahead of the worker's.
 AHEAD = 1_000_000.0
@@ -54,16 +57,10 @@ def state_of(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) ->
     ]
     state = State(
         lanes=lanes,
-        turns=QueueOrder([1.0] * queues, queues),
         slots=[Slot() for _ in range(slots)],
-        pace=Pace(slots, 0),
-        backoff=Backoff(),
-        time_limit=None,
-        expiry_field=None,
-        hooks=(),
-        failures=Failures(print, "text"),
+        feed=Feed(names, QueueOrder([1.0] * queues, queues), Pace(slots, 0), Bell()),
+        handling=Handling(Failures(print, "text"), Backoff()),
         clock=time,
-        feed_bell=Bell(),
         upkeep_bell=Bell(),
         interrupt=note_interrupt,
         wake=lambda: None,
@@ -75,3 +72,12 @@ def message_of(time: Time, queue: str = "q0", id: str = "a", taken: float = 0.0)
     """Return a message taken that many seconds ago, for 30 seconds."""
     deadline = round((time.now + AHEAD - taken + 30.0) * 1_000_000)
     return Message(queue, id.encode(), b"{}", deadline, 1)
+
+
+def present(
+    state: State, name: str | None = None, stop: Callable[[], None] | None = None
+) -> Presence:
+    """Return the presence of a worker that has begun to run."""
+    presence = Presence(name, 5.0, stop or state.stop)
+    presence.start(state, Bell)
+    return presence

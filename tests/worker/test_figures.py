@@ -123,8 +123,8 @@ def test_a_worker_without_a_port_counts_nothing(
     queue_of: QueueOf, work: StartWorker, tmp_path: Path
 ) -> None:
     made = work(queue_of(), print, start=False, health=Health(file=tmp_path / "healthy"))
-    assert made.worker._state.figures is None
-    assert work(queue_of("b"), print, start=False).worker._state.figures is None
+    assert made.worker._state.handling.figures is None
+    assert work(queue_of("b"), print, start=False).worker._state.handling.figures is None
 
 
 def test_a_duration_belongs_to_the_first_bucket_that_is_long_enough() -> None:

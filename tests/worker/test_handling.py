@@ -12,7 +12,7 @@ import redis
 
 import ackq
 from ackq import Queue
-from ackq.worker import Backoff, Reject, Release, Retry, Worker, routines
+from ackq.worker import Backoff, Reject, Release, Retry, Worker, taking
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
@@ -338,7 +338,7 @@ def test_no_more_handlers_run_than_asked_for(
 def test_idle_handlers_are_given_the_next_message_at_once(
     queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routines, "IDLE", 60)  # no handler looks by chance
+    monkeypatch.setattr(taking, "IDLE", 60)  # no handler looks by chance
     queue = queue_of()
     released = threading.Event()
     handler.behave = lambda message: until(released)

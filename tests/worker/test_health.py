@@ -132,7 +132,7 @@ def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
 def test_a_take_that_does_not_end_is_red(queue_of: QueueOf, work: StartWorker) -> None:
     state = work(queue_of(), print, start=False).worker._state
     health = Health(port=0, stalled_after=60)
-    state.lanes[0].asked_at = state.clock() - 100
+    state.lanes[0].take.asked_at = state.clock() - 100
     assert list(health.watch(state)) == []  # nothing is asked of the server
     assert health.reason.startswith("no answer from Redis for 100 s, queue ")
 

@@ -174,7 +174,7 @@ def test_the_guard_removes_the_file_when_the_loop_hangs(
 def test_work_is_stuck_from_exactly_the_time_on_that_was_chosen(tmp_path: Path) -> None:
     state, time = state_of()
     health = Health(file=tmp_path / "x", stalled_after=5.0, interval=1.0)
-    state.last_take = 99.0
+    state.feed.last_take = 99.0
     assert _at(health, state, time, 100.0, _ready(3)) == ""  # an interval has passed
     assert _at(health, state, time, 104.999, _ready(3)) == ""
     assert _at(health, state, time, 105.999, _ready(3)) == (
@@ -184,7 +184,7 @@ def test_work_is_stuck_from_exactly_the_time_on_that_was_chosen(tmp_path: Path) 
     health = Health(port=0, stalled_after=5.0, interval=1.0)
     assert _at(health, state, time, 110.0, _ready(3)) == ""
     assert _at(health, state, time, 115.0, _ready(3)) != ""
-    state.last_take = 115.0
+    state.feed.last_take = 115.0
     assert _at(health, state, time, 116.0) == ""  # something was taken since
     assert _at(health, state, time, 117.0, _ready(3)) == ""  # and counting restarts
     assert _at(health, state, time, 121.999, _ready(3)) == ""
@@ -194,7 +194,7 @@ def test_work_is_stuck_from_exactly_the_time_on_that_was_chosen(tmp_path: Path) 
 def test_a_check_is_made_once_in_an_interval() -> None:
     state, time = state_of()
     health = Health(port=0, interval=2.0)
-    state.last_take = 0.0
+    state.feed.last_take = 0.0
     for now, asked in ((100.0, 1), (101.999, 0), (102.0, 1), (103.0, 0), (104.0, 1)):
         time.now = now
         assert _watched(health, state, *[_ready(0)] * asked) == asked
@@ -204,14 +204,17 @@ def test_a_busy_or_stopping_worker_is_not_asked() -> None:
     for change in ("stopping", "quiet", "last_take"):
         state, time = state_of()
         health = Health(port=0, interval=1.0)
-        setattr(state, change, 99.5 if change == "last_take" else True)
+        if change == "last_take":
+            state.feed.last_take = 99.5
+        else:
+            setattr(state, change, True)
         assert _at(health, state, time, 100.0) == ""
 
 
 def test_an_error_or_a_pause_says_nothing_against_a_worker() -> None:
     state, time = state_of(queues=2)
     health = Health(port=0, stalled_after=1.0, interval=1.0)
-    state.last_take = 0.0
+    state.feed.last_take = 0.0
     assert _at(health, state, time, 100.0, _ready(1), _ready(0)) == ""
     assert _at(health, state, time, 102.0, _ready(1), _ready(9, paused=True)) == (
         "none taken for 2 s while ready: 1 in 'q0'"
@@ -228,7 +231,7 @@ def test_a_silent_take_is_noticed_after_its_longest_time() -> None:
     state, time = state_of(queues=2)
     state.quiet = True
     health = Health(port=0, stalled_after=5.0, interval=0.001)
-    state.lanes[1].asked_at = 100.0
+    state.lanes[1].take.asked_at = 100.0
     assert _at(health, state, time, 105.0 + LONGEST_TAKE) == ""
     assert _at(health, state, time, 105.5 + LONGEST_TAKE) == (
         "no answer from Redis for 6 s, queue 'q1'"

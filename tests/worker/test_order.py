@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ackq.worker import routines
+from ackq.worker import upkeep
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
@@ -16,7 +16,7 @@ from .conftest import until
 def test_what_a_stopped_worker_had_not_begun_comes_back_in_its_order(
     queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routines, "STALE", 3600)  # it is the stop that gives back, not the wait
+    monkeypatch.setattr(upkeep, "STALE", 3600)  # it is the stop that gives back, not the wait
     queue = queue_of()
     ids = [f"o{number}" for number in reversed(range(300))]  # not as their keys are sorted
     queue.push_many({"id": each} for each in ids)

@@ -17,14 +17,8 @@ from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
 from ackq.worker.failures import outlook
-from ackq.worker.policy import (
-    Pace,
-    QueueOrder,
-    Settlement,
-    StrictBuffer,
-    check_seconds,
-    settlement_of,
-)
+from ackq.worker.feed import Pace, QueueOrder, StrictBuffer
+from ackq.worker.policy import Settlement, check_seconds, settlement_of
 from ackq.worker.ratelimit import permit
 from tests.outside import FIXED
 

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from ackq import Message
-from ackq.worker import RateLimit, routines
+from ackq.worker import RateLimit, taking
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
@@ -48,7 +48,7 @@ def test_what_waits_in_the_worker_is_in_the_order_of_the_queues(
     queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     urgent, usual = queue_of("-urgent"), queue_of("-usual")
-    buffer = work([urgent, usual], handler, start=False).worker._state.buffer
+    buffer = work([urgent, usual], handler, start=False).worker._state.feed.buffer
     for queue in (usual, urgent):
         push(queue, 2)
         buffer.extend(queue.pop_many(2))
@@ -58,7 +58,7 @@ def test_what_waits_in_the_worker_is_in_the_order_of_the_queues(
 def test_a_message_of_any_queue_wakes_an_idle_worker_at_once(
     queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routines, "IDLE", 3600)  # nothing is found by looking again
+    monkeypatch.setattr(taking, "IDLE", 3600)  # nothing is found by looking again
     queues = [queue_of(f"-{number}") for number in range(3)]
     work(queues, handler)
     for queue in reversed(queues):

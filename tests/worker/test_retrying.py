@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -62,14 +61,16 @@ def test_a_settle_that_did_not_arrive_is_sent_again(
     push(queue, 1)
     calls = failing(queue, method)
     seen = []
+    lanes: list[Any] = []
 
     def handle(message: Message) -> None:
         seen.append(message.id)
-        time.sleep(0.05)  # the next take is under way, so that the ack goes alone
+        # So that the ack goes alone.
+        wait_until(lambda: lanes and lanes[0].take.asked_at, "the next take to be under way")
         if verdict is not None:
             raise verdict
 
-    work(queue, handle)
+    lanes += work(queue, handle).worker._state.lanes
 
     def all_told() -> bool:
         stats = queue.stats()

@@ -19,22 +19,18 @@ from ackq.queue.messages import Message, QueueStats
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.health import Health
+from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE
 from ackq.worker.policy import Settlement
-from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, Presence, stay_listed
-from ackq.worker.routines import (
+from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, stay_listed
+from ackq.worker.taking import (
     BUSY_TAKE_TIMEOUT,
     IDLE,
-    STALE,
     TAKE_TIMEOUT,
-    WATCH_EVERY,
-    WATCH_WINDOW,
-    abandon,
     feed,
-    upkeep,
     wait_for_messages,
 )
-from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE
-from tests.worker.by_hand import AHEAD, Bell
+from ackq.worker.upkeep import STALE, WATCH_EVERY, WATCH_WINDOW, abandon, upkeep
+from tests.worker.by_hand import AHEAD, Bell, present
 from tests.worker.by_hand import message_of as _message
 from tests.worker.by_hand import state_of as _state
 
@@ -84,56 +80,63 @@ def test_one_queue_is_waited_for_in_the_take_and_acked_there() -> None:
     state, time = _state()
     lane = state.lanes[0]
     done = _message(time, id="done")
-    lane.done.append(done)
+    lane.upkeep.done.append(done)
     routine = feed(state)
     call = next(routine)
     assert isinstance(call, Call)
     assert (_named(call), call.args) == ("pop_many", (4, TAKE_TIMEOUT, None, [done]))
-    assert lane.taking
-    assert lane.asked_at == 100.0
+    assert lane.take.under_way
+    assert lane.take.asked_at == 100.0
     time.now = 101.0
     found = _message(time, id="a")
     # Nothing is taken in advance while it is unknown how long handlers take.
-    assert routine.send([found]) == Wait(state.feed_bell, IDLE)
-    assert [state.feeder_waits, lane.taking, lane.asked_at] == [True, False, None]
-    assert state.last_take == 101.0
+    assert routine.send([found]) == Wait(state.feed.bell, IDLE)
+    assert [state.feed.waits, lane.take.under_way, lane.take.asked_at] == [True, False, None]
+    assert state.feed.last_take == 101.0
     assert lane.remaining(found, 101.0) == pytest.approx(30.0 + JITTER_SECONDS)
-    state.slots[0].message = state.buffer.popleft()
+    state.slots[0].message = state.feed.buffer.popleft()
     call = routine.send(None)
     # A running handler may return its message, which does not wake a take.
     assert isinstance(call, Call)
     assert call.args == (3, BUSY_TAKE_TIMEOUT, None, [])
     state.stopping = True
     _ended(routine, [])
-    assert not lane.empty  # the take itself waits
+    assert not lane.take.empty  # the take itself waits
 
 
 def test_a_take_that_fails_keeps_its_acks_and_pauses_its_queue_alone() -> None:
     state, time = _state(queues=2)
     first, second = state.lanes
     done = _message(time, id="done")
-    first.done.append(done)
+    first.upkeep.done.append(done)
     routine = feed(state)
     assert next(routine).args[1] is None  # type: ignore[union-attr]
     call = routine.throw(AWAY)
-    assert list(first.done) == [done]
-    assert (first.not_before, first.taking, first.asked_at) == (100.0 + FIRST_PAUSE, False, None)
+    assert list(first.upkeep.done) == [done]
+    assert (first.take.not_before, first.take.under_way, first.take.asked_at) == (
+        100.0 + FIRST_PAUSE,
+        False,
+        None,
+    )
     assert isinstance(call, Call)
     assert call.method.__self__ is second.queue  # type: ignore[attr-defined]
     step = routine.send([])
-    assert (second.empty, second.empty_since_settled) == (True, False)  # an ack is to be sent
-    assert second.bell.rings == 1  # type: ignore[attr-defined]
-    assert step == Wait(state.feed_bell, _about(FIRST_PAUSE))
+    assert (second.take.empty, second.take.empty_since_settled) == (
+        True,
+        False,
+    )  # an ack is to be sent
+    assert second.take.bell.rings == 1  # type: ignore[attr-defined]
+    assert step == Wait(state.feed.bell, _about(FIRST_PAUSE))
     time.now = 100.0 + FIRST_PAUSE
     call = routine.send(None)
     assert isinstance(call, Call)
     assert call.args[3] == [done]
     done.lease_lost = True
     lost: list[Message] = []
-    state.hooks = (_hooks(lost),)
+    state.handling.hooks = (_hooks(lost),)
     routine.send([])
     assert lost == [done]
-    assert (first.failures, first.not_before) == (0, 0.0)
+    assert (first.failures, first.take.not_before) == (0, 0.0)
 
 
 def _hooks(lost: list[Message]) -> Any:
@@ -147,22 +150,22 @@ def _hooks(lost: list[Message]) -> Any:
 def test_a_queue_that_the_server_cannot_serve_ends_the_worker() -> None:
     state, time = _state()
     done = _message(time)
-    state.lanes[0].done.append(done)
+    state.lanes[0].upkeep.done.append(done)
     routine = feed(state)
     next(routine)
     error = ConfigurationError("no such thing")
     _ended(routine, error)
     assert state.fatal is error
     assert state.stopping
-    assert list(state.lanes[0].done) == [done]
-    assert not state.lanes[0].taking
+    assert list(state.lanes[0].upkeep.done) == [done]
+    assert not state.lanes[0].take.under_way
 
 
 def test_a_quiet_worker_takes_nothing() -> None:
     state, _ = _state()
     state.quiet = True
     routine = feed(state)
-    assert next(routine) == Wait(state.feed_bell, IDLE)
+    assert next(routine) == Wait(state.feed.bell, IDLE)
     state.quiet = False
     assert _named(routine.send(None)) == "pop_many"
 
@@ -170,14 +173,14 @@ def test_a_quiet_worker_takes_nothing() -> None:
 def test_a_draining_worker_looks_at_every_queue_again_after_its_last_settle() -> None:
     state, time = _state(queues=2)
     state.draining = True
-    state.lanes[0].done.append(_message(time))
+    state.lanes[0].upkeep.done.append(_message(time))
     routine = feed(state)
     assert next(routine).args[1] is None  # type: ignore[union-attr]
     assert _named(routine.send([])) == "pop_many"
     # The first was empty before its ack was sent, so a message may have come back since.
-    assert routine.send([]) == Wait(state.feed_bell, IDLE)
-    assert [lane.not_before for lane in state.lanes] == [100.01, 100.01]
-    assert [lane.empty for lane in state.lanes] == [False, False]
+    assert routine.send([]) == Wait(state.feed.bell, IDLE)
+    assert [lane.take.not_before for lane in state.lanes] == [100.01, 100.01]
+    assert [lane.take.empty for lane in state.lanes] == [False, False]
     time.now += 0.01
     assert _named(routine.send(None)) == "pop_many"
     assert _named(routine.send([])) == "pop_many"
@@ -192,9 +195,9 @@ def test_a_draining_worker_waits_a_little_while_others_own_the_shards_that_have_
     routine = feed(state)
     assert _named(next(routine)) == "pop_many"
     assert _named(routine.send([])) == "stats"
-    assert routine.send(_ready(3)) == Wait(state.feed_bell, _about(0.05))
+    assert routine.send(_ready(3)) == Wait(state.feed.bell, _about(0.05))
     time.now += 0.04
-    assert routine.send(None) == Wait(state.feed_bell, _about(0.01))
+    assert routine.send(None) == Wait(state.feed.bell, _about(0.01))
     time.now += 0.01
     assert _named(routine.send(None)) == "pop_many"
     assert _named(routine.send([])) == "stats"
@@ -216,17 +219,17 @@ def test_permits_that_a_take_did_not_use_are_returned_with_the_next_request() ->
     assert isinstance(call, Call)
     assert call.args[:2] == (3, None)
     routine.send([_message(time)])
-    state.slots[0].message = state.buffer.popleft()
+    state.slots[0].message = state.feed.buffer.popleft()
     call = routine.send(None)
     assert isinstance(call, Call)
     assert call.args[1:] == (limit, 3, 2)
     step = routine.send((0, 2_000_000))
-    assert lane.not_before == 102.0
-    assert step == Wait(state.feed_bell, IDLE)
+    assert lane.take.not_before == 102.0
+    assert step == Wait(state.feed.bell, IDLE)
     time.now = 102.0
     assert routine.send(None).args[1:] == (limit, 3, 0)  # type: ignore[union-attr]
     step = routine.throw(AWAY)
-    assert step == Wait(state.feed_bell, _about(FIRST_PAUSE))
+    assert step == Wait(state.feed.bell, _about(FIRST_PAUSE))
     time.now = 103.0
     routine.send(None)
     routine.send((3, 0))
@@ -234,7 +237,7 @@ def test_permits_that_a_take_did_not_use_are_returned_with_the_next_request() ->
     assert isinstance(call, Call)
     assert call.args[1:] == (limit, 0, 3)
     routine.send((0, 5_000_000))
-    assert (lane.empty, lane.unused, lane.not_before) == (True, 0, 0.0)
+    assert (lane.take.empty, lane.take.unused, lane.take.not_before) == (True, 0, 0.0)
 
 
 def test_an_outage_of_the_rate_limit_ends_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
@@ -255,39 +258,39 @@ def test_an_empty_queue_of_several_is_waited_for_beside_the_feeder() -> None:
     state, time = _state(queues=2)
     lane = state.lanes[0]
     routine = wait_for_messages(state, lane)
-    idle = Wait(lane.bell, IDLE)
+    idle = Wait(lane.take.bell, IDLE)
     assert next(routine) == idle  # it is not known to be empty
-    lane.empty, state.draining = True, True
+    lane.take.empty, state.draining = True, True
     assert routine.send(None) == idle
     state.draining, state.quiet = False, True
     assert routine.send(None) == idle
-    state.quiet, lane.not_before = False, 100.5
+    state.quiet, lane.take.not_before = False, 100.5
     assert routine.send(None) == idle
     time.now = 100.5
     call = routine.send(None)
     assert isinstance(call, Call)
     assert call.args[:2] == (1, TAKE_TIMEOUT)
-    assert lane.taking
+    assert lane.take.under_way
     assert _named(routine.send([])) == "pop_many"
     found = _message(time)
     assert routine.send([found]) == idle
-    assert list(state.buffer) == [found]
-    assert (lane.taking, lane.empty, state.feed_bell.rings) == (False, False, 1)  # type: ignore[attr-defined]
+    assert list(state.feed.buffer) == [found]
+    assert (lane.take.under_way, lane.take.empty, state.feed.bell.rings) == (False, False, 1)  # type: ignore[attr-defined]
 
 
 def test_a_message_beyond_the_rate_limit_is_released() -> None:
     state, time = _state(queues=2, limit=RateLimit(10))
     lane = state.lanes[0]
-    lane.empty = True
+    lane.take.empty = True
     routine = wait_for_messages(state, lane)
     next(routine)
     found = _message(time)
     assert routine.send([found]).args[2:] == (1, 0)  # type: ignore[union-attr]
-    assert routine.send((0, 1_000_000)) == Wait(lane.bell, IDLE)
-    assert not state.buffer
-    assert list(lane.returned) == [(found, Settlement("release"))]
+    assert routine.send((0, 1_000_000)) == Wait(lane.take.bell, IDLE)
+    assert not state.feed.buffer
+    assert list(lane.upkeep.returned) == [(found, Settlement("release"))]
     assert state.upkeep_bell.rings == 1  # type: ignore[attr-defined]
-    assert (lane.taking, lane.empty, lane.not_before) == (False, False, 101.0)
+    assert (lane.take.under_way, lane.take.empty, lane.take.not_before) == (False, False, 101.0)
 
 
 # --- upkeep -------------------------------------------------------------------------------
@@ -297,7 +300,7 @@ def test_a_lease_is_renewed_after_a_third_of_it() -> None:
     state, time = _state()
     lane = state.lanes[0]
     state.arrived(lane, [_message(time)])
-    lane.watch_after = 1e9
+    lane.upkeep.watch_at = 1e9
     time.now += 10.0
     assert _run(upkeep(state)) == ["release"]  # it has waited for too long, and is not renewed
     state.slots[0].message = state.slots[1].message = None
@@ -320,13 +323,13 @@ def test_a_handler_over_its_time_limit_is_interrupted_once() -> None:
     state, time = _state()
     interrupted: list[Any] = []
     state.interrupt = lambda *args: interrupted.append(args)
-    state.lanes[0].watch_after = 1e9
+    state.lanes[0].upkeep.watch_at = 1e9
     slow, quick = state.slots[:2]
     slow.message, quick.message = _message(time, id="slow"), _message(time, id="quick")
     slow.started, quick.started = 90.0, 95.0
     assert _run(upkeep(state)) == []
     assert not interrupted  # there is no limit
-    state.time_limit = 10.0
+    state.handling.time_limit = 10.0
     assert _run(upkeep(state)) == []
     time.now = 100.1
     for _ in range(2):
@@ -340,20 +343,23 @@ def test_a_failed_renewal_pauses_the_queue_for_less_than_the_lease_has_left() ->
     state, time = _state()
     lane = state.lanes[0]
     state.arrived(lane, [_message(time)])
-    state.slots[0].message = state.buffer.popleft()
-    lane.done.append(_message(time, id="done"))
+    state.slots[0].message = state.feed.buffer.popleft()
+    lane.upkeep.done.append(_message(time, id="done"))
     time.now = 125.0
     assert _run(upkeep(state), [AWAY, None, AWAY]) == ["extend", "counters", "ack"]
-    assert lane.upkeep_after == 125.0 + 2 * FIRST_PAUSE
+    assert lane.upkeep.not_before == 125.0 + 2 * FIRST_PAUSE
     assert _run(upkeep(state)) == []
     state.stopping = True
     assert _run(upkeep(state)) == ["extend", "ack"]
     lane.failures = 10
     lane.failed(AWAY, 125.0, "take")
-    assert (lane.not_before, lane.upkeep_after) == (125.0 + LONGEST_PAUSE, 125.0 + LONGEST_PAUSE)
+    assert (lane.take.not_before, lane.upkeep.not_before) == (
+        125.0 + LONGEST_PAUSE,
+        125.0 + LONGEST_PAUSE,
+    )
     lane.timeout = 6.0
     lane.failed(AWAY, 125.0, "take")
-    assert (lane.not_before, lane.upkeep_after) == (125.0 + LONGEST_PAUSE, 126.0)
+    assert (lane.take.not_before, lane.upkeep.not_before) == (125.0 + LONGEST_PAUSE, 126.0)
 
 
 def test_the_totals_are_kept_counted() -> None:
@@ -372,31 +378,31 @@ def test_the_totals_are_kept_counted() -> None:
 def test_what_waits_for_too_long_is_released_for_others() -> None:
     state, time = _state()
     lane = state.lanes[0]
-    lane.watch_after = 1e9
+    lane.upkeep.watch_at = 1e9
     state.arrived(lane, [_message(time, id="a", taken=STALE - 0.1), _message(time, id="b")])
     # Ages are known to within the jitter of a receipt: this is the least.
-    old, new = state.buffer
+    old, new = state.feed.buffer
     lane.clocks["q0"] += JITTER_SECONDS
     assert _run(upkeep(state)) == []
     time.now += 0.2
     routine = upkeep(state)
     call = next(routine)
     assert isinstance(call, Call)
-    assert (_named(call), call.args, list(state.buffer)) == ("release", (old,), [new])
-    assert state.pace.seconds == pytest.approx(STALE + 0.1)
+    assert (_named(call), call.args, list(state.feed.buffer)) == ("release", (old,), [new])
+    assert state.feed.pace.seconds == pytest.approx(STALE + 0.1)
     state.stopping = True
     _ended(routine, AWAY)
-    assert list(lane.returned) == [(old, Settlement("release"))]
+    assert list(lane.upkeep.returned) == [(old, Settlement("release"))]
     assert _run(upkeep(state)) == ["release"]
-    assert not state.buffer
+    assert not state.feed.buffer
 
 
 def test_messages_with_the_same_verdict_are_settled_in_one_call() -> None:
     state, time = _state()
     lane = state.lanes[0]
-    lane.watch_after = 1e9
+    lane.upkeep.watch_at = 1e9
     a, b, c, d = (_message(time, id=each) for each in "abcd")
-    lane.returned.extend(
+    lane.upkeep.returned.extend(
         [
             (a, Settlement("nack", 2.0)),
             (b, Settlement("reject", "why")),
@@ -413,7 +419,7 @@ def test_messages_with_the_same_verdict_are_settled_in_one_call() -> None:
     ]
     _ended(routine, LeaseLost("lost", messages=(d,)))
     assert d.lease_lost
-    assert not lane.returned
+    assert not lane.upkeep.returned
 
 
 def test_the_messages_of_abandoned_handlers_are_released() -> None:
@@ -421,7 +427,7 @@ def test_the_messages_of_abandoned_handlers_are_released() -> None:
     running = _message(time)
     state.slots[2].message = running
     abandon(state)
-    assert list(state.lanes[0].returned) == [(running, Settlement("release"))]
+    assert list(state.lanes[0].upkeep.returned) == [(running, Settlement("release"))]
     assert running.lease_lost
 
 
@@ -429,10 +435,10 @@ def test_an_abandoned_handler_over_its_time_limit_has_failed() -> None:
     state, time = _state()
     running = _message(time)
     running.timed_out = True
-    state.backoff = Backoff(base=3, jitter=0)
+    state.handling.backoff = Backoff(base=3, jitter=0)
     state.slots[2].message = running
     abandon(state)
-    assert list(state.lanes[0].returned) == [(running, Settlement("nack", 3.0))]
+    assert list(state.lanes[0].upkeep.returned) == [(running, Settlement("nack", 3.0))]
     assert b"over the time limit" in running.failure
     assert running.lease_lost
 
@@ -444,7 +450,7 @@ def test_a_worker_that_may_not_list_itself_tries_again_much_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     state, time = _state()
-    presence = Presence(state, None, 5.0, state.stop)
+    presence = present(state)
     bell = Bell()
     routine = stay_listed(state, state.lanes[0], presence, bell)
     assert _named(next(routine)) == "execute"
@@ -469,7 +475,7 @@ def test_a_worker_that_may_not_list_itself_tries_again_much_later(
 
 def test_an_order_is_obeyed_once_and_confirmed_at_once() -> None:
     state, _ = _state()
-    presence = Presence(state, None, 5.0, state.stop)
+    presence = present(state)
     routine = stay_listed(state, state.lanes[0], presence, Bell())
     next(routine)
     call = routine.send(b"17:quiet")
@@ -521,7 +527,7 @@ def test_a_worker_that_leaves_messages_is_stuck_after_a_time(tmp_path: Path) -> 
     assert at(120.0, _ready(1), _ready(0)) == ""
     assert at(126.0, AWAY) == ""  # a restart would not help
     assert at(127.0, _ready(1), _ready(0)) != ""
-    state.last_take = 127.5
+    state.feed.last_take = 127.5
     assert at(129.0) == ""
     assert at(130.0, _ready(1), _ready(0)) == ""
     state.quiet = True
@@ -531,7 +537,7 @@ def test_a_worker_that_leaves_messages_is_stuck_after_a_time(tmp_path: Path) -> 
 def test_a_call_that_redis_does_not_answer_is_stuck(tmp_path: Path) -> None:
     state, time = _state()
     health = Health(file=tmp_path / "healthy", stalled_after=5.0, interval=1.0)
-    state.lanes[0].asked_at = 100.0
+    state.lanes[0].take.asked_at = 100.0
     state.quiet = True
     for now, stuck in ((106.0, False), (107.1, True)):
         time.now = now
@@ -546,12 +552,15 @@ def test_a_call_that_redis_does_not_answer_is_stuck(tmp_path: Path) -> None:
 def test_an_unreachable_shard_does_not_keep_others_from_being_settled_and_renewed() -> None:
     state, time = _state()
     lane = state.lanes[0]
-    lane.watch_after = 1e9
+    lane.upkeep.watch_at = 1e9
     for shard in ("one", "other"):
         state.arrived(lane, [_message(time, shard, shard, taken=25.0)])
-        lane.done.append(_message(time, shard, "done"))
-        lane.returned.append((_message(time, shard, "returned"), Settlement("release")))
-    state.slots[0].message, state.slots[1].message = state.buffer.popleft(), state.buffer.popleft()
+        lane.upkeep.done.append(_message(time, shard, "done"))
+        lane.upkeep.returned.append((_message(time, shard, "returned"), Settlement("release")))
+    state.slots[0].message, state.slots[1].message = (
+        state.feed.buffer.popleft(),
+        state.feed.buffer.popleft(),
+    )
     lane.clocks = dict.fromkeys(("one", "other"), AHEAD)
     routine = upkeep(state)
     call = next(routine)
@@ -563,5 +572,5 @@ def test_an_unreachable_shard_does_not_keep_others_from_being_settled_and_renewe
         assert [each.queue for each in call.args] == ["other"]  # type: ignore[union-attr]
         with suppress(StopIteration):
             call = routine.send(1)
-    assert [each.queue for each in lane.done] == ["one"]
-    assert [each.queue for each, _ in lane.returned] == ["one"]
+    assert [each.queue for each in lane.upkeep.done] == ["one"]
+    assert [each.queue for each, _ in lane.upkeep.returned] == ["one"]

@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from ackq.worker import AsyncWorker, Worker, tasks, threads
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.policy import Settlement
-from ackq.worker.state import Slot
+from ackq.worker.state import Slot, State
 from ackq.worker.tasks import TaskBell
 from ackq.worker.threads import Gate, ThreadBell, _finish
 from tests.waiting import wait_until
@@ -52,6 +52,28 @@ async def _async_worker(**settings: Any) -> AsyncIterator[AsyncWorker]:
 
 def _run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(main())
+
+
+class Started:
+    """A service with these routines, in the place of a worker's own."""
+
+    ordered_to_stop = False
+
+    def __init__(self, make: Callable[[State, Callable[[], Any]], list[Routine[None]]]) -> None:
+        self._make = make
+
+    def start(self, state: State, bell: Callable[[], Any]) -> list[Routine[None]]:
+        self._state = state
+        return self._make(state, bell)
+
+    def end(self) -> None:
+        self._state.stop()
+
+
+def _doing(worker: Any, sources: list[Routine[None]], presence: Sequence[Routine[None]]) -> None:
+    """Let a worker run these routines instead of its own."""
+    worker._sources = (Started(lambda state, bell: sources),)
+    worker._presence = Started(lambda state, bell: list(presence))
 
 
 # --- effects ------------------------------------------------------------------------------
@@ -145,24 +167,25 @@ def _waiting(worker: Any) -> Routine[None]:
         yield Wait(bell, 0.005)
 
 
-@pytest.mark.parametrize("kind", ["_routines", "_heartbeats"])
-def test_a_helper_that_fails_ends_the_worker_with_its_error(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("kind", ["source", "presence"])
+def test_a_helper_that_fails_ends_the_worker_with_its_error(kind: str) -> None:
     """Both runtimes stop, and raise what the routine raised."""
-    for runtime in (Worker, AsyncWorker):
-        for each in ("_routines", "_heartbeats"):
-            monkeypatch.setattr(runtime, each, lambda self: [_waiting(self)])
-        monkeypatch.setattr(runtime, kind, lambda self: [_waiting(self), _failing()])
-    with _worker(heartbeat=None) as worker:
-        worker._state.lanes[0].watch_after = 1e18
+
+    def prepare(worker: Any) -> None:
+        worker._state.lanes[0].upkeep.watch_at = 1e18
+        routines = [_waiting(worker)], [_waiting(worker)]
+        routines[kind == "presence"].append(_failing())
+        _doing(worker, *routines)
+
+    with _worker() as worker:
+        prepare(worker)
         with pytest.raises(Bug):
             worker.run()
         assert worker._state.stopping
 
     async def main() -> None:
-        async with _async_worker(heartbeat=None) as worker:
-            worker._state.lanes[0].watch_after = 1e18
+        async with _async_worker() as worker:
+            prepare(worker)
             with pytest.raises(Bug):
                 await worker.run()
             assert worker._state.stopping
@@ -183,11 +206,9 @@ def test_all_helpers_are_waited_for_at_the_end() -> None:
 
     with _worker(heartbeat=None, concurrency=1) as worker:
         state = worker._state
-        state.lanes[0].watch_after = 1e18
-        worker._routines = lambda: [  # type: ignore[method-assign]
-            routine(state, ThreadBell(), name) for name in "abc"
-        ]
-        worker._heartbeats = lambda: [routine(state, ThreadBell(), "h")]  # type: ignore[method-assign]
+        state.lanes[0].upkeep.watch_at = 1e18
+        a, b, c, h = [routine(state, ThreadBell(), name) for name in "abch"]
+        _doing(worker, [a, b, c], [h])
         worker.stop()
         worker.run()
         assert state.slots[0].runner.daemon
@@ -197,11 +218,9 @@ def test_all_helpers_are_waited_for_at_the_end() -> None:
     async def main() -> None:
         async with _async_worker(heartbeat=None, concurrency=1) as worker:
             state = worker._state
-            state.lanes[0].watch_after = 1e18
-            worker._routines = lambda: [  # type: ignore[method-assign]
-                routine(state, TaskBell(), name) for name in "abc"
-            ]
-            worker._heartbeats = lambda: [routine(state, TaskBell(), "h")]  # type: ignore[method-assign]
+            state.lanes[0].upkeep.watch_at = 1e18
+            a, b, c, h = [routine(state, TaskBell(), name) for name in "abch"]
+            _doing(worker, [a, b, c], [h])
             worker.stop()
             await worker.run()
         assert sorted(ended) == ["a", "b", "c", "h"]
@@ -270,9 +289,9 @@ def _fill(state: Any, settling: Any) -> list[ackq.Message]:
     lane = state.lanes[0]
     lane.queue.ack = lane.queue.release = settling
     done, returned, waiting, running = (_message(id) for id in "abcd")
-    lane.done.append(done)
-    lane.returned.append((returned, Settlement("release")))
-    state.buffer.append(waiting)
+    lane.upkeep.done.append(done)
+    lane.upkeep.returned.append((returned, Settlement("release")))
+    state.feed.buffer.append(waiting)
     state.slots[0].message = running
     return [done, returned, waiting, running]
 
@@ -366,7 +385,7 @@ def test_one_waiting_thread_is_woken_at_a_time_and_all_at_a_stop() -> None:
         gate.wake()  # there is no message: the thread that woke waits again
         wait_until(lambda: not gate.waking, "it to have looked")
         wait_until(lambda: gate.parked == 3, "it to wait again")
-        state.buffer.append(_message())
+        state.feed.buffer.append(_message())
         gate.waking = True  # one is on its way
         gate.wake()
         time.sleep(0.02)
@@ -376,7 +395,7 @@ def test_one_waiting_thread_is_woken_at_a_time_and_all_at_a_stop() -> None:
         wait_until(lambda: len(left) == 1, "one")
         assert gate.parked == 2
         gate.park()  # there is a message
-        state.buffer.clear()
+        state.feed.buffer.clear()
         state.stopping = True
         gate.waking = True
         gate.wake()
@@ -515,9 +534,8 @@ def test_a_list_that_cannot_be_left_does_not_keep_a_worker_from_ending(
             yield Wait(bell, 0.005)
 
     def prepare(worker: Any) -> None:
-        worker._state.lanes[0].watch_after = 1e18
-        worker._routines = lambda: [_waiting(worker)]
-        worker._heartbeats = lambda: [heartbeat(worker._bell())]
+        worker._state.lanes[0].upkeep.watch_at = 1e18
+        _doing(worker, [_waiting(worker)], [heartbeat(worker._bell())])
         worker.stop()
 
     with _worker(concurrency=1) as worker:
@@ -545,7 +563,7 @@ def test_upkeep_goes_on_while_helpers_end(monkeypatch: pytest.MonkeyPatch) -> No
         while not state.stopping:
             yield Wait(bell, 0.005)
         yield Wait(bell, 0.02)
-        state.lanes[0].done.append(_message())
+        state.lanes[0].upkeep.done.append(_message())
         for _ in range(2000):
             if settling.settled:
                 acked.append(True)
@@ -553,9 +571,9 @@ def test_upkeep_goes_on_while_helpers_end(monkeypatch: pytest.MonkeyPatch) -> No
             yield Wait(bell, 0.005)
 
     def prepare(worker: Any, settle: Any, settling: Settling) -> None:
-        worker._state.lanes[0].watch_after = 1e18
+        worker._state.lanes[0].upkeep.watch_at = 1e18
         worker._state.lanes[0].queue.ack = settle
-        worker._routines = lambda: [helper(worker, settling)]
+        _doing(worker, [helper(worker, settling)], [])
         worker.stop()
 
     settling = Settling(0)
@@ -585,14 +603,14 @@ def test_at_the_end_of_the_program_a_handler_is_cancelled_and_its_message_releas
             worker._parked, worker._waking, worker._cancels = deque(), False, True
             state, (slot,) = worker._state, worker._state.slots
             message = _message()
-            state.buffer.append(message)
+            state.feed.buffer.append(message)
             slot.runner = asyncio.create_task(worker._serve(slot, lambda _: asyncio.sleep(60)))
             while slot.message is None:
                 await asyncio.sleep(0)
             slot.runner.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await slot.runner
-            assert list(state.lanes[0].returned) == [(message, Settlement("release"))]
+            assert list(state.lanes[0].upkeep.returned) == [(message, Settlement("release"))]
 
     _run(main)
 

@@ -120,8 +120,8 @@ def test_queues_are_one_or_several_of_the_worker_s_kind(queues: list[ackq.Queue]
 
 
 def test_a_mapping_gives_weights_and_a_list_an_order(queues: list[ackq.Queue]) -> None:
-    assert Worker(queues, print)._state.turns.strict
-    turns = Worker(dict(zip(queues, (3, 1), strict=True)), print)._state.turns
+    assert Worker(queues, print)._state.feed.turns.strict
+    turns = Worker(dict(zip(queues, (3, 1), strict=True)), print)._state.feed.turns
     assert not turns.strict
     taken = [0, 0]
     for _ in range(40):
@@ -148,22 +148,30 @@ def test_every_setting_reaches_the_worker_s_state(queues: list[ackq.Queue]) -> N
     state = worker._state
     assert len(state.slots) == 3
     assert len({id(slot) for slot in state.slots}) == 3
-    assert (state.backoff, state.time_limit, state.expiry_field) == (backoff, 9.0, "until")
-    assert state.hooks == (hooks,)
-    assert state.figures is health.figures is not None
+    assert (state.handling.backoff, state.handling.time_limit, state.handling.expiry_field) == (
+        backoff,
+        9.0,
+        "until",
+    )
+    assert state.handling.hooks == (hooks,)
+    assert state.handling.figures is health.figures is not None
     assert state.watched
-    state.pace.finished(1e-9)
-    assert state.pace.spare == 5
-    state.pace.slowed(0.1)
-    assert state.pace.spare == 3
+    state.feed.pace.finished(1e-9)
+    assert state.feed.pace.spare == 5
+    state.feed.pace.slowed(0.1)
+    assert state.feed.pace.spare == 3
     assert [(lane.number, lane.max_receives) for lane in state.lanes] == [(0, 4), (1, 4)]
-    bells = [state.feed_bell, state.upkeep_bell, *(lane.bell for lane in state.lanes)]
+    bells = [state.feed.bell, state.upkeep_bell, *(lane.take.bell for lane in state.lanes)]
     assert len({id(bell) for bell in bells}) == 4
     assert queues[0].config.max_receives is None  # the caller's queue keeps its settings
     state = Worker(queues, print, hooks=[hooks, hooks])._state
-    assert state.hooks == (hooks, hooks)
-    assert state.backoff == Backoff()
-    assert (state.time_limit, state.expiry_field, state.figures) == (None, None, None)
+    assert state.handling.hooks == (hooks, hooks)
+    assert state.handling.backoff == Backoff()
+    assert (state.handling.time_limit, state.handling.expiry_field, state.handling.figures) == (
+        None,
+        None,
+        None,
+    )
     assert not Worker(queues, print)._state.watched
     assert Worker(queues, print, expiry_field="until")._state.watched
 
@@ -188,11 +196,11 @@ def test_leases_are_looked_after_often_enough_for_the_shortest() -> None:
 
 
 def test_a_worker_that_is_not_listed_sends_no_heartbeats(queues: list[ackq.Queue]) -> None:
-    assert Worker(queues, print, heartbeat=None)._heartbeats() == []
+    unlisted = Worker(queues, print, heartbeat=None)
+    assert unlisted._started(unlisted._presence) == []
     worker = Worker(queues, print)
     assert not worker.stopped_by_order
-    assert len(worker._heartbeats()) == 2
-    assert worker._presence is not None
+    assert len(worker._started(worker._presence)) == 2
     assert worker._presence.interval == 5.0
     assert not worker.stopped_by_order
     worker._presence.ordered_to_stop = True
@@ -206,7 +214,7 @@ def test_the_routines_are_those_that_the_queues_and_schedules_need(
 
     def names(worker: Worker, drain: bool = False) -> list[str]:
         worker._begin(drain)
-        return [cast(Any, routine).gi_code.co_name for routine in worker._routines()]
+        return [cast(Any, routine).gi_code.co_name for routine in worker._started(*worker._sources)]
 
     waits = ["wait_for_messages"] * 2
     assert names(Worker(queues[0], print)) == ["feed"]
@@ -224,7 +232,8 @@ def test_a_schedule_pushes_to_the_queue_that_it_names_or_the_first(
     named = [Schedule("beat", b"", every=1, queue=name) for name in ("two", "one", None)]
     worker = Worker(queues, print, schedules=named)
     state = worker._begin(drain=True)
-    feeder, *routines = [cast(Any, each).gi_frame.f_locals for each in worker._routines()]
+    started = worker._started(*worker._sources)
+    feeder, *routines = [cast(Any, each).gi_frame.f_locals for each in started]
     assert feeder["state"] is state
     found = [(each["queue"].name, each["schedule"], each["outages"]) for each in routines]
     outages = {lane.queue.name: lane.outages for lane in state.lanes}
@@ -233,24 +242,28 @@ def test_a_schedule_pushes_to_the_queue_that_it_names_or_the_first(
         for name, schedule in zip(("two", "one", "one"), named, strict=True)
     ]
     assert all(each["running"] is state for each in routines)
-    assert len({id(each["bell"]) for each in routines}) == 3
+    bells = [each["bell"] for each in routines]
+    assert len({*map(id, bells)}) == 3
+    _taking, schedules = worker._sources
+    schedules.end()
+    assert all(bell._event.is_set() for bell in bells)
 
 
 def test_heartbeats_show_the_worker_under_its_name_until_it_leaves(
     queues: list[ackq.Queue],
 ) -> None:
     worker = Worker(queues, print, name="box", heartbeat=7.0)
-    worker._leave_lists()  # it is in none
-    locals_of = [cast(Any, each).gi_frame.f_locals for each in worker._heartbeats()]
     presence: Any = worker._presence
+    presence.end()  # it is in none
+    presence.ended = False
+    locals_of = [cast(Any, each).gi_frame.f_locals for each in worker._started(presence)]
     assert (presence._fixed["name"], presence.interval) == ("box", 7.0)
     assert presence._stop == worker.stop
     assert [each["lane"] for each in locals_of] == worker._state.lanes
     assert [each["presence"] for each in locals_of] == [presence] * 2
     bells = [each["bell"] for each in locals_of]
-    assert bells == worker._presence_bells
     assert bells[0] is not bells[1]
-    worker._leave_lists()
+    presence.end()
     assert presence.ended is True
     assert all(bell._event.is_set() for bell in bells)
 

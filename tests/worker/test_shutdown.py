@@ -19,7 +19,7 @@ import redis
 import ackq
 from ackq import Message
 from ackq.errors import ConfigurationError
-from ackq.worker import AsyncWorker, Schedule, Worker, routines
+from ackq.worker import AsyncWorker, Schedule, Worker, upkeep
 from ackq.worker.logs import log
 from ackq.worker.outages import Outages
 from ackq.worker.signals import SIGNALS, stopping_on_signals
@@ -45,7 +45,7 @@ def test_a_stop_while_idle_ends_soon(
 def test_a_stop_lets_what_runs_end_and_gives_back_the_rest(
     queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routines, "STALE", 3600)  # it is the stop that gives back, not the wait
+    monkeypatch.setattr(upkeep, "STALE", 3600)  # it is the stop that gives back, not the wait
     queue = queue_of()
     push(queue, 400)
     go_on = threading.Event()
@@ -88,7 +88,7 @@ def test_a_stop_waits_for_a_message_on_its_way_to_a_thread(
     with ackq.Queue(plain_client, token) as queue:
         push(queue, 1)
         made = work(queue, handler, concurrency=1, start=False)
-        made.worker._state.buffer = buffer = SlowHands()
+        made.worker._state.feed.buffer = buffer = SlowHands()
         made.start()
         assert buffer.taken.wait(10)
         made.stop()

@@ -27,20 +27,23 @@ from ackq.worker import Hooks, RateLimit, Reject, Release, Retry, Schedule
 from ackq.worker.base import is_async
 from ackq.worker.effects import Call, Wait
 from ackq.worker.failures import Failures, outlook
+from ackq.worker.feed import Feed, Pace, QueueOrder, StrictBuffer
 from ackq.worker.figures import BUCKETS, WAIT_BUCKETS, Handled
 from ackq.worker.figures import Figures as CountedFigures
 from ackq.worker.hooks import call
+from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE
 from ackq.worker.logs import JsonFormatter, TextFormatter, _value, fields_of, location_of
 from ackq.worker.outages import Outages
-from ackq.worker.policy import Pace, Settlement, StrictBuffer
-from ackq.worker.presence import Presence, stay_listed
+from ackq.worker.policy import Settlement
+from ackq.worker.presence import stay_listed
 from ackq.worker.ratelimit import permit
-from ackq.worker.routines import IDLE, feed, upkeep, wait_for_messages
 from ackq.worker.schedule import CHECK_INTERVAL, MAX_MISSED, Answer, run_schedule, tick
-from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Slot, State
+from ackq.worker.state import Slot, State
+from ackq.worker.taking import IDLE, feed, wait_for_messages
+from ackq.worker.upkeep import upkeep
 from tests.outside import FIXED
 from tests.steps import play
-from tests.worker.by_hand import AHEAD, Bell, Time, message_of, state_of
+from tests.worker.by_hand import AHEAD, Bell, Time, message_of, present, state_of
 
 AWAY = redis.ConnectionError("gone")
 SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), outside=FIXED)
@@ -90,8 +93,8 @@ class Figures:
 def noted() -> tuple[Any, ...]:
     """A state of two queues, whose hooks and figures are noted."""
     state, time = state_of(queues=2)
-    state.hooks = (notes := Notes(),)
-    state.figures = figures = Figures()  # type: ignore[assignment]
+    state.handling.hooks = (notes := Notes(),)
+    state.handling.figures = figures = Figures()  # type: ignore[assignment]
     return state, time, notes, figures
 
 
@@ -105,12 +108,17 @@ def _rings(*bells: Any) -> list[int]:
 def test_a_new_lane_may_be_asked_at_once_and_owes_nothing() -> None:
     state, _ = state_of(limit=RateLimit(5))
     lane = state.lanes[0]
-    flags = (lane.empty, lane.empty_since_settled, lane.taking)
+    flags = (lane.take.empty, lane.take.empty_since_settled, lane.take.under_way)
     assert flags == (False, False, False)
-    assert (lane.unused, lane.not_before, lane.upkeep_after, lane.watch_after) == (0, 0, 0, 0)
-    assert (lane.asked_at, lane.failures, lane.clocks) == (None, 0, {})
+    assert (
+        lane.take.unused,
+        lane.take.not_before,
+        lane.upkeep.not_before,
+        lane.upkeep.watch_at,
+    ) == (0, 0, 0, 0)
+    assert (lane.take.asked_at, lane.failures, lane.clocks) == (None, 0, {})
     assert (lane.timeout, lane.max_receives, lane.limit) == (30.0, None, RateLimit(5))
-    assert (len(lane.done), len(lane.returned), lane.number) == (0, 0, 0)
+    assert (len(lane.upkeep.done), len(lane.upkeep.returned), lane.number) == (0, 0, 0)
     slot = Slot()
     assert (slot.message, slot.taking, slot.started, slot.interrupted, slot.runner) == (
         None,
@@ -119,18 +127,18 @@ def test_a_new_lane_may_be_asked_at_once_and_owes_nothing() -> None:
         "",
         None,
     )
-    assert (state.feeder_waits, state.stopping, state.draining, state.quiet) == (False,) * 4
-    assert (state.refill_at, state.fatal, state.last_take) == (0, None, 100.0)
+    assert (state.feed.waits, state.stopping, state.draining, state.quiet) == (False,) * 4
+    assert (state.feed.refill_at, state.fatal, state.feed.last_take) == (0, None, 100.0)
 
 
 def test_at_most_a_thousand_messages_are_acked_in_one_call() -> None:
     state, time = state_of()
     lane = state.lanes[0]
     messages = [message_of(time, id=str(number)) for number in range(1500)]
-    lane.done.extend(messages)
-    assert lane.collect() == messages[:1000]
-    assert lane.collect() == messages[1000:]
-    assert lane.collect() == []
+    lane.upkeep.done.extend(messages)
+    assert lane.upkeep.collect() == messages[:1000]
+    assert lane.upkeep.collect() == messages[1000:]
+    assert lane.upkeep.collect() == []
 
 
 def test_pauses_after_failed_calls_double_up_to_a_limit_and_end_with_a_success() -> None:
@@ -139,17 +147,17 @@ def test_pauses_after_failed_calls_double_up_to_a_limit_and_end_with_a_success()
     pauses, renewals = [], []
     for _ in range(20):
         lane.failed(AWAY, 50.0, "take")
-        pauses.append(lane.not_before - 50.0)
-        renewals.append(lane.upkeep_after - 50.0)
+        pauses.append(lane.take.not_before - 50.0)
+        renewals.append(lane.upkeep.not_before - 50.0)
     expected = [min(LONGEST_PAUSE, FIRST_PAUSE * 2**n) for n in range(20)]
     assert pauses == renewals == pytest.approx(expected)
     assert lane.failures == 20
-    lane.not_before = 70.0
+    lane.take.not_before = 70.0
     lane.succeeded(60.0, "take")
-    assert (lane.failures, lane.not_before, lane.upkeep_after) == (0, 0.0, 0.0)
-    lane.not_before = lane.upkeep_after = 70.0  # as a rate limit does
+    assert (lane.failures, lane.take.not_before, lane.upkeep.not_before) == (0, 0.0, 0.0)
+    lane.take.not_before = lane.upkeep.not_before = 70.0  # as a rate limit does
     lane.succeeded(60.0, "take")
-    assert (lane.not_before, lane.upkeep_after) == (70.0, 70.0)
+    assert (lane.take.not_before, lane.upkeep.not_before) == (70.0, 70.0)
 
 
 def test_the_age_of_a_message_and_what_is_left_of_its_lease() -> None:
@@ -160,7 +168,7 @@ def test_the_age_of_a_message_and_what_is_left_of_its_lease() -> None:
     assert lane.clocks["q0"] == pytest.approx(AHEAD - JITTER_SECONDS)  # by the latest
     assert lane.age(message, 103.0) == pytest.approx(3.0 - JITTER_SECONDS)
     assert lane.remaining(message, 103.0) == pytest.approx(27.0 + JITTER_SECONDS)
-    assert state.last_take == 100.0
+    assert state.feed.last_take == 100.0
 
 
 # --- taking -------------------------------------------------------------------------------
@@ -168,38 +176,38 @@ def test_the_age_of_a_message_and_what_is_left_of_its_lease() -> None:
 
 def test_room_is_what_slots_and_prefetch_leave() -> None:
     state, time = state_of()
-    state.pace = Pace(4, 10)
-    assert (state.room(), state.refill_at) == (4, 0)
-    state.pace.finished(1e-9)
-    assert (state.room(), state.refill_at) == (14, 5)
+    state.feed.pace = Pace(4, 10)
+    assert (state.room(), state.feed.refill_at) == (4, 0)
+    state.feed.pace.finished(1e-9)
+    assert (state.room(), state.feed.refill_at) == (14, 5)
     state.slots[0].message = message_of(time)
     state.slots[1].taking = True
     state.slots[2].taking, state.slots[2].message = True, message_of(time)
     assert state.busy() == 3
     assert state.room() == 11
-    state.buffer.extend([message_of(time)] * 5)
+    state.feed.buffer.extend([message_of(time)] * 5)
     assert state.room() == 6
-    state.buffer.append(message_of(time))
-    assert (state.room(), state.refill_at) == (0, 5)
-    state.feeder_waits = True
-    state.made_room()
-    assert (state.feeder_waits, state.feed_bell.rings) == (True, 0)  # type: ignore[attr-defined]
-    state.buffer.popleft()
-    state.made_room()
-    assert (state.feeder_waits, state.feed_bell.rings) == (False, 1)  # type: ignore[attr-defined]
+    state.feed.buffer.append(message_of(time))
+    assert (state.room(), state.feed.refill_at) == (0, 5)
+    state.feed.waits = True
+    state.feed.made_room()
+    assert (state.feed.waits, state.feed.bell.rings) == (True, 0)  # type: ignore[attr-defined]
+    state.feed.buffer.popleft()
+    state.feed.made_room()
+    assert (state.feed.waits, state.feed.bell.rings) == (False, 1)  # type: ignore[attr-defined]
 
 
 def test_messages_that_arrive_wake_a_slot_and_count_for_their_queue() -> None:
     state, time = state_of(queues=2)
     woken: list[int] = []
-    state.wake = lambda: woken.append(len(state.buffer))
+    state.wake = lambda: woken.append(len(state.feed.buffer))
     time.now = 150.0
     state.arrived(state.lanes[1], [message_of(time, "q1"), message_of(time, "q1", "b")])
     assert woken == [2]
-    assert state.last_take == 150.0
-    assert list(state.turns.order()) == [0, 1]
-    state.turns.took(0, 3)
-    assert list(state.turns.order()) == [1, 0]  # it has had two
+    assert state.feed.last_take == 150.0
+    assert list(state.feed.turns.order()) == [0, 1]
+    state.feed.turns.took(0, 3)
+    assert list(state.feed.turns.order()) == [1, 0]  # it has had two
 
 
 def test_only_one_queue_without_limit_is_waited_for_in_the_take() -> None:
@@ -216,17 +224,16 @@ def test_only_one_queue_without_limit_is_waited_for_in_the_take() -> None:
 
 def test_several_queues_in_order_share_a_buffer_that_keeps_it() -> None:
     state, _ = state_of(queues=2)
-    assert not isinstance(state.buffer, StrictBuffer)
-    for queues, strict in ((1, False), (2, True)):
-        state, time = state_of(queues)
-        state.turns._weights = None
-        state.__post_init__()
-        assert isinstance(state.buffer, StrictBuffer) is strict
+    assert not isinstance(state.feed.buffer, StrictBuffer)
+    for names, strict in ((["q0"], False), (["q0", "q1"], True)):
+        state.feed = Feed(names, QueueOrder(None, len(names)), Pace(4, 0), Bell())
+        assert isinstance(state.feed.buffer, StrictBuffer) is strict
+    time = Time()
     first, second = message_of(time, "q1", "a"), message_of(time, "q0", "b")
-    state.buffer.extend([first, second])
-    assert list(state.buffer) == state.buffer.copy() == [second, first]
+    state.feed.buffer.extend([first, second])
+    assert list(state.feed.buffer) == state.feed.buffer.copy() == [second, first]
     with pytest.raises(ValueError, match="not in"):
-        state.buffer.remove(message_of(time, "q0", "c"))
+        state.feed.buffer.remove(message_of(time, "q0", "c"))
 
 
 def test_a_take_that_was_ordered_off_at_the_last_moment_is_not_sent() -> None:
@@ -240,28 +247,28 @@ def test_a_take_that_was_ordered_off_at_the_last_moment_is_not_sent() -> None:
             return 100.0
 
         state.clock = clock
-        lane.empty = routine == "wait"
+        lane.take.empty = routine == "wait"
         steps = feed(state) if routine == "feed" else wait_for_messages(state, lane)
-        bell = state.feed_bell if routine == "feed" else lane.bell
+        bell = state.feed.bell if routine == "feed" else lane.take.bell
         assert next(steps) == Wait(bell, IDLE)
-        assert not lane.taking
+        assert not lane.take.under_way
 
 
 def _renewing(state: State, time: Time) -> Any:
     state.slots[0].message = message_of(time, taken=20.0)
     state.lanes[0].clocks["q0"] = AHEAD
-    state.lanes[0].watch_after = 1e9
+    state.lanes[0].upkeep.watch_at = 1e9
     return upkeep(state)
 
 
 def _settling(state: State, time: Time) -> Any:
-    state.lanes[0].done.append(message_of(time))
-    state.lanes[0].watch_after = 1e9
+    state.lanes[0].upkeep.done.append(message_of(time))
+    state.lanes[0].upkeep.watch_at = 1e9
     return upkeep(state)
 
 
 def _listing(state: State, time: Time) -> Any:
-    return stay_listed(state, state.lanes[0], Presence(state, None, 5.0, state.stop), Bell())
+    return stay_listed(state, state.lanes[0], present(state), Bell())
 
 
 @pytest.mark.parametrize(
@@ -294,9 +301,9 @@ def test_every_call_that_fails_is_logged_by_its_name_until_it_works(
 def test_a_queue_that_pauses_does_not_keep_others_waiting() -> None:
     state, time = state_of(queues=3)
     for lane in state.lanes:
-        lane.done.append(message_of(time, lane.queue.name))
-        lane.watch_after = 1e9
-    state.lanes[1].upkeep_after = 100.1
+        lane.upkeep.done.append(message_of(time, lane.queue.name))
+        lane.upkeep.watch_at = 1e9
+    state.lanes[1].upkeep.not_before = 100.1
     steps = upkeep(state)
     calls: list[Any] = [next(steps), steps.send(1)]
     assert [call.method.__self__ for call in calls] == [state.lanes[0].queue, state.lanes[2].queue]
@@ -329,24 +336,24 @@ def _handle(state: State, message: Message, took: float = 0.25) -> Slot:
 )
 def test_an_expired_message_is_rejected_unseen(noted: Any, value: Any, expired: bool) -> None:
     state, _time, notes, _figures = noted
-    state.expiry_field = "until"
+    state.handling.expiry_field = "until"
     lane = state.lanes[1]
     lane.clocks["q1"] = AHEAD
     message = Message("q1", b"a", orjson.dumps({"until": value}), 1, 1)
     slot = _handle(state, message)
     assert state.skips(slot) is expired
     if expired:
-        assert list(lane.returned) == [(message, Settlement("reject", "expired"))]
+        assert list(lane.upkeep.returned) == [(message, Settlement("reject", "expired"))]
         assert notes.notes == [("after", "a", "reject", 0.25)]
         assert slot.message is None
         assert state.upkeep_bell.rings == 1
     else:
-        assert (notes.notes, list(lane.returned)) == ([("before", "a")], [])
+        assert (notes.notes, list(lane.upkeep.returned)) == ([("before", "a")], [])
 
 
 def test_a_body_without_a_time_does_not_expire(noted: Any) -> None:
     state, *_ = noted
-    state.expiry_field = "until"
+    state.handling.expiry_field = "until"
     for body in (b"{}", b"[", b"[]", b"5", b'"until"'):
         assert not state.skips(_handle(state, Message("q1", b"a", body, 1, 1)))
 
@@ -362,12 +369,12 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
         ("later", Release(), "release"),
         ("again", Retry(7), "nack"),
     ]
-    state.backoff = ackq.worker.Backoff(base=3, jitter=0)
+    state.handling.backoff = ackq.worker.Backoff(base=3, jitter=0)
     for lost in (False, True):
         notes.notes.clear()
         figures.added.clear()
-        lane.done.clear()
-        lane.returned.clear()
+        lane.upkeep.done.clear()
+        lane.upkeep.returned.clear()
         for id, error, _ in ends:
             message = Message("q1", id.encode(), b"{}", 1, 1)
             message.lease_lost = lost
@@ -383,8 +390,8 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
             ("after", id, outcome, 0.25) for (id, _, _), outcome in zip(ends, outcomes, strict=True)
         ]
         assert notes.notes == [after[0], ("error", "bug", bug), *after[1:]]
-        assert [each.id for each in lane.done] == ([] if lost else ["ok"])
-        assert [(each.id, settlement) for each, settlement in lane.returned] == (
+        assert [each.id for each in lane.upkeep.done] == ([] if lost else ["ok"])
+        assert [(each.id, settlement) for each, settlement in lane.upkeep.returned] == (
             []
             if lost
             else [
@@ -394,9 +401,9 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
                 ("again", Settlement("nack", 7.0)),
             ]
         )
-    assert not state.lanes[0].returned
+    assert not state.lanes[0].upkeep.returned
     assert state.upkeep_bell.rings == 8
-    assert state.pace.seconds == 0.25
+    assert state.feed.pace.seconds == 0.25
 
 
 def test_the_message_of_a_cancelled_handler_is_released(noted: Any) -> None:
@@ -406,7 +413,7 @@ def test_the_message_of_a_cancelled_handler_is_released(noted: Any) -> None:
         slot = _handle(state, message)
         slot.interrupted = reason
         state.cancelled(slot, asyncio.CancelledError())
-        assert state.lanes[1].returned.pop() == (message, Settlement("release"))
+        assert state.lanes[1].upkeep.returned.pop() == (message, Settlement("release"))
         assert notes.notes.pop() == ("after", "a", "release", 0.25)
 
 
@@ -418,7 +425,7 @@ def test_a_handler_that_is_cancelled_for_its_time_limit_or_by_itself_has_failed(
         slot = _handle(state, message)
         slot.interrupted = reason
         state.cancelled(slot, own)
-        assert state.lanes[1].returned.pop()[1].verb == "nack"
+        assert state.lanes[1].upkeep.returned.pop()[1].verb == "nack"
         (_, _, error), after = notes.notes
         assert after == ("after", "a", "nack", 0.25)
         notes.notes.clear()
@@ -434,8 +441,8 @@ def test_a_handler_that_returns_after_its_time_limit_has_failed(noted: Any) -> N
     message = Message("q1", b"a", b"{}", 1, 1)
     message.timed_out = True
     state.succeeded(_handle(state, message))
-    assert not state.lanes[1].done
-    assert state.lanes[1].returned.pop()[1].verb == "nack"
+    assert not state.lanes[1].upkeep.done
+    assert state.lanes[1].upkeep.returned.pop()[1].verb == "nack"
     assert b"over the time limit" in message.failure
 
 
@@ -445,24 +452,24 @@ def test_a_message_whose_handler_still_runs_here_is_given_back(noted: Any) -> No
     again.receive_count = other.receive_count = 2
     state.slots[1].message = running
     state.arrived(state.lanes[0], [again, other])
-    assert list(state.buffer) == [other]
-    assert list(state.lanes[0].returned) == [(again, Settlement("release", 1.0))]
+    assert list(state.feed.buffer) == [other]
+    assert list(state.lanes[0].upkeep.returned) == [(again, Settlement("release", 1.0))]
     assert state.upkeep_bell.rings == 1
     state.slots[1].message = None
     state.arrived(state.lanes[0], [again])
-    assert list(state.buffer) == [other, again]
+    assert list(state.feed.buffer) == [other, again]
     # An equal id that is delivered for the first time is another message.
     state.slots[1].message = running
     state.arrived(state.lanes[0], [message_of(time)])
-    assert len(state.buffer) == 3
+    assert len(state.feed.buffer) == 3
 
 
 def test_the_end_of_a_handler_wakes_a_waiting_feeder(noted: Any) -> None:
     state, time, *_ = noted
     for waits, rings in ((False, 0), (True, 1)):
-        state.feeder_waits = waits
+        state.feed.waits = waits
         state.succeeded(_handle(state, message_of(time)))
-        assert state.feed_bell.rings == rings
+        assert state.feed.bell.rings == rings
 
 
 def test_the_end_of_a_handler_is_logged_for_those_who_debug(
@@ -524,7 +531,7 @@ def test_lost_leases_and_dead_letters_are_logged_and_shown(
 
 def test_a_handler_has_exactly_its_time_limit(caplog: pytest.LogCaptureFixture) -> None:
     state, time = state_of()
-    state.time_limit = 5.0
+    state.handling.time_limit = 5.0
     slot = _handle(state, message_of(time), took=5.0)
     state.enforce_time_limit(100.0)
     assert slot.interrupted == ""
@@ -542,15 +549,15 @@ def test_leases_that_are_lost_or_of_other_queues_are_not_renewed() -> None:
     other = message_of(time, "q1", "d", taken=20.0)
     for lane in state.lanes:
         lane.clocks[lane.queue.name] = AHEAD
-    state.buffer.extend([messages[0], other])
+    state.feed.buffer.extend([messages[0], other])
     state.slots[2].message, state.slots[3].message = messages[1:]
     assert state.due(state.lanes[0], 100.0) == [messages[0], messages[2]]
     assert state.due(state.lanes[1], 100.0) == [other]
     least = 20.0 + JITTER_SECONDS  # two thirds of a lease
     message = message_of(time)
     state.slots[3].message = None
-    state.buffer.clear()
-    state.buffer.append(message)
+    state.feed.buffer.clear()
+    state.feed.buffer.append(message)
     assert state.due(state.lanes[0], 100.0 + 30.0 - least - 0.001) == []
     assert state.due(state.lanes[0], 100.0 + 30.0 - least + 0.001) == [message]
 
@@ -559,11 +566,15 @@ def test_a_worker_is_settled_when_it_holds_and_owes_nothing() -> None:
     state, time = state_of(queues=2)
     message = message_of(time)
     assert state.settled()
-    places: list[Any] = [state.buffer, state.lanes[1].done, state.lanes[1].returned]
+    places: list[Any] = [
+        state.feed.buffer,
+        state.lanes[1].upkeep.done,
+        state.lanes[1].upkeep.returned,
+    ]
     for place in places:
         place.append(message)
         assert not state.settled()
-        assert state.unsettled() is (place is not state.buffer)
+        assert state.unsettled() is (place is not state.feed.buffer)
         place.clear()
     state.slots[3].taking = True
     assert not state.settled()
@@ -574,7 +585,7 @@ def test_orders_and_stops_ring_every_bell() -> None:
     state, _ = state_of(queues=2)
     woken: list[bool] = []
     state.wake = lambda: woken.append(state.stopping)
-    bells = (state.feed_bell, state.upkeep_bell, *(lane.bell for lane in state.lanes))
+    bells = (state.feed.bell, state.upkeep_bell, *(lane.take.bell for lane in state.lanes))
     state.hush(True)
     assert state.quiet is True
     assert _rings(*bells) == [1, 0, 1, 1]
@@ -712,7 +723,7 @@ def test_a_failure_is_logged_with_what_comes_next(
     noted: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     state, *_ = noted
-    state.backoff = ackq.worker.Backoff(base=3, jitter=0)
+    state.handling.backoff = ackq.worker.Backoff(base=3, jitter=0)
     state.lanes[1].max_receives = 3
     state.failed(_handle(state, Message("q1", b"a", b"{}", 1, 1)), ValueError("why not"))
     assert caplog.messages == [
@@ -999,7 +1010,7 @@ def test_keys_of_other_types_are_named() -> None:
 
 def test_a_worker_reports_what_it_does() -> None:
     state, time = state_of(queues=2)
-    presence = Presence(state, "box", 5.0, state.stop)
+    presence = present(state, "box")
     time.now += 7.1234567
     first, second = message_of(time, id="i" * 99), message_of(time, "q1", "other")
     state.slots[0].message, state.slots[0].started = first, time.now - 1.5
@@ -1024,7 +1035,7 @@ def test_a_worker_reports_what_it_does() -> None:
     assert orjson.loads(presence.record(state.lanes[1]))["running"] == [["other", 9.0]]
     assert presence.lifetime == 30.0
     assert (presence.ended, presence.ordered_to_stop) == (False, False)
-    unnamed = Presence(state, None, 5.0, state.stop)
+    unnamed = present(state)
     assert orjson.loads(unnamed.record(state.lanes[0]))["name"] == unnamed.id != presence.id
 
 
@@ -1032,24 +1043,24 @@ def test_most_of_what_a_large_worker_does_is_reported() -> None:
     state, time = state_of(slots=60)
     for number, slot in enumerate(state.slots):
         slot.message, slot.started = message_of(time, id=str(number)), time.now - number
-    presence = Presence(state, None, 5.0, state.stop)
+    presence = present(state)
     running = orjson.loads(presence.record(state.lanes[0]))["running"]
     assert [each for each, _ in running] == [str(each) for each in reversed(range(10, 60))]
     many, _ = state_of(queues=101)
-    shown = orjson.loads(Presence(many, None, 5.0, many.stop).record(many.lanes[0]))["queues"]
+    shown = orjson.loads(present(many).record(many.lanes[0]))["queues"]
     assert shown == [f"q{number}" for number in range(100)]
 
 
 def test_the_condition_of_a_worker() -> None:
     state, time = state_of(queues=2)
-    presence = Presence(state, None, 5.0, state.stop)
+    presence = present(state)
     assert presence.condition() == "working"
     state.quiet = True
     assert presence.condition() == "quiet"
-    state.lanes[1].taking = True
+    state.lanes[1].take.under_way = True
     assert presence.condition() == "working"
-    state.lanes[1].taking = False
-    state.buffer.append(message_of(time))
+    state.lanes[1].take.under_way = False
+    state.feed.buffer.append(message_of(time))
     assert presence.condition() == "quieting"
     presence.ordered_to_stop = True
     assert presence.condition() == "stopping"
@@ -1062,7 +1073,7 @@ def test_orders_change_what_they_name(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ackq.worker")
     state, _ = state_of()
     stops: list[int] = []
-    presence = Presence(state, None, 5.0, lambda: stops.append(1))
+    presence = present(state, stop=lambda: stops.append(1))
     for order, quiet in (
         ("17:quiet", True),
         ("18:quiet", True),
@@ -1081,7 +1092,7 @@ def test_orders_change_what_they_name(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == [
         f"{verb} ordered through Redis" for verb in ("quiet", "resume", "quiet", "stop")
     ]
-    stopped = Presence(state, None, 5.0, lambda: stops.append(2))
+    stopped = present(state, stop=lambda: stops.append(2))
     state.stopping = True
     stopped.obey("23:stop")
     assert (stops, stopped.ordered_to_stop) == ([1], False)
@@ -1090,7 +1101,7 @@ def test_orders_change_what_they_name(caplog: pytest.LogCaptureFixture) -> None:
 def test_an_order_that_is_not_text_harms_nothing() -> None:
     state, _ = state_of()
     bell = Bell()
-    steps = stay_listed(state, state.lanes[0], Presence(state, None, 5.0, state.stop), bell)
+    steps = stay_listed(state, state.lanes[0], present(state), bell)
     next(steps)
     call = steps.send(b"17\xff:quiet")
     assert state.quiet
@@ -1100,7 +1111,7 @@ def test_an_order_that_is_not_text_harms_nothing() -> None:
 
 def test_an_entry_that_was_never_made_is_not_deleted() -> None:
     state, _ = state_of()
-    presence = Presence(state, None, 5.0, state.stop)
+    presence = present(state)
     steps = stay_listed(state, state.lanes[0], presence, Bell())
     call = next(steps)
     assert isinstance(call, Call)
@@ -1112,7 +1123,7 @@ def test_an_entry_that_was_never_made_is_not_deleted() -> None:
 
 def test_a_change_of_condition_is_reported_before_the_interval_ends() -> None:
     state, time = state_of()
-    presence = Presence(state, None, 5.0, state.stop)
+    presence = present(state)
     bell = Bell()
     steps = stay_listed(state, state.lanes[0], presence, bell)
     next(steps)

@@ -1,0 +1,141 @@
+"""The upkeep: limits of time, renewal of leases, settling, and the return of what has waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from ackq.errors import LeaseLost
+from ackq.queue.messages import Message
+from ackq.worker.effects import Call, Routine
+from ackq.worker.lane import Lane
+from ackq.worker.outages import TEMPORARY
+from ackq.worker.policy import Settlement
+from ackq.worker.state import State, overdue
+from ackq.worker.taking import BUSY_TAKE_TIMEOUT
+
+#: Seconds that a message may wait in a worker before it is released for others, as measured.
+STALE = 1.1
+#: Seconds of waiting after which the worker takes fewer messages. This is early enough that a
+#: take in progress, which asks for as many as before, is over when the message is released.
+CROWDED = STALE - 2 * BUSY_TAKE_TIMEOUT
+#: Seconds between two calls that keep the totals counted, and how long each call lets them be.
+WATCH_EVERY = 600.0
+WATCH_WINDOW = 7 * 86400.0
+
+
+def upkeep(state: State) -> Routine[None]:
+    """Run one round: enforce time limits, release waiting messages, renew leases, settle."""
+    state.enforce_time_limit(state.clock())
+    _release_stale(state)
+    for lane in state.lanes:
+        # A stopping worker does not pause: the server may be back, and time is short.
+        if state.clock() < lane.upkeep.not_before and not state.stopping:
+            continue
+        yield from _renew(state, lane)
+        yield from _watch(state, lane)
+        yield from _ack(state, lane)
+        yield from _return(state, lane)
+
+
+def _renew(state: State, lane: Lane) -> Routine[None]:
+    now = state.clock()
+    for due in _by_shard(state.due(lane, now)):
+        try:
+            yield Call(lane.queue.extend, tuple(due))
+        except LeaseLost as error:
+            state.lost(error.messages)
+        except TEMPORARY as error:
+            lane.failed(error, now, "renewal of leases")
+            continue
+        lane.succeeded(state.clock(), "renewal of leases")
+
+
+def _watch(state: State, lane: Lane) -> Routine[None]:
+    """Keep the totals of the queue counted, unless this user may not."""
+    now = state.clock()
+    if now >= lane.upkeep.watch_at and not state.stopping:
+        lane.upkeep.watch_at = now + WATCH_EVERY
+        with suppress(*TEMPORARY):
+            yield Call(lane.queue.counters, (WATCH_WINDOW,))
+
+
+def _ack(state: State, lane: Lane) -> Routine[None]:
+    failed: list[Message] = []
+    while not failed and (collected := lane.upkeep.collect()):
+        for messages in _by_shard(collected):
+            if not (yield from _settle(state, lane, Call(lane.queue.ack, tuple(messages)))):
+                failed += messages
+    lane.upkeep.done.extend(failed)
+
+
+def _return(state: State, lane: Lane) -> Routine[None]:
+    groups: dict[tuple[str, Settlement], list[Message]] = {}
+    for _ in range(len(lane.upkeep.returned)):
+        message, settlement = lane.upkeep.returned.popleft()
+        groups.setdefault((message.queue, settlement), []).append(message)
+    for (_, settlement), messages in groups.items():
+        if not (yield from _settle(state, lane, _settle_call(lane, settlement, messages))):
+            lane.upkeep.returned.extend((message, settlement) for message in messages)
+        else:
+            state.died(messages)
+
+
+def _by_shard(messages: Iterable[Message]) -> list[list[Message]]:
+    """Group messages by shard: one may be unreachable while others are not."""
+    groups: dict[str, list[Message]] = {}
+    for message in messages:
+        groups.setdefault(message.queue, []).append(message)
+    return list(groups.values())
+
+
+def _settle_call(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Call:
+    queue, argument = lane.queue, settlement.argument
+    if settlement.verb == "reject":
+        return Call(queue.reject, tuple(messages), {"reason": argument})
+    give_back = queue.nack if settlement.verb == "nack" else queue.release
+    return Call(give_back, tuple(messages), {"delay": argument})
+
+
+def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
+    """Settle. Return False if the call failed and must be repeated."""
+    try:
+        yield call
+    except LeaseLost as error:
+        state.lost(error.messages)
+    except TEMPORARY as error:
+        lane.failed(error, state.clock(), "settling")
+        return False
+    lane.succeeded(state.clock(), "settling")
+    return True
+
+
+def _release_stale(state: State) -> None:
+    """Release messages that have waited too long; when stopping, all waiting messages."""
+    now = state.clock()
+    oldest = 0.0
+    for message in state.feed.buffer.copy():
+        age = state.by_name[message.queue].age(message, now)
+        oldest = max(oldest, age)
+        if not state.stopping and age <= STALE:
+            continue
+        try:
+            state.feed.buffer.remove(message)
+        except (ValueError, IndexError):
+            continue  # a slot took it first
+        state.by_name[message.queue].upkeep.returned.append((message, Settlement("release")))
+    if oldest > CROWDED and not state.stopping:
+        state.feed.pace.slowed(oldest)
+
+
+def abandon(state: State) -> None:
+    """Return the messages of running handlers, and mark their leases as lost.
+
+    This delivery counts only if the handler is over its time limit.
+    """
+    for slot in state.slots:
+        if (message := slot.message) is not None:
+            late = message.timed_out
+            settlement = state.verdict(message, overdue()) if late else Settlement("release")
+            state.by_name[message.queue].upkeep.returned.append((message, settlement))
+            message.lease_lost = True
