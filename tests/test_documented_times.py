@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
         ("web.guard.REFUSAL_DELAY", 0.5, "docs/security.md", "is refused after half a second"),
         ("web.watcher.SHORTEST", 2, "docs/web.md", "number of queues: 2 seconds, or"),
         ("worker.presence.INTERVAL", 5, "docs/worker.md", "within 5 seconds (`--heartbeat`"),
-        ("worker.routines.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
+        ("worker.taking.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
     ],
 )
 def test_a_time_is_the_documented_one(constant: str, value: float, page: str, words: str) -> None:
