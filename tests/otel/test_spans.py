@@ -10,6 +10,7 @@ import redis
 from opentelemetry.trace import SpanKind, StatusCode
 
 from ackq import LeaseLost, Queue
+from ackq.core import observing
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.errors import ConfigurationError, KeyTypeError, QueueNotFound
 from ackq.rsmq import RSMQ
@@ -250,3 +251,10 @@ def test_nothing_of_a_body_is_recorded(recorded: Recorded, connect: Connect, nam
     message = queue.pop()
     queue.reject(message, reason="hunter2")
     assert "hunter2" not in " ".join(span.to_json() for span in recorded.spans())
+
+
+def test_a_send_over_shards_that_is_interrupted_ends_its_span(recorded: Recorded) -> None:
+    assert observing.observer is not None
+    with pytest.raises(KeyboardInterrupt), observing.observer.sending("jobs", "server", [{}]):
+        raise KeyboardInterrupt
+    assert attributes(recorded.one("push"))["error.type"] == "KeyboardInterrupt"

@@ -229,3 +229,33 @@ def test_a_module_that_cannot_be_imported_is_one_line_with_the_place(
     assert reason in text
     assert text.endswith(f", at {tmp_path / 'broken_tasks.py'}:{line}")
     assert "\n" not in text
+
+
+def test_a_name_whose_own_code_fails_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd(types.ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise (AttributeError if name == "missing" else ZeroDivisionError)(name)
+
+    monkeypatch.setitem(sys.modules, "odd_tasks", Odd("odd_tasks"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(ConfigurationError, match="has no 'missing'"):
+        plan.import_object("odd_tasks:missing")
+    with pytest.raises(ZeroDivisionError):
+        plan.import_object("odd_tasks:fails")
+
+
+@pytest.mark.parametrize("error", [None, OSError("gone"), ValueError("closed")])
+def test_a_worker_ends_also_if_nobody_reads_its_output(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    ended: list[int] = []
+
+    def flush() -> None:
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr("sys.stdout", types.SimpleNamespace(flush=flush))
+    monkeypatch.setattr("os._exit", ended.append)
+    monkeypatch.setattr("logging.shutdown", lambda: None)
+    plan._exit_now(3)
+    assert ended == [3]

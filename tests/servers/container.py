@@ -14,6 +14,8 @@ from .target import Absent, Offer, Target, url_target
 
 #: The official image, pinned.
 DEFAULT_IMAGE = "redis:7.4.1"
+#: Where an engine listens unless DOCKER_HOST names another place.
+SOCKET = Path("/var/run/docker.sock")
 
 
 def offer() -> Offer:
@@ -34,7 +36,9 @@ def offer() -> Offer:
 
 def _image_environment(image: str) -> dict[str, str]:
     """Return the variables that the image sets, pulled first if need be."""
-    from docker.errors import DockerException  # a heavy import, only where this target is wanted
+    if not (os.environ.get("DOCKER_HOST") or SOCKET.exists()):
+        raise Absent("no Docker engine answers")
+    from docker.errors import DockerException  # a heavy import, only where there may be an engine
 
     engine = _engine()
     if engine is None:
