@@ -14,7 +14,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from ackq.core.effects import Clock, Operation, Request, Sleep, pack, wait_command
 from ackq.core.io.routes import ClusterRoute, SingleRoute
 from ackq.core.retries import TEMPORARY, pause_before_resend, unwrapped
-from ackq.core.together import TOGETHER
+from ackq.core.together import TOGETHER, Run
 
 T = TypeVar("T")
 
@@ -138,33 +138,29 @@ class _Group(Generic[T]):
     """Operations that run together."""
 
     def __init__(self, operations: Sequence[Operation[T]]) -> None:
-        self._ended: dict[int, T | Exception] = {}
-        self._running = list(enumerate(operations))
-        #: What the operations that have not ended ask for.
-        self.requests: list[Request] = []
-        self.answer([None] * len(operations))
+        self._runs = [Run(each) for each in operations]
+        self._find_requests()
 
     @property
     def results(self) -> list[T | Exception]:
         """What the operations returned or raised, in order, once all have ended."""
-        return [self._ended[number] for number in range(len(self._ended))]
+        return [run.result for run in self._runs]  # type: ignore[misc]
 
     def answer(self, answers: Sequence[Any]) -> None:
         """Answer the requests; an answer that is an exception is raised in its operation."""
-        running, self._running, self.requests = self._running, [], []
-        for (number, operation), answer in zip(running, answers, strict=True):
-            try:
-                failed = isinstance(answer, Exception)
-                step = operation.throw(answer) if failed else operation.send(answer)
-                while not isinstance(step, Request):
-                    step = operation.send(_pass_time(step))
-            except StopIteration as stop:
-                self._ended[number] = stop.value
-            except Exception as error:
-                self._ended[number] = error
-            else:
-                self._running.append((number, operation))
-                self.requests.append(step)
+        for run, answer in zip(self._running, answers, strict=True):
+            run.answer(answer)
+        self._find_requests()
+
+    def _find_requests(self) -> None:
+        """Find what the operations that have not ended ask of the server."""
+        self._running, self.requests = list[Run[T]](), list[Request]()
+        for run in self._runs:
+            while isinstance(run.step, Sleep | Clock):
+                run.answer(_pass_time(run.step))
+            if run.step is not None:
+                self._running.append(run)
+                self.requests.append(run.step)
 
 
 def _pass_time(step: Sleep | Clock) -> float | None:
