@@ -214,7 +214,7 @@ class Terminal:
                 self.shown += os.read(self.parent, 65536)
             return all(word in self.shown for word in words)
 
-        wait_until(seen, f"{words} to be shown")
+        wait_until(seen, f"{words} to be shown", 90)
 
     def exit_code(self) -> int | None:
         """Wait until the command ends. It could not, if nothing read what it still shows."""
@@ -253,6 +253,7 @@ def test_in_a_terminal_it_goes_on_until_q_or_ctrl_c(
         assert termios.tcgetattr(top.child) == top.before
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 def test_a_queue_is_opened_with_causes_and_workers(
     busy: Queue, url: str, size: tuple[int, int]

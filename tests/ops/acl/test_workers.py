@@ -125,6 +125,7 @@ def test_a_worker_may_limit_its_rate_keep_time_and_report_its_health(
     assert denied(admin, f"{name}-worker") == []
 
 
+@pytest.mark.timeout(200)
 def test_ackq_work_runs_as_its_role(
     as_role: AsRole, admin: redis.Redis, name: str, tmp_path: Path
 ) -> None:
@@ -149,7 +150,7 @@ def test_ackq_work_runs_as_its_role(
         "tests.process.jobs:SCHEDULES",
     )
     with working(tmp_path, url, "tests.process.jobs:quick", *options) as command:
-        wait_until(lambda: len(command.events("end")) >= 3, "three ticks", 40)
+        wait_until(lambda: len(command.events("end")) >= 3, "three ticks", 120)
         command.process.terminate()
         assert command.wait() == 0
         # On a busy machine a process may start too late for the first look at its health, and be
