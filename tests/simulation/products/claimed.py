@@ -85,8 +85,9 @@ class ClaimedListQueue(ListQueue):
         self._group = claims.Group(spec, "query", settings["timeout"])
         self._draw = random.Random(secrets.token_hex(8))
         self._pops = self._draw.random() < 0.3
-        #: Claims that were found at the start, and are to be planned first.
-        self._open: list[Claim] = []
+        #: Claims that were found at the start, and are to be planned first. None: this engine has
+        #: not started, or its start failed halfway.
+        self._open: list[Claim] | None = None
 
     def prepare(self) -> Operation[None]:
         self._pops = False  # the last consumer finishes what engines have planned
@@ -100,13 +101,13 @@ class ClaimedListQueue(ListQueue):
             found, about = yield from super().take(n, timeout, done)
             return [each._replace(received=None) for each in found], about
         try:
-            if not self._group.epoch:
+            if self._open is None:
                 yield from claims.begin(self._group)
                 self._open = yield from claims.open_claims(self._group)
             yield from claims.beat(self._group)
             yield from self._process(5 * n)
         except Fenced:
-            self._group.epoch = 0
+            self._open = None
             yield Sleep(0.3)  # its user starts it again
         return [], {}
 
@@ -139,7 +140,7 @@ class ClaimedListQueue(ListQueue):
         kept.finished = max(kept.finished, number + 1)
 
     def _next(self, after: int, most: int) -> Operation[Claim | None]:
-        found = [each for each in self._open if each.batch > after]
+        found = [each for each in self._open or () if each.batch > after]
         if found:
             return found[0]
         return (yield from claims.claim(self._group, after, most, None, None))
