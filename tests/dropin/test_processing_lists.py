@@ -15,10 +15,9 @@ from ackq import dropin
 from ackq.config import PopFrom
 from ackq.dropin.asyncio import Redis as AsyncRedis
 from tests.dropin.seen import LEASE, come_back, in_flight, settled
-from tests.dropin.test_shapes import Killed, url
+from tests.dropin.test_shapes import Killed
 from tests.waiting import wait_until
 
-__all__ = ["url"]
 pytestmark = pytest.mark.filterwarnings("ignore:b?l?move takes|brpoplpush takes|rpoplpush takes")
 
 
