@@ -221,6 +221,12 @@ def settles() -> Iterator[str]:
     yield trace("extend by", settle.extend(spec(), held("a"), 2.5), [9_000_000, 0, 1])
     yield trace("settle another queue's", settle.ack(spec(), [Message("r", b"a", b"", 1, 1)]))
     yield trace("settle no message", settle.ack(spec(), ["a"]))  # type: ignore[list-item]
+    many = [str(number) for number in range(101)]
+    yield trace("nack more than one call takes", settle.nack(spec(), held(*many), 1.0), [100], [1])
+    yield trace(
+        "reject more than one call takes", settle.reject(spec(), held(*many), "r"), [100], [1]
+    )
+    yield trace("release many", settle.nack(spec(), held(*many), 0, charge=False), [101])
 
 
 def takes() -> Iterator[str]:
