@@ -16,7 +16,7 @@ local function behind(zset, time, text)
   else
     local head = redis.call('ZRANGEBYSCORE', zset, text, score_of(math.min(time + 1000000, now)),
       'WITHSCORES', 'LIMIT', '0', '2')
-    if head[4] and time_of(head[4]) - time_of(head[2]) <= 1 then
+    if head[4] and time_of(head[4]) - time_of(head[2]) < GAP then
       last, text = time_of(head[2]), head[2]
     end
   end

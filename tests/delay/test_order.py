@@ -63,6 +63,7 @@ def test_each_partition_keeps_the_order(make_delay: MakeDelay) -> None:
 def test_a_message_for_a_past_time_waits_behind_the_rest(delay: Any) -> None:
     pushed = push(delay, 1000, "x", at=PAST)
     delay.delete(*delay.take(900))
+    assert delay.cancel(pushed.pop(901))
     pushed += push(delay, 1, "a", at=PAST)
     assert keys(delay.peek(200)) == pushed[900:]
 

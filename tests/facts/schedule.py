@@ -77,13 +77,19 @@ FACTS = Facts(
                 "in front of the rest of a row",
                 "last, text = time_of(head[2]), head[2]",
                 "last = last",
-                given={"taken": 900},
+                given={"taken": 900, "canceled": ()},
+            ),
+            Mistake(
+                "in front of the rest of a row whose second was canceled",
+                "time_of(head[4]) - time_of(head[2]) < GAP",
+                "time_of(head[4]) - time_of(head[2]) <= 1",
+                given={"taken": 900, "canceled": (901,)},
             ),
         ),
         "test_schedule.test_messages_for_different_past_times_keep_their_times": (
             Mistake(
                 "any past time is the same",
-                "head[4] and time_of(head[4]) - time_of(head[2]) <= 1",
+                "head[4] and time_of(head[4]) - time_of(head[2]) < GAP",
                 "head[2]",
             ),
         ),

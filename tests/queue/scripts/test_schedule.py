@@ -157,15 +157,18 @@ def test_messages_that_an_earlier_release_stored_come_first(space: Space) -> Non
     assert in_order(space)[-1] == "new"
 
 
-@pytest.mark.parametrize("taken", [1, 900])
+@pytest.mark.parametrize(("taken", "canceled"), [(1, ()), (900, ()), (900, (901,))])
 def test_a_message_for_a_past_time_waits_behind_the_rest_for_that_time(
-    space: Space, taken: int
+    space: Space, taken: int, canceled: Sequence[int]
 ) -> None:
     keys = schedule(space, *ids(1000, "z"), at=PAST)
-    while len(space.delayed) > 1000 - taken:
+    for number in canceled:
+        space.call("cancel", "", keys[number])
+    while len(space.delayed) > 1000 - taken - len(canceled):
         space.pop(min(taken, 100))
     keys += schedule(space, "a", at=PAST)
-    assert in_order(space) == keys[taken:]
+    gone = [keys[number] for number in canceled]
+    assert in_order(space) == [key for key in keys[taken:] if key not in gone]
 
 
 def test_messages_for_different_past_times_keep_their_times(space: Space) -> None:
