@@ -164,7 +164,7 @@ def from_json(content: Any) -> list[Result]:
         ValueError: the content is not in this format.
     """
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"these are no results of ackq's benchmarks in format {FORMAT}")
+        raise ValueError(f"these are not results of ackq's benchmarks in format {FORMAT}")
     return [Result.from_json(each) for each in content["results"]]
 
 

@@ -67,8 +67,8 @@ def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None
 def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
     """Return claimed messages to QUEUE, in their order. Asks for confirmation.
 
-    Those of a list go to its front. Use it for queries that are dead and will not be restarted. A
-    query that still runs stops with an error, and its messages are redelivered. Prints the number
+    Messages of a list go to its front. Use it for queries that are dead and will not be restarted.
+    A query that still runs stops with an error, and its messages are redelivered. Prints the number
     of messages returned.
     """
     with open_any(url, queue, "claims") as opened:

@@ -39,8 +39,8 @@ def peek(
 ) -> None:
     """Show messages of QUEUE in delivery order, without taking them.
 
-    Those of a sharded queue are shown shard by shard, those of a partitioned delay queue partition
-    by partition.
+    Messages of a sharded queue are shown shard by shard, and those of a partitioned delay queue
+    partition by partition.
     """
     messages: list[PeekedMessage] = []
     names: list[str] = []

@@ -158,10 +158,10 @@ def _print_trial(trial: Trial) -> None:
 )
 @url_option
 def redrive(config: str, count: int, url: str | None) -> None:
-    """Make the dead letters ready again that CONFIG accepts now.
+    """Redrive the dead letters that CONFIG accepts now.
 
-    Those that pass its schema and checks; the others stay dead. Looks at the dead letters of the
-    source queue. Prints how many were redriven.
+    Reads the dead letters of the source queue, and makes those ready again that pass the schema and
+    the checks. The others stay dead. Prints the number redriven.
     """
     made = make(config)
     point_at_source(made, url)
@@ -219,9 +219,9 @@ def report(
 ) -> None:
     """Report the dead and in-flight messages of QUEUES.
 
-    Of all queues, if none is named; by reason, age, queue and time. Takes and changes no messages,
-    and shows no bodies. Exit codes: 2 if none of --html, --parquet and --json is given, 3 if an
-    extra is missing or an error occurs, 4 if Redis cannot be reached.
+    Without QUEUES, reports all queues. Counts messages by reason, age, queue and time. Takes and
+    changes no messages, and shows no bodies. Exit codes: 2 if none of --html, --parquet and --json
+    is given, 3 if an extra is missing or an error occurs, 4 if Redis cannot be reached.
     """
     if html is None and parquet is None and not as_json:
         raise click.UsageError("give --html, --parquet or --json")

@@ -179,7 +179,7 @@ def completed(body: bytes, time_field: str | None = None) -> bytes:
     elif key_of_id(parsed["id"]) is None:
         raise ValueError(
             "the id must be a non-empty string of at most 512 bytes or an integer"
-            " below 2**53; without one it is given one"
+            " below 2**53; without an id, ackq draws one"
         )
     if time_field is None or time_field in parsed:
         return body

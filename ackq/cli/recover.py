@@ -19,7 +19,7 @@ from ackq.cli.queues import on_queue
 @click.option("--dry-run", is_flag=True, help="Only count the messages in each list.")
 @yes_option
 def recover(queue: str, url: str | None, lists: tuple[str, ...], dry_run: bool, yes: bool) -> None:
-    """Put back on QUEUE what consumers left in their processing lists. Asks for confirmation.
+    """Put messages left in processing lists back on QUEUE. Asks for confirmation.
 
     A processing list is where a consumer moves a message with RPOPLPUSH, BRPOPLPUSH, LMOVE or
     BLMOVE before it works on it. Stop these consumers first: a message that one of them is still

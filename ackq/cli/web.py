@@ -76,7 +76,7 @@ def web(
     Redis, with the user's name.
 
     Anyone who reaches the page can read messages, so it listens on a loopback address unless
-    there are passwords. Passwords are sent as they are: put a proxy with TLS in front.
+    there are passwords. Passwords are sent unencrypted: put a proxy with TLS in front.
     """
     try:
         from ackq.web.access import address_of, endpoint_of, read_users

@@ -48,7 +48,7 @@ wait_option = click.option(
     type=float,
     callback=seconds,
     metavar="SECONDS",
-    help="Wait this long until they have done it.  [do not wait]",
+    help="Wait this long until the order is carried out.  [do not wait]",
 )
 
 
@@ -129,12 +129,12 @@ def busy(url: str | None, queues: tuple[str, ...], as_json: bool) -> None:
 def quiet(ctx: click.Context, /, names: tuple[str, ...], url: str | None, **options: Any) -> None:
     """Let workers take no more messages and finish those they have.
 
-    NAME is the name or the id of a worker; if several have that name, all are meant. Each notices
-    the order with its next heartbeat, usually within 5 s. Its state is then "quieting", and "quiet"
-    when its last handler has ended. Its schedules go on. A process that replaces it takes messages.
+    NAME is the id of a worker, or a name; all workers of that name get the order. Each notices it
+    at its next heartbeat, usually within 5 s. Its state is then "quieting", and "quiet" when its
+    last handler has ended. Its schedules go on. A process that replaces it takes messages.
 
-    Prints the ids of the workers. Exit code 1 if no worker has the name, or if one has not done it
-    when --wait is over.
+    Prints the ids of the workers. Exit code 1 if no worker has the name, or if one has not carried
+    out the order when --wait is over.
     """
     _order(ctx, "quiet", names, url, **options)
 
@@ -199,7 +199,7 @@ def _order(
                 break
             time.sleep(LOOK_INTERVAL if undone else 0.0)
     for worker in sorted(undone):
-        click.echo(f"ackq: worker {printable(worker)} has not done it yet", err=True)
+        click.echo(f"ackq: worker {printable(worker)} has not carried out the order yet", err=True)
     if undone or not {*names} <= known:
         ctx.exit(NOTHING)
 

@@ -82,7 +82,7 @@ class ClaimGroup(ABC):
     def require_begun(self) -> None:
         """Raise `ConfigurationError` if this process did not take the group over."""
         if not self.epoch:
-            raise ConfigurationError(f"{self.who}: call begin() first, it takes the group over")
+            raise ConfigurationError(f"{self.who}: call begin() first to take over the group")
 
     def fenced(self, epoch: int) -> Fenced:
         """Return the error for a group whose epoch is now ``epoch``."""
@@ -143,8 +143,8 @@ def after_taken(group: ClaimGroup, batch: int | None, used: int) -> int:
     """
     if batch is not None:
         raise ConfigurationError(
-            f"group {group.name!r}: batch {batch} was used before, and so may all up to"
-            f" {used}; take a higher number"
+            f"group {group.name!r}: batch {batch} was used before, and others up to {used} may"
+            " have been used, too; take a higher number"
         )
     return used + 1
 

@@ -138,8 +138,8 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
             what = "the script ended halfway" if halted else "the reply was lost"
             raise UnknownOutcome(
                 f"{what} ({redact(str(error)) or type(error).__name__}): the request"
-                " may have been applied or not, and was not sent again. Taken messages come back"
-                " after their visibility timeout; push with dedup= to push again safely"
+                " may or may not have been applied, and was not sent again. Taken messages are"
+                " redelivered after their visibility timeout; push with dedup= to push again safely"
             ) from error
         if attempt + 1 < ATTEMPTS:
             return pause
@@ -158,7 +158,7 @@ def raise_if_unknown(error: RedisError, request: Request) -> None:
     if request.reply_lost:
         raise UnknownOutcome(
             f"a reply was lost, and the push that was sent again failed ({redact(str(error))}): the"
-            " message may be stored or not. Push it again with the same dedup"
+            " message may or may not be stored. Push it again with the same dedup"
         ) from error
 
 

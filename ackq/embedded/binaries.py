@@ -127,8 +127,8 @@ def find_server_for(folder: Path) -> Binary:
     if not readers:
         here = ", ".join(sorted({str(each.release) for each in found}))
         raise ServerNotFound(
-            f"the data in {folder} was written by {writer}. Only {here} is here, which cannot read"
-            f" it: put {writer} or later on PATH"
+            f"the data in {folder} was written by {writer}. Only {here} is installed, which"
+            f" cannot read it: put {writer} or later on PATH"
         )
     return max(
         readers, key=lambda each: (each.release.product == writer.product, each.release.version)

@@ -88,7 +88,7 @@ class Server:
             AckqError: the server ended, or did not answer in time. The text has the end of its log.
         """
         if self._process is not None:
-            raise AckqError(f"the redis-server in {self.directory} runs already")
+            raise AckqError(f"the redis-server in {self.directory} is already running")
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         binary = self._binary()
         logged = log_size(self.directory)

@@ -108,7 +108,7 @@ class Renewer:
                 self._held.discard(held)
         except (redis.RedisError, AckqError, OSError) as error:
             log.warning(
-                "a lease of %r could not be renewed and is tried again: %s",
+                "a lease of %r could not be renewed and will be retried: %s",
                 held.message,
                 redact(str(error)),
             )

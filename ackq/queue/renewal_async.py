@@ -49,7 +49,7 @@ async def _renew(extend: Extend, message: Message, timeout: float, ended: asynci
             return
         except (redis.RedisError, AckqError, OSError) as error:
             log.warning(
-                "a lease of %r could not be renewed and is tried again: %s",
+                "a lease of %r could not be renewed and will be retried: %s",
                 message,
                 redact(str(error)),
             )

@@ -67,8 +67,8 @@ def _call(writer: RowWriter, batch: str, rows: Iterable[RejectedRow]) -> Operati
     status, answer = yield from call(expected, request)
     if status == b"superseded":
         raise BatchSuperseded(
-            f"queue {spec.name!r}: rows of batch {batch} of {writer.name!r} came when its batch was"
-            f" {answer.decode() or 'none'}: a task that was given up wrote them, or Redis lost the"
+            f"queue {spec.name!r}: rows of batch {batch} of {writer.name!r} arrived when its batch"
+            f" was {answer.decode() or 'none'}: an abandoned task wrote them, or Redis lost the"
             " record of the batch"
         )
     return int(answer)

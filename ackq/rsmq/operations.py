@@ -373,7 +373,7 @@ def _refuse(spec: RSMQSpec, qname: str, reply: Sequence[Any]) -> NoReturn:
         _raise_missing(spec, qname)
     attribute, value = (part.decode(errors="replace") for part in reply[1:])
     raise InvalidValue(
-        f"queue {qname!r} has {attribute}={value!r}, which cannot be read: mend it with"
+        f"queue {qname!r} has {attribute}={value!r}, which cannot be read: correct it with"
         f" set_queue_attributes({qname!r}, {attribute}=…). Nothing was changed"
     )
 

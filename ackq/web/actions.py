@@ -274,7 +274,7 @@ class Actions:
     def _stop(self, who: str, ask: Ask) -> str:
         job = self._jobs.find(ask.job)
         if job is None:
-            raise ConfigurationError("that operation is not known here any more")
+            raise ConfigurationError("that operation is no longer known here")
         self._jobs.stop(job, who)
         return job.ended or job.begun
 

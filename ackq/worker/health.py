@@ -60,7 +60,7 @@ class Health(Closable):
         check_seconds(stalled_after, "stalled_after")
         check_seconds(interval, "interval")
         if file is None and port is None:
-            raise ConfigurationError("a health check needs a file or a port to show itself")
+            raise ConfigurationError("a health check needs a file or a port")
         self._file = Path(file) if file is not None else None
         if self._file is not None and not os.access(self._file.parent, os.W_OK | os.X_OK):
             raise ConfigurationError(f"health check: no file can be made in {self._file.parent}")
@@ -120,7 +120,7 @@ class Health(Closable):
         """Publish "red" with this reason, or "green" if it is empty."""
         # Compare only red and green: the reason contains times and may change every second.
         if bool(reason) != bool(self._reason):
-            log.warning("health: %s", reason or "green again")
+            log.warning("health: %s", reason or "healthy again")
         self._reason = reason
         self._seen = time.monotonic()
         if self._file is not None:

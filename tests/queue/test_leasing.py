@@ -306,6 +306,6 @@ def test_a_lease_is_renewed_after_a_third_of_its_time_or_a_twelfth_if_that_faile
     assert pauses == [10.0, 10.0, 2.5, 2.5, 10.0]
     assert asked == [(message, 30.0)] * 5
     assert caplog.messages == [
-        f"a lease of {message!r} could not be renewed and is tried again: {why}"
+        f"a lease of {message!r} could not be renewed and will be retried: {why}"
         for why in ("redis://***@h is gone", "x")
     ]

@@ -191,7 +191,7 @@ def test_only_a_change_of_state_is_logged(caplog: pytest.LogCaptureFixture) -> N
         health.show(reason)
     assert [record.message for record in caplog.records] == [
         "health: none taken for 60 s",
-        "health: green again",
+        "health: healthy again",
     ]
     assert health.reason == ""
 
