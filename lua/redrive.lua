@@ -5,6 +5,7 @@
 -- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[5] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[6] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 --
 -- ARGV[1] wanted           integer 1..1000     dead letters
 -- ARGV[2] after            start after this stream id; empty: at the oldest
@@ -16,7 +17,7 @@
 -- Cost: O(wanted log delayed), at most 100 dead letters and 1 MiB of them plus one.
 -- Roles: operator, doctor
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local counters = KEYS[5]
+local counters, errors = KEYS[5], KEYS[6]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and errors
@@ -41,6 +42,7 @@ end
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
+redis.call('HLEN', errors)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -80,6 +82,7 @@ local function redrive(entry)
   redis.call('ZADD', delayed, string.format('%.0f', now - MOST + redriven), key)
   redis.call('HSET', context, key, fields.body)
   redis.call('HDEL', receives, key)
+  redis.call('HDEL', errors, key)
   redis.call('XDEL', dead, entry[1])
   redriven = redriven + 1
 end

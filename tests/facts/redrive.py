@@ -34,6 +34,9 @@ FACTS = Facts(
             Mistake("dead and ready at once", "  redis.call('XDEL', dead, entry[1])\n", ""),
             Mistake("the count of the dead stays", "  redis.call('HDEL', receives, key)\n", ""),
         ),
+        "test_redrive.test_no_failure_of_a_message_on_the_list_stays_without_its_count": (
+            Mistake("the failures stay", "  redis.call('HDEL', errors, key)\n", ""),
+        ),
         "test_redrive.test_a_key_that_is_taken_is_replaced_and_every_body_survives": (
             Mistake(
                 "overwrites a message with the same key",

@@ -19,6 +19,14 @@ def test_a_redriven_message_is_due_now_with_its_key_its_body_and_no_count(space:
     assert space.frozen().pop().counts == [1]
 
 
+def test_no_failure_of_a_message_on_the_list_stays_without_its_count(space: Space) -> None:
+    space.list_count("a", 1, b"on the list")
+    space.note("a", b"on the list", b"1:1:why")
+    space.die("a", body("a"))
+    space.call("redrive", 10, "")
+    assert (space.receives, space.noted("a")) == ({}, [])
+
+
 def test_the_oldest_are_redriven_first(space: Space) -> None:
     for key in ("a", "b", "c"):
         last = space.die(key, body(key))
