@@ -81,7 +81,7 @@ def snapshot(figures: Figures) -> None:
 
 
 def succeed(outages: Outages) -> None:
-    outages._current[""] = Outage(1.0)
+    outages.current[""] = Outage(1.0)
     outages.succeeded("taking", 2.0)
 
 
