@@ -265,7 +265,9 @@ def test_a_repeated_push_is_confirmed_only_when_a_replica_has_the_first(
         finally:
             os.kill(replica.pid, signal.SIGCONT)
         queue = queue_at(primary.url)
-        assert queue.push({"id": "a"}, dedup="a", confirm=1) == "a"
+        assert (
+            queue.push({"id": "a"}, dedup="a", confirm=ackq.Confirm(replicas=1, timeout=4)) == "a"
+        )
         assert queue.stats().ready == 1
 
 
