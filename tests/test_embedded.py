@@ -299,7 +299,7 @@ def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
     with pytest.raises(AckqError, match="not running"):
         _ = server.pid
     with pytest.raises(AckqError, match="ended at once"):
-        server.start()  # not "runs already"
+        server.start()  # not "is already running"
 
 
 def test_a_port_that_another_server_holds_is_an_error(tmp_path: Path, free_port: int) -> None:

@@ -38,6 +38,13 @@ PHRASES = (
     (r"\bless than as many\b", "for less than one call each would cost"),
     (r"\bhow far it is\b", "its progress"),
     (r"\bSaid before\b", "say it in normal order"),
+    (r"\bmay be [a-z]+ or not\b", "may or may not be stored, …"),
+    (r"\brelease before this one\b|\bof the release before\b", "the previous release"),
+    (r"\bin the place of\b", "instead of"),
+    (r"\bruns already\b", "is already running"),
+    (r"\bis given one\b", "name the thing and who does it"),
+    (r"\*Rejected:\* to \b", "the gerund: moving, sending"),
+    (r"\b(?:is|are) no (?:results|errors|part of)\b", "is not, are not"),
     (
         r"\b(?:message|row|job|schedule)s? (?:is|are|was|were|be) cancelled\b",
         "canceled (asyncio: cancelled)",

@@ -351,7 +351,7 @@ class DelayClient(Client):
         within the window of an earlier one. After that, counting stops and the counts are
         deleted. Queues that nobody watches pay nothing, and all watchers share the same counts.
         ``dead`` has the reasons "max receives", "body missing", "rejected" and "duplicate key" (a
-        committed row whose key was stored already). Consumers of the release before this one
+        committed row whose key was stored already). Consumers of the previous release
         count nothing; while they run, ``pushed`` and ``taken`` are too low. So is ``pushed`` if
         other clients, such as those of the article, delete messages. Cost: one round trip
         for each 128 partitions.

@@ -236,7 +236,7 @@ class Queue(Client):
             MessageTooLarge: the body is over ``max_body_bytes``.
             PopFromMismatch: the queue is popped from the other end; nothing was stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
-            UnknownOutcome: the reply was lost, so the message may be stored or not. With
+            UnknownOutcome: the reply was lost, so the message may or may not be stored. With
                 ``dedup``, push it again.
         """
         if confirm is not None:
@@ -559,14 +559,14 @@ class Queue(Client):
 
         Raises:
             ConfigurationError: that is not an entry, or not an id.
-            UnknownOutcome: the reply was lost, so up to 500 messages may be ready or not.
+            UnknownOutcome: the reply was lost, so up to 500 messages may or may not be ready.
         """
         return self._run(delayed.run_now(self._spec, entries, ids))
 
     def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Move delayed messages to the dead letters, and return how many.
 
-        They are not delivered any more, but not lost: the reason is "canceled", and `redrive` makes
+        They are no longer delivered, but not lost: the reason is "canceled", and `redrive` makes
         them ready again. To delete them for good, use `drop_dead_letters`. A message that a
         consumer has taken already is left alone. Cost: one round trip per 100 messages or 1 MiB.
 
@@ -576,7 +576,7 @@ class Queue(Client):
 
         Raises:
             ConfigurationError: as in `run_now`.
-            UnknownOutcome: the reply was lost, so up to 100 messages may be canceled or not.
+            UnknownOutcome: the reply was lost, so up to 100 messages may or may not be canceled.
         """
         return self._run(delayed.cancel(self._spec, entries, ids))
 

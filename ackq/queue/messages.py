@@ -211,7 +211,7 @@ class QueueCounters(Counters):
     because the pipeline acks whole claims.
 
     ``dead`` has the reasons "max receives", "too large", "body missing", "rejected", "canceled" and
-    those of rejected rows. Consumers of the release before this one do not count nacks, releases
+    those of rejected rows. Consumers of the previous release do not count nacks, releases
     and rejects; while they run, ``pushed`` and ``taken`` may be too low. ``pushed`` is None if a
     former release began the counting.
     """

@@ -120,7 +120,7 @@ class AsyncRSMQ(Client):
             MissingParameter: ``qname`` is empty.
             InvalidFormat: ``qname`` is not a valid name.
             InvalidValue: a number is out of range.
-            UnknownOutcome: the reply was lost, so the queue may be created or not.
+            UnknownOutcome: the reply was lost, so the queue may or may not be created.
         """
         await self._run(operations.create_queue(self._spec, qname, vt, delay, maxsize))
 
@@ -189,7 +189,7 @@ class AsyncRSMQ(Client):
             MessageNotString: another type.
             MessageTooLong: over the queue's maxsize.
             InvalidValue: ``delay`` is out of range.
-            UnknownOutcome: the reply was lost, so the message may be stored or not.
+            UnknownOutcome: the reply was lost, so the message may or may not be stored.
         """
         return await self._perform(operations.send_message, self._spec, qname, message, delay)
 

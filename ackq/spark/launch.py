@@ -88,7 +88,7 @@ def spark_submit() -> str:
 
 
 def is_submitted() -> bool:
-    """Return whether spark-submit started this process, so that Spark's JVM runs already."""
+    """Return whether spark-submit started this process, so that Spark's JVM is already running."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

@@ -135,7 +135,7 @@ class Topic(Client):
             PublishContention: other producers were first ``publish_attempts`` times; not stored.
             IndexTaken: nextIndex was lost or set back; not stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
-            UnknownOutcome: the reply was lost, so the message may be stored or not. With
+            UnknownOutcome: the reply was lost, so the message may or may not be stored. With
                 ``dedup``, publish it again.
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """

@@ -55,7 +55,7 @@ def _run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 class Started:
-    """A service with these routines, in the place of a worker's own."""
+    """A service with these routines, instead of a worker's own."""
 
     ordered_to_stop = False
 

@@ -139,7 +139,7 @@ class ClusterRoute:
             # The node may be too new for the client to know it.
             return self._of(*self._client.nodes_manager.remap_host_port(error.host, error.port))
         if self._owner is None and not self._stale:
-            # If it is not there any more, the node redirects.
+            # If it is no longer there, the node redirects.
             self._owner = self._known_owner()
         if self._stale or self._owner is None:
             self._owner = await self._find_owner()

@@ -21,7 +21,7 @@ class ShardedRig(ListRig):
     fused = "gone"
     #: How many shards a client asks for; None: as many as there are.
     shards: ClassVar[int | None] = SHARDS
-    #: As ``ackq sharded shards`` prints them; the release before cannot compute them.
+    #: As ``ackq sharded shards`` prints them; the previous release cannot compute them.
     tags = ("{jobs}", "{jobs:0.1}", "{jobs:1.3}", "{jobs:2.1}", "{jobs:3.3}")
 
     def _open(self) -> Any:
