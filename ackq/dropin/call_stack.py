@@ -27,8 +27,8 @@ import functools
 import gc
 import inspect
 import sys
-from collections.abc import Callable, Generator
-from types import FrameType
+from collections.abc import Callable, Generator, Iterator
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from ackq.errors import ConfigurationError
@@ -57,7 +57,7 @@ class CallStack:
     Keeps their frames, and so their variables, alive until it is dropped.
     """
 
-    __slots__ = ("_caller", "_frames", "_instruction")
+    __slots__ = ("_caller", "_frames", "_instruction", "_own")
 
     def __init__(
         self, frame: FrameType, own: dict[str, Any], outermost: FrameType | None = None
@@ -69,7 +69,7 @@ class CallStack:
             own: the globals of the drop-in's functions, which are not the user's.
             outermost: the last caller to remember. Defaults to None, all of them.
         """
-        self._frames = _chain(frame, outermost)
+        self._frames, self._own = _chain(frame, outermost), own
         self._caller = _outside(frame, own)
         self._instruction = self._caller.f_lasti
 
@@ -98,6 +98,14 @@ class CallStack:
                 return job is not None and _has_ended(job) and _returned(job)
             job = frame
         return False
+
+    def call(self) -> tuple[CodeType, int]:
+        """Return the call in the user's code that popped the message."""
+        return self._caller.f_code, self._instruction
+
+    def users(self) -> Iterator[FrameType]:
+        """Return the functions that are the user's, innermost first."""
+        return (frame for frame in self._frames if frame.f_globals is not self._own)
 
     def line(self) -> Line:
         """Return the line of the user's code that popped the message."""

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import redis
 from redis.exceptions import RedisError
@@ -80,6 +80,8 @@ class Redis(PassedOn):
         *,
         visibility_timeout: float = 30.0,
         max_receives: int | None = None,
+        collect: Literal["warn", "refuse", "hold"] = "warn",
+        hold: int | None = None,
     ) -> None:
         """Wrap ``client``; nothing is sent before the first operation.
 
@@ -89,6 +91,13 @@ class Redis(PassedOn):
                 redelivered. It does not limit the work: leases are renewed. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters, as in
                 `ackq.Queue`. Defaults to None, no limit.
+            collect: what to do about a loop that collects messages, or hands them to others, before
+                the work on them is done. "warn" gives an `UnprotectedWarning`. "refuse" raises
+                `Refused` instead of popping more. "hold" keeps the leases of the last messages that
+                each thread popped from a list,
+                until it has popped ``hold`` newer ones or `settle` is called. Defaults to "warn".
+            hold: with ``collect="hold"``, at least the number of messages that the program has at a
+                time.
 
         Raises:
             ConfigurationError: ``client`` is not a blocking redis-py client, or a setting is
@@ -97,10 +106,11 @@ class Redis(PassedOn):
         settings: dict[str, Any] = {
             "visibility_timeout": visibility_timeout,
             "max_receives": max_receives,
-            "max_body_bytes": MAX_BODY_BYTES,
         }
+        self._ackq_given = {**settings, "collect": collect, "hold": hold}
+        settings["max_body_bytes"] = MAX_BODY_BYTES
         QueueConfig(**settings)
-        self._ackq = Held(client, settings)
+        self._ackq = Held(client, settings, loops.Collect.of(collect, hold))
         self._ackq_encoder = client.get_encoder()
 
     @classmethod
@@ -110,11 +120,18 @@ class Redis(PassedOn):
         *args: Any,
         visibility_timeout: float = 30.0,
         max_receives: int | None = None,
+        collect: Literal["warn", "refuse", "hold"] = "warn",
+        hold: int | None = None,
         **settings: Any,
     ) -> Self:
         """Return a drop-in around the client that redis-py's ``from_url`` returns."""
-        client = redis.Redis.from_url(url, *args, **settings)
-        return cls(client, visibility_timeout=visibility_timeout, max_receives=max_receives)
+        return cls(
+            redis.Redis.from_url(url, *args, **settings),
+            visibility_timeout=visibility_timeout,
+            max_receives=max_receives,
+            collect=collect,
+            hold=hold,
+        )
 
     def rpop(self, name: Key, count: int | None = None) -> Any:
         """Settle what this thread popped from ``name`` before, and pop the next message.
@@ -196,14 +213,39 @@ class Redis(PassedOn):
             raise
         self._end_batch(all_in_flight, clean=True)
 
-    def settle(self, name: Key) -> None:
-        """Settle now what this thread popped from ``name``, without popping more.
+    def settle(self, name: Key, *values: Any) -> int:
+        """Settle messages of ``name`` now, without popping more.
+
+        ::
+
+            r.settle("jobs", raw)   # this one, whichever thread popped it
+
+        Messages of a `batch` stay until its end.
 
         Args:
             name: the list.
+            values: messages, as they were popped. Defaults to all that this thread popped from the
+                list.
+
+        Returns:
+            The number of messages that were held.
+
+        Raises:
+            LeaseLost: the lease of one of ``values`` has ended, and it is delivered again.
         """
-        for in_flight in self._ackq.of_consumer(name_of(name, self._ackq_encoder)):
-            in_flight.settle()
+        text = name_of(name, self._ackq_encoder)
+        if not values:
+            held = [each for each in self._ackq.of_consumer(text) if not each.in_batch]
+            count = sum(len(in_flight.messages) for in_flight in held)
+            for in_flight in held:
+                in_flight.settle()
+            return count
+        wanted = [bytes(self._ackq_encoder.encode(value)) for value in values]
+        for in_flight in self._ackq.of_all(text):
+            found = in_flight.take_out(wanted)
+            if found:
+                in_flight.queue.ack(*found)
+        return len(values) - len(wanted)
 
     def llen(self, name: Key) -> int:
         """Count what `rpop` can take: the list and redelivered messages. One round trip."""
@@ -245,7 +287,7 @@ class Redis(PassedOn):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # A copy has the same client, or its copy, and nothing in flight.
-        return functools.partial(self._dropin(), **self._given()), (self._ackq.client,)
+        return functools.partial(self._dropin(), **self._ackq_given), (self._ackq.client,)
 
     def __repr__(self) -> str:
         return f"<ackq.dropin.Redis around {self._ackq.client!r}>"
@@ -257,7 +299,7 @@ class Redis(PassedOn):
             self._warn(loops.AFTER_MOVE, text)
         try:
             if not wanted:
-                self._ackq.in_flight(text, end, caller).settle()
+                self._ackq.in_flight(text, end, caller).settle_asked(caller)
                 return [] if self.llen(name) else None
             values = self._take(text, wanted, end, caller)
         except PopFromMismatch:
@@ -285,7 +327,7 @@ class Redis(PassedOn):
         self, name: str, wanted: int, end: PopFrom, caller: Caller, timeout: float | None = None
     ) -> list[Any]:
         in_flight = self._ackq.in_flight(name, end, caller)
-        before = in_flight.finish()
+        before = in_flight.asked(caller)
         try:
             messages = in_flight.queue.pop_many(min(wanted, _TAKE_MESSAGES), timeout, ack=before)
         except PopFromMismatch:
@@ -300,7 +342,7 @@ class Redis(PassedOn):
         # A body that cannot be decoded raises here, before it is held, and is redelivered.
         values = [self._ackq_encoder.decode(message.body) for message in messages]
         self._ackq.watch(in_flight, messages, caller)
-        in_flight.pace.given()
+        in_flight.signs.given(values[0])
         return values
 
     def _take_from_several(
@@ -308,7 +350,7 @@ class Redis(PassedOn):
     ) -> Any:
         # Settle first: if this failed after a take, the taken message could not be returned.
         for name in names[1:]:
-            self._ackq.in_flight(name, end, caller).settle()
+            self._ackq.in_flight(name, end, caller).settle_asked(caller)
         until, turn = time.monotonic() + seconds, 0
         while True:
             for name in names:
@@ -339,11 +381,7 @@ class Redis(PassedOn):
         self._ackq.reports.warn(text, name, find, **fields)
 
     def _again(self, client: Any) -> Self:
-        return self._dropin()(client, **self._given())
-
-    def _given(self) -> dict[str, Any]:
-        settings = self._ackq.settings
-        return {name: settings[name] for name in ("visibility_timeout", "max_receives")}
+        return self._dropin()(client, **self._ackq_given)
 
     def _dropin(self) -> type[Self]:
         """Return the class that was called: this object's has the client's class added."""

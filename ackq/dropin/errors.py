@@ -11,8 +11,13 @@ class Refused(ConfigurationError, redis.ResponseError):
     """ackq does not pop from this list, or not on this server. Nothing was popped.
 
     The reasons are those of `CrossSlotError`, `EvictionPolicyError` and `UnsupportedServer`, one of
-    which is the ``__cause__``, and an unusable name: `ListNameRefused`.
+    which is the ``__cause__``, an unusable name (`ListNameRefused`), another database than the
+    client's, and with ``collect="refuse"`` a loop that may lose messages.
     """
+
+    def __init__(self, text: str) -> None:
+        # Not that of ValueError, which comes first: redis-py's __repr__ needs what this one sets.
+        redis.ResponseError.__init__(self, text)
 
 
 class ListNameRefused(Refused, QueueNameError):

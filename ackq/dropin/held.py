@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,7 +13,7 @@ import redis
 
 from ackq.config import PopFrom
 from ackq.dropin.in_flight import ENDS, AllInFlight, InFlight, make_room
-from ackq.dropin.loops import Reports
+from ackq.dropin.loops import Collect, Reports
 from ackq.dropin.owner import Caller, Owner, Task, running_task
 from ackq.dropin.queues import Queues
 from ackq.dropin.renewal import LeaseRenewal
@@ -32,8 +32,13 @@ class Held:
     A forked child has none.
     """
 
-    def __init__(self, client: redis.Redis | redis.RedisCluster, settings: dict[str, Any]) -> None:
-        self.client, self.settings = client, settings
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        settings: dict[str, Any],
+        collect: Collect,
+    ) -> None:
+        self.client, self.settings, self.collect = client, settings, collect
         self.reports = Reports()
         self._at_exit_too = False
         self._reset()
@@ -53,7 +58,7 @@ class Held:
         if in_flight is None:
             queue = self._queues.of(name, end)
             make_room(all_in_flight, name, self.reports)
-            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports)
+            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports, self.collect)
         return in_flight
 
     def of_consumer(self, name: str) -> list[InFlight]:
@@ -69,7 +74,7 @@ class Held:
         """
         return self._queues.of(name, end)
 
-    def watch(self, in_flight: InFlight, messages: Sequence[Message], caller: Caller) -> None:
+    def watch(self, in_flight: InFlight, messages: list[Message], caller: Caller) -> None:
         """Hold messages that the calling thread or task popped, and renew their leases.
 
         Args:
@@ -83,6 +88,12 @@ class Held:
         in_flight.hold(messages, Owner(caller))
         self._renewal.watch(in_flight)
         in_flight.check_owner()
+
+    def of_all(self, name: str) -> list[InFlight]:
+        """Return what all threads and tasks have in flight of list ``name``."""
+        if self._pid != os.getpid():
+            return []
+        return [each for each in self._renewal.all_in_flight() if each.queue.name == name]
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Forget what all threads and tasks have in flight of these lists, which are being deleted.

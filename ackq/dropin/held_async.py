@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,7 +11,7 @@ import redis.asyncio
 
 from ackq.config import PopFrom
 from ackq.dropin.in_flight_async import ENDS, AllInFlight, InFlight, make_room
-from ackq.dropin.loops import Reports
+from ackq.dropin.loops import Collect, Reports
 from ackq.dropin.owner_async import Caller, Owner
 from ackq.dropin.queues_async import Queues
 from ackq.dropin.renewal_async import LeaseRenewal
@@ -26,8 +26,9 @@ class Held:
         self,
         client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
         settings: dict[str, Any],
+        collect: Collect,
     ) -> None:
-        self.client, self.settings = client, settings
+        self.client, self.settings, self.collect = client, settings, collect
         self.reports = Reports()
         self._all_in_flight: WeakKeyDictionary[asyncio.Task[Any], AllInFlight] = WeakKeyDictionary()
         self._queues = Queues(client, settings)
@@ -55,7 +56,7 @@ class Held:
         if in_flight is None:
             queue = self._queues.of(name, end)
             make_room(all_in_flight, name, self.reports)
-            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports)
+            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports, self.collect)
         return in_flight
 
     def of_consumer(self, name: str) -> list[InFlight]:
@@ -72,7 +73,7 @@ class Held:
         """
         return self._queues.of(name, end)
 
-    def watch(self, in_flight: InFlight, messages: Sequence[Message], caller: Caller) -> None:
+    def watch(self, in_flight: InFlight, messages: list[Message], caller: Caller) -> None:
         """Hold messages that the calling task popped, and renew their leases.
 
         Args:
@@ -82,6 +83,11 @@ class Held:
         """
         in_flight.hold(messages, Owner(caller))
         self._renewal.watch(in_flight)
+        in_flight.check_owner()
+
+    def of_all(self, name: str) -> list[InFlight]:
+        """Return what all tasks have in flight of list ``name``."""
+        return [each for each in self._renewal.all_in_flight() if each.queue.name == name]
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Forget what all tasks have in flight of these lists, which are being deleted.

@@ -7,13 +7,16 @@ import contextlib
 import logging
 import time
 from collections.abc import Sequence
+from types import CodeType
 from typing import TypeAlias
 
 import redis
 
 from ackq.config import PopFrom
 from ackq.dropin import loops
-from ackq.dropin.owner import Owner
+from ackq.dropin.byte_code import Call, between_pops, calls_in
+from ackq.dropin.errors import Refused
+from ackq.dropin.owner import Caller, Owner
 from ackq.errors import AckqError, LeaseLost, redact
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
@@ -25,53 +28,118 @@ log = logging.getLogger("ackq.dropin")
 class InFlight:
     """The messages of one list that one consumer has in flight."""
 
-    def __init__(self, queue: Queue, reports: loops.Reports) -> None:
-        self.queue = queue
-        self.messages: Sequence[Message] = ()
+    def __init__(self, queue: Queue, reports: loops.Reports, collect: loops.Collect) -> None:
+        self.queue, self.collect = queue, collect
+        self.messages: list[Message] = []
         self.finished = False
         #: Whether a `batch` block keeps all messages until its end.
         self.in_batch = False
-        self.pace = loops.Pace()
+        self.signs = loops.Signs()
         self.owner: Owner | None = None
         self._reports = reports
         self._renew_at = 0.0
         self._is_new = True
+        self._call: tuple[CodeType, int] | None = None
+        self._earlier: Sequence[Call] = ()
 
-    def hold(self, messages: Sequence[Message], owner: Owner) -> None:
+    def hold(self, messages: list[Message], owner: Owner) -> None:
         """Hold these messages, beside those of the batch.
 
-        Outside a batch, others are held only if several calls of one consumer run at a time.
+        Outside a batch, others are held only if several calls of one consumer run at a time, or
+        with ``collect="hold"``.
         """
-        if self.messages:
+        if not self.messages:
+            self._set_renewal()
+            self.owner, self.finished, self.messages = owner, False, messages
+        elif self.collect.hold:
+            # In place: another thread may be taking one out.
+            self.messages.extend(messages)
+            self.owner = owner
+        else:
             self.finished, self.messages = False, [*self.messages, *messages]
-            return
-        self._set_renewal()
-        self.owner, self.finished, self.messages = owner, False, messages
 
     def check_owner(self) -> None:
-        """Warn if the consumer popped for somebody else."""
-        if not self.in_batch and self.owner is not None and self.owner.for_another_thread():
-            self._warn(loops.FOR_ANOTHER_THREAD, self.owner)
+        """Look at the call that popped, and warn if it popped for somebody else."""
+        owner = self.owner
+        if self.in_batch or self.collect.hold or owner is None:
+            return
+        if owner.call() != self._call:
+            self._call, self._earlier = owner.call(), calls_in(owner.users())
+        if owner.for_another_thread():
+            self._warn(loops.FOR_ANOTHER_THREAD, owner)
 
-    def finish(self) -> Sequence[Message]:
+    def asked(self, caller: Caller) -> Sequence[Message]:
         """Return the messages to settle, now that their consumer asks for the next one.
 
-        Asking means that the work on the last message is done, unless a function that was running
-        when it was popped ended with an exception. Then the message returns to the queue.
+        With ``collect="hold"``, the last ones are not among them.
+
+        Args:
+            caller: of the drop-in's method.
+
+        Raises:
+            Refused: the loop collects messages, and ``collect="refuse"``.
+        """
+        if self.in_batch or not self.messages or self.finished or self.owner is None:
+            return self.finish()
+        if self.collect.hold:
+            if not self.owner.failed():
+                return self.messages[: -self.collect.hold]
+        elif sign := self.signs.asked():
+            self._report(loops.COLLECTED, self.owner, sign=sign)
+        elif self._earlier:
+            if found := between_pops(self._earlier, caller.frames()):
+                self._report(loops.MAY_COLLECT, self.owner, found=found)
+            self._earlier = ()
+        return self.finish()
+
+    def finish(self) -> Sequence[Message]:
+        """Return the messages to settle, now that their consumer is done with them.
+
+        If a function that was running when they were popped ended with an exception, they return to
+        the queue instead.
         """
         if self.in_batch:
             return ()
         if self.messages and not self.finished and self.owner is not None:
-            if self.pace.asks():
-                self._warn(loops.COLLECTED, self.owner)
             if self.owner.failed():
                 self.return_to_queue(self.messages)
             self.finished = True
         return self.messages
 
     def settle(self) -> None:
-        """Settle the messages that `finish` returns, without popping more."""
-        if messages := self.finish():
+        """Settle all messages, without popping more."""
+        self._settle(self.finish())
+        self._trust()
+
+    def settle_asked(self, caller: Caller) -> None:
+        """Settle what the request for the next message settles, without popping more."""
+        self._settle(self.asked(caller))
+
+    def take_out(self, wanted: list[bytes]) -> list[Message]:
+        """Hold no longer a message for each of the ``wanted`` bodies, and return them.
+
+        What is found is removed from ``wanted``.
+        """
+        if self.in_batch:
+            return []
+        found = []
+        # Only what a list does at once: this may not be the thread that popped the messages.
+        for message in list(self.messages):
+            if message.body in wanted:
+                with contextlib.suppress(ValueError):
+                    self.messages.remove(message)
+                    wanted.remove(message.body)
+                    found.append(message)
+        if found:
+            self._trust()
+        return found
+
+    def _trust(self) -> None:
+        """Forget the signs of a loop that collects: it settles by itself."""
+        self.signs, self._earlier = loops.Signs(), ()
+
+    def _settle(self, messages: Sequence[Message]) -> None:
+        if messages:
             with contextlib.suppress(LeaseLost):
                 self.queue.ack(*messages)
         self.clear(messages)
@@ -83,7 +151,7 @@ class InFlight:
         """
         if self.messages is messages:
             # The owner refers to the variables of its functions, and to its task.
-            self.messages, self.owner = (), None
+            self.forget()
         if not messages:
             return
         log.warning("%s: what took %s failed; it comes back", self.queue, _ids(messages))
@@ -102,14 +170,21 @@ class InFlight:
     def clear(self, settled: Sequence[Message]) -> None:
         """Forget the settled messages, and log those whose lease was lost."""
         # Another call of the same consumer may have popped meanwhile.
-        if not self.in_batch and self.messages is settled:
-            if settled:
-                _log_lost(self.queue, settled)
-            self.messages, self.owner = (), None
+        if self.in_batch or not settled:
+            return
+        if self.messages is settled:
+            self.forget()
+        elif self.collect.hold:
+            for message in settled:
+                with contextlib.suppress(ValueError):
+                    self.messages.remove(message)
+        else:
+            return
+        _log_lost(self.queue, settled)
 
     def forget(self) -> None:
-        """Forget the messages without settling them: they were deleted on purpose."""
-        self.messages, self.owner = (), None
+        """Hold the messages no longer, as when they were deleted on purpose."""
+        self.messages, self.owner, self._earlier = [], None, ()
 
     def end_batch(self, clean: bool) -> None:
         """Settle what a `batch` block popped, or give it back if the block raised."""
@@ -151,7 +226,7 @@ class InFlight:
         owner, messages = self.owner, self.messages
         if not messages or owner is None:
             return False
-        if owner.ended():
+        if owner.ended() and not self.collect.hold:
             self.close(clean=False)
             return False
         if self.finished:
@@ -160,7 +235,7 @@ class InFlight:
             self.return_to_queue(messages)
             return False
         if time.monotonic() >= self._renew_at:
-            if not self.in_batch and owner.job_returned():
+            if not self.in_batch and not self.collect.hold and owner.job_returned():
                 self._warn(loops.JOB_RETURNED, owner)
             self._renew(messages)
         return True
@@ -179,7 +254,7 @@ class InFlight:
             )
 
     def _renew(self, messages: Sequence[Message]) -> None:
-        held = [message for message in messages if not message.lease_lost]
+        held = [message for message in list(messages) if not message.lease_lost]
         try:
             self.queue.extend(*held)
         except LeaseLost:
@@ -192,6 +267,13 @@ class InFlight:
 
     def _set_renewal(self) -> None:
         self._renew_at = time.monotonic() + self.queue.config.visibility_timeout / 3
+
+    def _report(self, text: str, owner: Owner, **fields: str) -> None:
+        """Report that the loop collects, or may collect, messages."""
+        if self.collect.refuse:
+            path, number = owner.line()
+            raise Refused(f"{path}:{number}: {text.format(name=self.queue.name, **fields)}")
+        self._reports.warn(text, self.queue.name, owner.line, **fields)
 
     def _warn(self, text: str, owner: Owner) -> None:
         self._reports.warn(text, self.queue.name, owner.line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -33,6 +34,13 @@ class Caller:
     def __init__(self, frame: FrameType) -> None:
         """Remember ``frame``, of the method that is called."""
         self.frame, self.task = frame, running_task()
+
+    def frames(self) -> Iterator[FrameType]:
+        """Return the functions that are running in the thread, innermost first."""
+        frame: FrameType | None = self.frame
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
 
 
 class Owner(CallStack):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from types import FrameType
+from collections.abc import Iterator
+from types import CodeType, FrameType
 from typing import Any
 
 from ackq.dropin.call_stack import CallStack, Line, outermost
@@ -41,6 +42,10 @@ class Caller:
         if self._task is None or frame is None or frame.f_globals is not self._own:
             return running
         return self._task
+
+    def frames(self) -> Iterator[FrameType]:
+        """Return the functions that are running in the `consumer`, innermost first."""
+        return self.stack().users()
 
     def stack(self) -> CallStack:
         """Return the functions of the `consumer`."""
@@ -87,6 +92,14 @@ class Owner:
     def job_returned(self) -> bool:
         """Return False: a task ends with its work, unlike the thread of a pool."""
         return False
+
+    def call(self) -> tuple[CodeType, int]:
+        """Return the call in the user's code that popped."""
+        return self._stack.call()
+
+    def users(self) -> Iterator[FrameType]:
+        """Return the functions that are the user's, innermost first."""
+        return self._stack.users()
 
     def line(self) -> Line:
         """Return the line of the user's code that popped."""

@@ -128,14 +128,46 @@ def processing_list(r: Any, names: Sequence[str], work: Work) -> None:
         r.rpop(internal)
 
 
+def collecting(r: Any, names: Sequence[str], work: Work) -> None:
+    """Messages that are collected first."""
+    rows: list[bytes] = []
+    while True:
+        raw = r.rpop(names[0])
+        if raw is not None:
+            rows.append(raw)
+        if len(rows) == AT_ONCE or raw is None:
+            for row in rows:
+                work(row)
+            rows = []
+            time.sleep(0.02)
+
+
+def settling(r: Any, names: Sequence[str], work: Work) -> None:
+    """A thread for each message, which settles it."""
+    free = threading.Semaphore(AT_ONCE)
+
+    def job(raw: bytes) -> None:
+        work(raw)
+        if isinstance(r, dropin.Redis):
+            r.settle(names[0], raw)
+        free.release()
+
+    while free.acquire():
+        threading.Thread(target=job, args=(r.brpop(names[0])[1],)).start()
+
+
 @dataclass(frozen=True)
 class Shape:
-    """A loop, how many messages it works on at once, from how many lists, and who fills them."""
+    """A loop, how many messages it works on at once, from how many lists, and who fills them.
+
+    If it pops more before it is done with the last, ``hold`` says how many.
+    """
 
     loop: Callable[[Any, Sequence[str], Work], None]
     at_once: int = 1
     lists: int = 1
     push: str = "lpush"
+    hold: int | None = None
 
     def client(self, url: str, protected: bool) -> Any:
         """Return the client that the loop uses."""
@@ -145,7 +177,11 @@ class Shape:
                 return waiting
             return ackq.dropin.asyncio.Redis(waiting, visibility_timeout=LEASE)
         client = redis.Redis.from_url(url)
-        return dropin.Redis(client, visibility_timeout=LEASE) if protected else client
+        if not protected:
+            return client
+        if self.hold is None:
+            return dropin.Redis(client, visibility_timeout=LEASE)
+        return dropin.Redis(client, visibility_timeout=LEASE, collect="hold", hold=self.hold)
 
 
 SHAPES = {
@@ -157,6 +193,8 @@ SHAPES = {
     "tasks": Shape(tasks, at_once=AT_ONCE),
     "tasks of one blocking client": Shape(tasks_of_one_blocking_client, at_once=AT_ONCE),
     "processing list": Shape(processing_list),
+    "collecting": Shape(collecting, hold=AT_ONCE),
+    "settling": Shape(settling, at_once=AT_ONCE, hold=1000),
     "greenlets": Shape(greenlets, at_once=AT_ONCE),
 }
 

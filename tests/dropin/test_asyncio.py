@@ -9,7 +9,6 @@ import inspect
 import logging
 import subprocess
 import sys
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -319,21 +318,21 @@ def test_batch(start: Callable[..., Redis], name: str, queue: ackq.Queue) -> Non
 
 
 def test_a_batch_that_is_collected_is_reported(start: Callable[..., Redis], name: str) -> None:
-    async def attempt(r: Redis) -> bool:
-        await r.lpush(name, *range(100))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            batch = []
-            while (raw := await r.rpop(name)) is not None:
-                batch.append(raw)
-        assert len(batch) == 100
-        return [each.category for each in caught] == [dropin.UnprotectedWarning]
-
     async def body(r: Redis) -> None:
-        for _ in range(50):
-            if await attempt(r):
-                return
-        pytest.fail("no report")
+        batch = []
+
+        async def collect() -> None:
+            while (raw := await r.rpop(name)) is not None:
+                keep(raw)
+
+        def keep(raw: bytes) -> None:
+            batch.append(raw)
+
+        await r.lpush(name, *range(100, 130))
+        with pytest.warns(dropin.UnprotectedWarning, match="collected to be worked on") as caught:
+            await collect()
+        assert len(batch) == 30
+        assert [each.filename for each in caught] == [__file__]
 
     run(start, body)
 

@@ -115,3 +115,9 @@ def test_a_mock_is_refused_with_a_way_out(make: Callable[[], Any]) -> None:
 def test_settings_are_checked_at_once(plain_client: redis.Redis) -> None:
     with pytest.raises(ackq.ConfigurationError, match="visibility_timeout"):
         dropin.Redis(plain_client, visibility_timeout=0)
+
+
+def test_a_refusal_can_be_shown() -> None:
+    for error in (dropin.Refused("text"), dropin.ListNameRefused("text")):
+        assert type(error).__name__ in repr(error)
+        assert str(error) == "text"

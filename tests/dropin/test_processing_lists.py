@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -62,16 +61,11 @@ def test_waiting_for_the_next_message_ends_the_acknowledgement(
         assert r.llen(target) == 1
 
 
-def test_on_asyncio(plain_client: redis.Redis, name: str) -> None:
+def test_on_asyncio(plain_client: redis.Redis, url: str, name: str) -> None:
     target = f"{name}-internal"
-    settings: dict[str, Any] = plain_client.connection_pool.connection_kwargs
-    if "path" in settings:
-        address = {"unix_socket_path": settings["path"]}
-    else:
-        address = {each: settings[each] for each in ("host", "port")}
 
     async def main() -> None:
-        async with AsyncRedis(redis.asyncio.Redis(**address)) as r:
+        async with AsyncRedis(redis.asyncio.Redis.from_url(url)) as r:
             await r.lpush(name, "a", "b")
             for _ in "ab":
                 await r.blmove(name, target, 1, "RIGHT", "LEFT")

@@ -68,6 +68,7 @@ def test_brpop_wakes_up_and_settles(r: dropin.Redis, name: str, queue: ackq.Queu
     assert settled(queue)
 
 
+@pytest.mark.filterwarnings("ignore:`a comprehension` stands between")
 def test_brpop_looks_at_several_keys_in_their_order(r: dropin.Redis, name: str) -> None:
     names = [f"{name}-{n}" for n in range(3)]
     for each in reversed(names):

@@ -80,12 +80,14 @@ def test_a_loop_that_is_killed_at_work_loses_nothing(
     assert loop.finish(pushed) == pushed
 
 
+@pytest.mark.parametrize("shape", ["blocking", "settling"])
 def test_the_same_loop_on_a_bare_client_loses_what_it_works_on(
-    plain_client: redis.Redis, url: str, name: str, tmp_path: Path
+    plain_client: redis.Redis, url: str, name: str, tmp_path: Path, shape: str
 ) -> None:
-    loop = Killed("blocking", plain_client, url, [name], tmp_path / "journal", False)
-    loop.push(2, "hold")
+    at_once = SHAPES[shape].at_once
+    loop = Killed(shape, plain_client, url, [name], tmp_path / "journal", False)
+    loop.push(2 * at_once, "hold")
     more = set(loop.push(MORE, "more"))
     for killed in (1, 2):
-        loop.kill(killed)
+        loop.kill(killed * at_once)
     assert loop.finish(more) == more
