@@ -1,7 +1,7 @@
 """A reliable queue over the Redis list you already push to."""
 
 from ackq.config import Confirm, QueueConfig
-from ackq.core.inspected import DeadLetter, PeekedMessage
+from ackq.core.inspection_results import DeadLetter, PeekedMessage
 from ackq.errors import (
     AckqError,
     ConfigurationError,

@@ -25,12 +25,12 @@ import ackq
 from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
-from ackq.ops.registry import encode_record, heartbeat
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application
 from ackq.web.access import address_of, listen
 from ackq.web.log import OperationLog
+from ackq.worker.registration import encode_record, heartbeat
 
 PICTURES = Path(__file__).parent.parent / "docs" / "_static"
 #: Names of the list queues, a busier one after another.

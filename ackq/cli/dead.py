@@ -26,7 +26,7 @@ from ackq.cli.connection import (
 )
 from ackq.cli.queues import on_any_queue, open_any, part_column
 from ackq.core.failure import Failure
-from ackq.core.inspected import DeadLetter
+from ackq.core.inspection_results import DeadLetter
 from ackq.escaping import printable
 from ackq.ops.dead_letters import every, find
 from ackq.ops.kinds import only_part

@@ -21,7 +21,7 @@ from ackq.cli.connection import (
 from ackq.cli.queues import on_queue, on_queue_end, open_any
 
 if TYPE_CHECKING:
-    from ackq.core.inspected import PeekedMessage
+    from ackq.core.inspection_results import PeekedMessage
     from ackq.queue.client import Queue
 
 #: Delayed messages that `--all` changes per call.

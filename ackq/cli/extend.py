@@ -6,7 +6,7 @@ import click
 
 from ackq.cli.connection import examples, seconds_option
 from ackq.cli.queues import on_queue, open_list
-from ackq.cli.settled import messages_of, settled_argument
+from ackq.cli.receipts import messages_of, settled_argument
 
 
 @click.command(epilog=examples("ackq extend jobs a-1 1795252215312092 --lease 300"))

@@ -18,7 +18,7 @@ from ackq.cli.connection import (
     time_field_option,
 )
 from ackq.cli.queues import on_any_queue, open_any, part_column
-from ackq.core.inspected import PeekedMessage, State
+from ackq.core.inspection_results import PeekedMessage, State
 
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))

@@ -28,8 +28,8 @@ from ackq.escaping import printable
 from ackq.ops.figures import span
 
 if TYPE_CHECKING:
-    from ackq.ops.listed import WorkerInfo
     from ackq.ops.registry import Order
+    from ackq.ops.worker_info import WorkerInfo
 
 #: Seconds between two looks at workers that have an order.
 LOOK_INTERVAL = 0.1
@@ -177,7 +177,7 @@ def _order(
     wait: float | None,
 ) -> None:
     from ackq.core.client import client_of
-    from ackq.ops.listed import DONE
+    from ackq.ops.worker_info import DONE
     from ackq.ops.workers import send_order, workers
 
     with client_of(url) as client, _searching(queues):

@@ -11,7 +11,7 @@ from ackq.config import RecordErrors
 from ackq.core.call import Spec, call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import Failure, capture, parse
-from ackq.core.inspected import PeekedMessage
+from ackq.core.inspection_results import PeekedMessage
 
 #: Messages that one call settles if it records why they failed: each failure takes up to 8 KiB.
 FAILED_CHUNK = 100

@@ -11,7 +11,7 @@ from ackq.core.call import call
 from ackq.core.counters import LONGEST_WATCH, Counters, derived, total
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
-from ackq.core.inspected import DeadLetter, check_entry
+from ackq.core.inspection_results import DeadLetter, check_entry
 from ackq.core.page_size import next_size
 from ackq.delay.messages import DelayKeys, DelaySpec, DelayStats, decode_key
 from ackq.errors import ConfigurationError

@@ -18,7 +18,7 @@ from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client
 from ackq.core.counters import Counters
 from ackq.core.failure_notes import note_error
-from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.delay import admin, claims, peek, push, settle, take
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.delay.peek import FIRST, PAGE, Cursor

@@ -7,10 +7,10 @@ import math
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call
-from ackq.core.created import created_at
+from ackq.core.creation_time import created_at
 from ackq.core.effects import Operation, Request
 from ackq.core.failure_notes import with_errors
-from ackq.core.inspected import PeekedMessage, State
+from ackq.core.inspection_results import PeekedMessage, State
 from ackq.delay.messages import DelaySpec, decode_key, raw_key
 from ackq.errors import ConfigurationError, InvalidMessage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import redis
 
 from ackq.core.io.outside import SYSTEM
-from ackq.delay import staged as delay_staged
+from ackq.delay import staged_rows as delay_staged
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import StagingKeys
 from ackq.staging.operations import Mover, StagingSpec

@@ -14,7 +14,7 @@ from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.observed import Receive, observed
 from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
-from ackq.delay.staged import move
+from ackq.delay.staged_rows import move
 from ackq.membership.operations import Assignment, Session, heartbeat
 from ackq.staging.recovery import UnfinishedCommits
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import redis
 
 from ackq.core.client import Closable
-from ackq.core.io.hosts import KnownHosts, is_loopback
+from ackq.core.hosts import KnownHosts, is_loopback
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import AckqError, ConfigurationError, QueueNameError, redact
 from ackq.metrics.collector import Collector

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ackq.core.effects import Operation, Request
-from ackq.core.inspected import DeadLetter, check_entry
+from ackq.core.inspection_results import DeadLetter, check_entry
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.page_size import next_size

@@ -10,7 +10,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from ackq.core.created import CLOUDEVENT
+from ackq.core.creation_time import CLOUDEVENT
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError, PopFromMismatch

@@ -19,9 +19,9 @@ from ackq.core.io.nodes_async import nodes_of
 from ackq.core.io.routes_async import SingleRoute, route_of
 from ackq.errors import KeyTypeError
 from ackq.membership.shards import whole
-from ackq.ops.listed import WorkerInfo, by_worker, raw, search, spec, text
 from ackq.ops.registry import Entry, Order, entries, leave_order
 from ackq.ops.sharded import shard_names_of
+from ackq.ops.worker_info import WorkerInfo, by_worker, raw, search, spec, text
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from ackq.core.claim_groups import (
 )
 from ackq.core.effects import Arg, Operation
 from ackq.errors import ClaimLost
-from ackq.queue import handed_over, pop_from
+from ackq.queue import held_lists, pop_from
 from ackq.queue.spec import QueueSpec
 
 __all__ = [
@@ -96,7 +96,7 @@ def claim(
         reply = yield from _step(group, number, messages, size)
         status = reply[0]
         if status == b"held":
-            yield from handed_over.return_to_queue(group.spec, reply[1])
+            yield from held_lists.return_to_queue(group.spec, reply[1])
         elif status == b"empty":
             group.claiming = 0
             return None if batch is None else Claim(number, 0)
@@ -147,7 +147,7 @@ def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
     """List the readable claims; see `ackq.queue.Claims.look`."""
     check_integer(first, "first", 0, LARGEST_INTEGER)
     check_integer(last, "last", 0, LARGEST_INTEGER)
-    known = {each.name: each for each in (yield from handed_over.lists(group.spec))[1]}
+    known = {each.name: each for each in (yield from held_lists.lists(group.spec))[1]}
     found = []
     for batch in range(max(1, first), last + 1):
         name = group.spec.keys.claim(group.name, batch)
@@ -186,13 +186,13 @@ def release(group: Group) -> Operation[int]:
     passed = group.passed("claims/release")
     # Fence first: after that, no claims are added to the list.
     yield from change(group, "claims/release", passed, group.epoch)
-    _, found = yield from handed_over.lists(group.spec)
+    _, found = yield from held_lists.lists(group.spec)
     # Newest first: each goes in front of the one returned before it.
     own = sorted(
         (
             (named[1], each.name)
             for each in found
-            if (named := handed_over.claim_of(group.spec, each.name)) and named[0] == group.name
+            if (named := held_lists.claim_of(group.spec, each.name)) and named[0] == group.name
         ),
         reverse=True,
     )
@@ -203,7 +203,7 @@ def release(group: Group) -> Operation[int]:
         )
     rows = 0
     for name in names:
-        rows += yield from handed_over.return_to_queue(group.spec, name)
+        rows += yield from held_lists.return_to_queue(group.spec, name)
     # Only now, so that a repeat after an error still uses this driver's epoch.
     group.epoch = group.claiming = 0
     return rows
@@ -212,22 +212,22 @@ def release(group: Group) -> Operation[int]:
 def end_holds(spec: QueueSpec) -> Operation[int]:
     """Return the claims of all groups, and finish unfinished moves; return how many messages."""
     rows = 0
-    _, found = yield from handed_over.lists(spec)
-    groups = {named[0] for each in found if (named := handed_over.claim_of(spec, each.name))}
+    _, found = yield from held_lists.lists(spec)
+    groups = {named[0] for each in found if (named := held_lists.claim_of(spec, each.name))}
     for name in sorted(groups):
         rows += yield from release(Group(spec, name, LONGEST))
     for each in found:
-        if not handed_over.claim_of(spec, each.name):
-            rows += yield from handed_over.return_to_queue(spec, each.name)
+        if not held_lists.claim_of(spec, each.name):
+            rows += yield from held_lists.return_to_queue(spec, each.name)
     return rows
 
 
-def _open(group: Group) -> Operation[list[tuple[int, handed_over.Held]]]:
+def _open(group: Group) -> Operation[list[tuple[int, held_lists.Held]]]:
     """Return the group's claims that are not being returned to the queue, oldest first."""
-    _, found = yield from handed_over.lists(group.spec)
+    _, found = yield from held_lists.lists(group.spec)
     own = []
     for each in found:
-        named = handed_over.claim_of(group.spec, each.name)
+        named = held_lists.claim_of(group.spec, each.name)
         if each.score and named and named[0] == group.name:
             own.append((named[1], each))
     return sorted(own, key=lambda pair: pair[0])

@@ -17,11 +17,11 @@ from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client, client_of
 from ackq.core.effects import Operation
-from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared
 from ackq.errors import AckqError
-from ackq.queue import delayed, handed_over, inspection, push, settle, take
+from ackq.queue import delayed_messages, held_lists, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.renewal import Renewer
@@ -517,7 +517,7 @@ class Queue(Client):
 
         Cost: one round trip per 100 claims and committed lists of staged rows.
         """
-        return self._run(handed_over.claims(self._spec))
+        return self._run(held_lists.claims(self._spec))
 
     def counters(self, window: float = 10.0) -> QueueCounters:
         """Return what happened to messages since counting began, and keep counting.
@@ -561,7 +561,7 @@ class Queue(Client):
             ConfigurationError: that is not an entry, or not an id.
             UnknownOutcome: the reply was lost, so up to 500 messages may or may not be ready.
         """
-        return self._run(delayed.run_now(self._spec, entries, ids))
+        return self._run(delayed_messages.run_now(self._spec, entries, ids))
 
     def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Move delayed messages to the dead letters, and return how many.
@@ -578,7 +578,7 @@ class Queue(Client):
             ConfigurationError: as in `run_now`.
             UnknownOutcome: the reply was lost, so up to 100 messages may or may not be canceled.
         """
-        return self._run(delayed.cancel(self._spec, entries, ids))
+        return self._run(delayed_messages.cancel(self._spec, entries, ids))
 
     def purge(self, *, dead: bool = False) -> int:
         """Delete all messages for good, also those in flight, and return how many.

@@ -16,11 +16,11 @@ from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.client_async import Client, client_of
 from ackq.core.effects import Operation
-from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared
 from ackq.errors import AckqError
-from ackq.queue import delayed, handed_over, inspection, push, settle, take
+from ackq.queue import delayed_messages, held_lists, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.renewal_async import AsyncRenewer
@@ -518,7 +518,7 @@ class AsyncQueue(Client):
 
         Cost: one round trip per 100 claims and committed lists of staged rows.
         """
-        return await self._run(handed_over.claims(self._spec))
+        return await self._run(held_lists.claims(self._spec))
 
     async def counters(self, window: float = 10.0) -> QueueCounters:
         """Return what happened to messages since counting began, and keep counting.
@@ -564,7 +564,7 @@ class AsyncQueue(Client):
             ConfigurationError: that is not an entry, or not an id.
             UnknownOutcome: the reply was lost, so up to 500 messages may or may not be ready.
         """
-        return await self._run(delayed.run_now(self._spec, entries, ids))
+        return await self._run(delayed_messages.run_now(self._spec, entries, ids))
 
     async def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Move delayed messages to the dead letters, and return how many.
@@ -581,7 +581,7 @@ class AsyncQueue(Client):
             ConfigurationError: as in `run_now`.
             UnknownOutcome: the reply was lost, so up to 100 messages may or may not be canceled.
         """
-        return await self._run(delayed.cancel(self._spec, entries, ids))
+        return await self._run(delayed_messages.cancel(self._spec, entries, ids))
 
     async def purge(self, *, dead: bool = False) -> int:
         """Delete all messages for good, also those in flight, and return how many.

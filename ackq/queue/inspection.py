@@ -13,17 +13,17 @@ from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.counters import LONGEST_WATCH, derived
-from ackq.core.created import CLOUDEVENT, created_at
+from ackq.core.creation_time import CLOUDEVENT, created_at
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
-from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError, PopFromMismatch
-from ackq.queue import handed_over, pop_from
+from ackq.queue import held_lists, pop_from
 from ackq.queue.claims import end_holds
-from ackq.queue.delayed import entry_of
+from ackq.queue.delayed_messages import entry_of
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
@@ -137,10 +137,10 @@ def peek(
     check_integer(wanted, "peek", 0, 2**53)
     check_integer(skip, "skip", 0, 2**52)
     yield from _compare(spec)
-    names = [each.name for each in (yield from handed_over.lists(spec))[1]]
+    names = [each.name for each in (yield from held_lists.lists(spec))[1]]
     # Each list goes in front of those returned before it.
-    front = [name for name in names if handed_over.mode_of(spec, name) == "front"][-PEEKED:][::-1]
-    back = [name for name in names if handed_over.mode_of(spec, name) == "back"][:PEEKED]
+    front = [name for name in names if held_lists.mode_of(spec, name) == "front"][-PEEKED:][::-1]
+    back = [name for name in names if held_lists.mode_of(spec, name) == "back"][:PEEKED]
     seen: list[PeekedMessage] = []
     kept: list[bytes] = []
     while len(seen) < wanted:
@@ -173,7 +173,7 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     deleted = 0
     yield from _compare(spec)
     # Purge these lists first: if one is returned meanwhile, the last call deletes its messages.
-    for each in (yield from handed_over.lists(spec))[1]:
+    for each in (yield from held_lists.lists(spec))[1]:
         deleted += yield from _call(spec, "held/drop", own=(each.name,))
     rest: int = yield from _call(spec, "purge", int(dead))
     yield from pop_from.forget(spec.keys)
@@ -294,7 +294,7 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         seen, found_here = yield from _walk(spec, walk, repair)
         checked += seen
         findings += found_here
-    for each in (yield from handed_over.lists(spec))[1]:
+    for each in (yield from held_lists.lists(spec))[1]:
         checked += 1
         problems = yield from _call(spec, "held/audit", int(repair), own=(each.name,))
         name = each.name.decode(errors="replace")

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ackq.core.counters import Counters
-from ackq.core.created import created_at
+from ackq.core.creation_time import created_at
 from ackq.core.effects import Arg
 from ackq.core.fencing import Leased
 from ackq.core.ids import text_of_key

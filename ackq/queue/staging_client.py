@@ -13,7 +13,7 @@ from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import client_of
 from ackq.core.effects import Operation
 from ackq.core.io.outside import SYSTEM
-from ackq.queue import handed_over
+from ackq.queue import held_lists
 from ackq.queue import pop_from as pop_end
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
@@ -87,4 +87,4 @@ class Staging(StagingBase):
         return super().commit(batch, tasks)
 
     def _mover(self) -> Mover:
-        return lambda name: handed_over.into_queue(self._spec, name)
+        return lambda name: held_lists.into_queue(self._spec, name)

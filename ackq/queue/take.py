@@ -17,7 +17,7 @@ from ackq.core.observed import Receive, observed
 from ackq.core.waiting import AT_ONCE, PAUSED_POLL, WAIT_JITTER, Deadline, block
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue import pop_from
-from ackq.queue.handed_over import return_some
+from ackq.queue.held_lists import return_some
 from ackq.queue.messages import Message, by_receipt, check_own
 from ackq.queue.settle import ACK, ack
 from ackq.queue.spec import QueueSpec

@@ -13,7 +13,7 @@ from ackq.core.call import Keys, call
 from ackq.core.chunking import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import capture
-from ackq.core.inspected import check_entry
+from ackq.core.inspection_results import check_entry
 from ackq.core.observed import Receive, Send, Settle, observed
 from ackq.core.page_size import next_size
 from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of

@@ -18,7 +18,7 @@ from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
 from ackq.core import observing
 from ackq.core.client_async import Closable, client_of
 from ackq.core.effects import Operation
-from ackq.core.inspected import DeadLetter
+from ackq.core.inspection_results import DeadLetter
 from ackq.core.io.outside import SYSTEM
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost

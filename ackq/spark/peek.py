@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ackq.core.inspected import DeadLetter, PeekedMessage
-from ackq.core.inspected import State as LiveState
+from ackq.core.inspection_results import DeadLetter, PeekedMessage
+from ackq.core.inspection_results import State as LiveState
 from ackq.delay.client import DelayQueue
 from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.queue.client import Queue

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType
 
-from ackq.core.created import created_at
+from ackq.core.creation_time import created_at
 from ackq.core.ids import usable_id
 from ackq.errors import InvalidMessage
 from ackq.spark.columns import Columns

@@ -13,7 +13,7 @@ from ackq.core.client import Client
 from ackq.core.io.outside import SYSTEM
 from ackq.delay.claims_client import DelayClaims
 from ackq.delay.client import DelayQueue
-from ackq.delay.staged import move, spec_of
+from ackq.delay.staged_rows import move, spec_of
 from ackq.errors import Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue

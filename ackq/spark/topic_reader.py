@@ -21,7 +21,7 @@ from ackq.topic import Topic
 from ackq.topic.consume import MOVE_ATTEMPTS
 from ackq.topic.keys import TopicKeys
 from ackq.topic.spec import TopicConfig, TopicSpec
-from ackq.topic.staged import move
+from ackq.topic.staged_rows import move
 
 #: Maximum messages per MGET; each message has its own key.
 MOST_KEYS = 1000

@@ -43,8 +43,8 @@ class StagingKeys:
         """Return the keys for a topic or a delay queue; ``name`` was checked.
 
         Writers pass the settings for moving their rows: a topic's retention or the number of a
-        delay queue's partitions. See `settings_suffix` in `ackq.topic.staged` and
-        `ackq.delay.staged`.
+        delay queue's partitions. See `settings_suffix` in `ackq.topic.staged_rows` and
+        `ackq.delay.staged_rows`.
         """
         parts = ("commits", "held", "heldrows", "staged:", "staging:")
         keys = cls(*(f"{name}:{part}".encode() for part in parts))

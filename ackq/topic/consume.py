@@ -24,7 +24,7 @@ from ackq.topic.place import find_live, not_subscribed
 from ackq.topic.publish import AT_ONCE
 from ackq.topic.settle import CHUNK, commit, leased, mark_lost
 from ackq.topic.spec import Guess, TopicSpec, pause
-from ackq.topic.staged import move
+from ackq.topic.staged_rows import move
 
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05

@@ -10,7 +10,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import StagingKeys
 from ackq.staging.operations import Mover, StagingSpec
-from ackq.topic import staged as topic_staged
+from ackq.topic import staged_rows as topic_staged
 from ackq.topic.keys import TopicKeys
 from ackq.topic.spec import TopicConfig, TopicSpec
 

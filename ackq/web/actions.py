@@ -16,10 +16,10 @@ from ackq.ops.kinds.kind import Part, Redis, Verb
 from ackq.ops.registry import Order
 from ackq.ops.workers import send_order, workers
 from ackq.topic.client import Topic
-from ackq.web import format, inspecting
-from ackq.web.asking import Ask
+from ackq.web import format, queue_details
 from ackq.web.jobs import Job, Jobs, Step
 from ackq.web.log import OperationLog
+from ackq.web.requests import Ask
 
 #: What a kind of queue has to do for each action.
 NEEDED: dict[str, Verb] = {
@@ -171,7 +171,7 @@ class Actions:
         return f"the next message is {format.count((position or 0) + 1)}"
 
     def _order(self, ask: Ask, order: Order) -> str:
-        node = inspecting.one_node(self._client)
+        node = queue_details.one_node(self._client)
         found = [each for each in workers(node, [ask.name]) if each.id == ask.worker]
         listed = send_order(node, order, found)
         return "ordered: it is done with its next heartbeat" if listed else "nothing: it has ended"

@@ -25,7 +25,7 @@ except ModuleNotFoundError as missing:
         f"ackq.web needs {missing.name}: pip install 'ackq[web]'", name=missing.name
     ) from missing
 
-from ackq.core.inspected import DeadLetter, State
+from ackq.core.inspection_results import DeadLetter, State
 from ackq.core.io.lender import Lender, lending
 from ackq.errors import (
     AckqError,
@@ -37,12 +37,12 @@ from ackq.errors import (
 )
 from ackq.ops import dead_letters
 from ackq.ops.kinds import kind_for, only_part, opened
-from ackq.web import inspecting, overview, rendering
+from ackq.web import overview, queue_details, rendering
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
 from ackq.web.log import OperationLog
-from ackq.web.operating import Operating
+from ackq.web.operations import Operating
 from ackq.web.rendering import Renderer
 from ackq.web.watcher import Watcher
 
@@ -256,10 +256,10 @@ class _Site:
                 values = {"stats": queue.kind.stats(queue.client)}
             if "peek" in queue.kind.does and not queue.divided:
                 skip = _number(request, "skip", 0)
-                values["found"] = inspecting.messages_of(queue, state, skip)
+                values["found"] = queue_details.messages_of(queue, state, skip)
             shown = "parts" if queue.divided else kind
         if kind in ("list", "sharded"):
-            values["workers"] = inspecting.workers_of(self.client, name)
+            values["workers"] = queue_details.workers_of(self.client, name)
         if kind == "list":
             shared["paused"] = values["stats"]["paused"]
         return self._show(request, f"{shown}.html", **values, **shared)
@@ -316,12 +316,12 @@ class _Site:
 
     def workers(self, request: Request) -> Response:
         """Show all workers."""
-        found = inspecting.all_workers(self.client, self.watcher.look().rows)
+        found = queue_details.all_workers(self.client, self.watcher.look().rows)
         return self._show(request, "workers.html", workers=found)
 
     def server(self, request: Request) -> Response:
         """Show what the doctor finds without trying anything."""
-        return self._show(request, "server.html", servers=inspecting.servers(self.client))
+        return self._show(request, "server.html", servers=queue_details.servers(self.client))
 
     def not_found(self, request: Request, error: Exception) -> Response:
         """Answer a request for what is not there, or with a form that is not accepted."""

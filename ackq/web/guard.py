@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ackq.core.io.hosts import KnownHosts
+from ackq.core.hosts import KnownHosts
 
 #: Seconds before a wrong password is refused.
 REFUSAL_DELAY = 0.5

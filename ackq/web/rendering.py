@@ -17,9 +17,9 @@ import ackq
 from ackq.escaping import printable
 from ackq.ops.figures import cells
 from ackq.web import format, forms, overview
-from ackq.web.asking import PACE, PACES, Ask
 from ackq.web.guard import USER
 from ackq.web.log import OperationLog
+from ackq.web.requests import PACE, PACES, Ask
 
 #: The pages of the bar, by the name of their template.
 PAGES = {"workers.html": "workers", "operations.html": "operations", "server.html": "server"}

@@ -9,7 +9,7 @@ import pytest
 import redis
 from redis.exceptions import TimeoutError
 
-from ackq.core.io.hosts import KnownHosts, is_loopback
+from ackq.core.hosts import KnownHosts, is_loopback
 from ackq.core.io.nodes import nodes_of, text_of
 from ackq.core.io.settings import (
     address_of,

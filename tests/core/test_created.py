@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackq.config import QueueConfig
-from ackq.core.created import created_at
+from ackq.core.creation_time import created_at
 from ackq.errors import ConfigurationError
 
 #: 5 April 2018, 17:31:00 UTC.

@@ -16,7 +16,7 @@ from typing import Any
 from redis.exceptions import ConnectionError, ResponseError
 
 from ackq.config import Confirm, QueueConfig
-from ackq.delay import admin, peek, push, settle, staged, take
+from ackq.delay import admin, peek, push, settle, staged_rows, take
 from ackq.delay.messages import DelayedMessage, DelayEntry, DelaySpec, due
 from ackq.errors import AckqError, UnknownOutcome
 from ackq.membership.operations import Assignment, GroupSpec, Session
@@ -512,17 +512,22 @@ def peeks() -> Iterator[str]:
 def rows() -> Iterator[str]:
     staging = StagingKeys.of_topic("d")
     name = b"d:staged:w:1:t:partitions=%d:"
-    yield trace("move rows", staged.move(spec(), staging, b"d:staged:w:1:t"), [5, 1, 0])
-    yield trace("move the last rows", staged.move(divided(), staging, name % 2), [5, 0, 0])
-    yield trace("move rows for partitions", staged.move(spec(), staging, name % 2), [5, 0, 0])
-    yield trace("move rows for a plain queue", staged.move(divided(), staging, name % 0), [5, 0, 0])
-    yield trace("move rows of a topic", staged.move(spec(), staging, b"d:staged:w:1:t:keep=5:"))
+    yield trace("move rows", staged_rows.move(spec(), staging, b"d:staged:w:1:t"), [5, 1, 0])
+    yield trace("move the last rows", staged_rows.move(divided(), staging, name % 2), [5, 0, 0])
+    yield trace("move rows for partitions", staged_rows.move(spec(), staging, name % 2), [5, 0, 0])
+    yield trace(
+        "move rows for a plain queue", staged_rows.move(divided(), staging, name % 0), [5, 0, 0]
+    )
+    yield trace(
+        "move rows of a topic", staged_rows.move(spec(), staging, b"d:staged:w:1:t:keep=5:")
+    )
     for at, key, due_at in ((spec(), "a", 5), (divided(), "b", 6), (divided(), "\udcff", 0)):
-        yield f"# row {key!r}\n= {staged.row(at, key, due_at, b'body')!r}"
+        yield f"# row {key!r}\n= {staged_rows.row(at, key, due_at, b'body')!r}"
     for at in (spec(), divided(3)):
-        yield f"# settings of {len(at.partitions)} partitions\n= {staged.settings_suffix(at)!r}"
+        settings = staged_rows.settings_suffix(at)
+        yield f"# settings of {len(at.partitions)} partitions\n= {settings!r}"
     for partitions in (None, 3):
-        made = staged.spec_of("e", partitions, FIXED)
+        made = staged_rows.spec_of("e", partitions, FIXED)
         yield f"# staged for {partitions}\n= {made.name} {len(made.partitions)} {made.fence}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackq.queue import delayed
+from ackq.queue import delayed_messages
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
@@ -12,7 +12,7 @@ from tests.queue.scripts.space import FUTURE
 FACTS = Facts(
     "cancel",
     calls=(("", "due", FUTURE, "later"),),
-    operation=lambda: delayed.cancel(SPEC, ["99-k"], ["m"]),
+    operation=lambda: delayed_messages.cancel(SPEC, ["99-k"], ["m"]),
     replies=[[2, 2]],
     passes={"chosen": ["99", b"k", "", "m"]},
     refused=bad_pairs(1000),

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from ackq.delay import DelayQueue
 from ackq.ops import dead_letters
 from ackq.ops.kinds import KINDS, opened
-from ackq.web.asking import Ask
+from ackq.web.requests import Ask
 from tests.kinds.stock import Stock, each_that_can
 from tests.servers import Client
 from tests.web.test_operating import Operator

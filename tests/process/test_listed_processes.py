@@ -15,7 +15,7 @@ import redis
 import ackq
 from ackq.cli import main
 from ackq.embedded import Server
-from ackq.ops.listed import WorkerInfo
+from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import workers
 from ackq.queue.keys import QueueKeys
 from tests.servers import private_server

@@ -24,8 +24,8 @@ from ackq.core.effects import Request
 from ackq.errors import AckqError, UnknownOutcome
 from ackq.queue import (
     claims,
-    delayed,
-    handed_over,
+    delayed_messages,
+    held_lists,
     inspection,
     pop_from,
     push,
@@ -547,26 +547,26 @@ def lists() -> Iterator[str]:
         b"0",
         b"3",
     ]
-    yield trace("lists", handed_over.lists(spec()), [b"7", 1, *page], [b"0", 5_000_000, *page[:3]])
-    yield trace("claims", handed_over.claims(spec()), [b"0", 5_000_000, *page])
-    yield trace("give back", handed_over.return_to_queue(spec(), b"qCLAIM:g:1"), [9, 1], [3, 0])
+    yield trace("lists", held_lists.lists(spec()), [b"7", 1, *page], [b"0", 5_000_000, *page[:3]])
+    yield trace("claims", held_lists.claims(spec()), [b"0", 5_000_000, *page])
+    yield trace("give back", held_lists.return_to_queue(spec(), b"qCLAIM:g:1"), [9, 1], [3, 0])
     yield trace(
         "give back to the left",
-        handed_over.return_some(spec("left"), b"qSTAGED:w:1:0:delayed"),
+        held_lists.return_some(spec("left"), b"qSTAGED:w:1:0:delayed"),
         [9, 1],
     )
-    yield trace("into the queue", handed_over.into_queue(spec(), b"qSTAGED:w:1:0"), 1)
+    yield trace("into the queue", held_lists.into_queue(spec(), b"qSTAGED:w:1:0"), 1)
     yield trace(
         "into the queue from the left",
-        handed_over.into_queue(spec("left"), b"qSTAGED:w:1:0"),
+        held_lists.into_queue(spec("left"), b"qSTAGED:w:1:0"),
         [5, 0],
     )
     entries = ["1795252215312092-order-7", "5-a%20b"]
-    yield trace("run now", delayed.run_now(spec(), entries, ["x", 7]), 3)
-    yield trace("run many now", delayed.run_now(spec(), (), range(501)), 500, 1)
-    yield trace("cancel", delayed.cancel(spec(), entries, ["x"]), [1, 2], [1, 1])
-    yield trace("cancel no entry", delayed.cancel(spec(), ["x"], ()))
-    yield trace("cancel no id", delayed.cancel(spec(), (), [""]))
+    yield trace("run now", delayed_messages.run_now(spec(), entries, ["x", 7]), 3)
+    yield trace("run many now", delayed_messages.run_now(spec(), (), range(501)), 500, 1)
+    yield trace("cancel", delayed_messages.cancel(spec(), entries, ["x"]), [1, 2], [1, 1])
+    yield trace("cancel no entry", delayed_messages.cancel(spec(), ["x"], ()))
+    yield trace("cancel no id", delayed_messages.cancel(spec(), (), [""]))
 
 
 def group(end: Any = "right", epoch: int = 4) -> claims.Group:

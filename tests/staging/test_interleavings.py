@@ -18,7 +18,7 @@ import pytest
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
-from ackq.delay import staged as delay_staged
+from ackq.delay import staged_rows as delay_staged
 from ackq.delay.staging_client import DelayStaging
 from ackq.errors import StagingLost
 from ackq.queue import inspection, settle, take
@@ -29,7 +29,7 @@ from ackq.staging import operations
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import Staged
 from ackq.staging.recovery import UnfinishedCommits
-from ackq.topic import staged as topic_staged
+from ackq.topic import staged_rows as topic_staged
 from ackq.topic.consume import MOVE_ATTEMPTS
 from ackq.topic.publish import publish_many
 from ackq.topic.staging_client import TopicStaging

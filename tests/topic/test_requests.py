@@ -18,7 +18,7 @@ from ackq.config import Confirm
 from ackq.errors import UnknownOutcome
 from ackq.staging.keys import StagingKeys
 from ackq.staging.recovery import UnfinishedCommits
-from ackq.topic import consume, place, publish, settle, staged
+from ackq.topic import consume, place, publish, settle, staged_rows
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
 from ackq.topic.spec import Guess, TopicConfig, TopicSpec
@@ -350,20 +350,22 @@ def rows() -> Iterator[str]:
     staging = StagingKeys.of_topic("t")
     name = b"t:staged:w:1:x:keep=%d,%d:"
     at = spec(5, 2, True)
-    yield trace("move rows", staged.move(at, staging, b"t:staged:w:1:x"), [b"ok", 9, 3])
+    yield trace("move rows", staged_rows.move(at, staging, b"t:staged:w:1:x"), [b"ok", 9, 3])
     yield f"  then {at.publishing}"
     yield trace(
         "move rows, keeping some",
-        staged.move(spec(), staging, name % (1500, 4)),
+        staged_rows.move(spec(), staging, name % (1500, 4)),
         [b"ok", 9, 0],
         [9, 6, 3],
     )
     yield trace(
-        "move some rows, keeping some", staged.move(spec(), staging, name % (0, 4)), [b"ok", 9, 1]
+        "move some rows, keeping some",
+        staged_rows.move(spec(), staging, name % (0, 4)),
+        [b"ok", 9, 1],
     )
     yield trace(
         "move rows where others were first",
-        staged.move(spec(publish_attempts=2), staging, name % (0, 0)),
+        staged_rows.move(spec(publish_attempts=2), staging, name % (0, 0)),
         [b"moved", 5],
         None,
         [b"moved", 6],
@@ -371,18 +373,19 @@ def rows() -> Iterator[str]:
     )
     yield trace(
         "move rows, once",
-        staged.move(spec(), staging, name % (0, 0), attempts=1),
+        staged_rows.move(spec(), staging, name % (0, 0), attempts=1),
         [b"moved", 5],
         None,
     )
     yield trace(
-        "move rows beyond the newest", staged.move(spec(), staging, name % (0, 0)), [b"taken"]
+        "move rows beyond the newest", staged_rows.move(spec(), staging, name % (0, 0)), [b"taken"]
     )
     yield trace(
-        "move rows of a delay queue", staged.move(spec(), staging, b"t:staged:w:1:x:partitions=2:")
+        "move rows of a delay queue",
+        staged_rows.move(spec(), staging, b"t:staged:w:1:x:partitions=2:"),
     )
     for settings in ({}, {"max_age": 1.5, "max_messages": 7}, {"max_age": 0.001}):
-        yield f"# settings {settings}\n= {staged.settings_suffix(TopicConfig(**settings))}"  # type: ignore[arg-type]
+        yield f"# settings {settings}\n= {staged_rows.settings_suffix(TopicConfig(**settings))}"  # type: ignore[arg-type]
 
 
 PARTS = (publishes, settles, places, reads, rows)

@@ -24,7 +24,7 @@ from ackq.errors import (
 )
 from ackq.staging.keys import StagingKeys
 from ackq.staging.recovery import UnfinishedCommits
-from ackq.topic import place, publish, settle, staged
+from ackq.topic import place, publish, settle, staged_rows
 from ackq.topic.consume import consume
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
@@ -293,20 +293,22 @@ def test_a_refused_release_is_called_one() -> None:
 
 def test_rows_that_other_producers_keep_from_being_published_stay_committed() -> None:
     spec, keys = _spec(), StagingKeys.of_topic("t")
-    steps = staged.move(spec, keys, b"t:staged:w:1:x", attempts=2)
+    steps = staged_rows.move(spec, keys, b"t:staged:w:1:x", attempts=2)
     with pytest.raises(PublishContention, match="2 times in a row; the committed rows wait"):
         play(steps, [b"moved", 5], None, [b"moved", 9], None)
     assert spec.publishing.after == 9
     with pytest.raises(IndexTaken, match="topic 't'"):
-        play(staged.move(spec, keys, b"t:staged:w:1:x"), [b"taken"])
-    (asked,), left = play(staged.move(spec, keys, b"t:staged:w:1:x"), [b"ok", 12, 3])
+        play(staged_rows.move(spec, keys, b"t:staged:w:1:x"), [b"taken"])
+    (asked,), left = play(staged_rows.move(spec, keys, b"t:staged:w:1:x"), [b"ok", 12, 3])
     assert (left, asked.resend, spec.publishing.after) == (True, True, 12)
     spec.publishing.slack = 9
-    (asked,), _ = play(staged.move(spec, keys, b"t:staged:w:1:x"), [b"ok", 12, 3])
-    assert asked.args[0] == 6 + staged.CHUNK_ROWS + 9
+    (asked,), _ = play(staged_rows.move(spec, keys, b"t:staged:w:1:x"), [b"ok", 12, 3])
+    assert asked.args[0] == 6 + staged_rows.CHUNK_ROWS + 9
     # A delay queue's list under the same keys is not the topic's.
     with pytest.raises(StopIteration) as ended:
-        next(staged.move(spec, keys, b"t:staged:w:1:x:4:"))
+        next(staged_rows.move(spec, keys, b"t:staged:w:1:x:4:"))
     assert ended.value.value is False
-    (asked,), left = play(staged.move(spec, keys, b"t:staged:w:1:x:keep=1500,0:"), [b"ok", 13, 0])
+    (asked,), left = play(
+        staged_rows.move(spec, keys, b"t:staged:w:1:x:keep=1500,0:"), [b"ok", 13, 0]
+    )
     assert (left, asked.args[-1]) == (False, 1500)

@@ -19,9 +19,9 @@ from ackq.ops import history
 from ackq.ops.registry import entries
 from ackq.topic import Topic
 from ackq.web import jobs, watcher
-from ackq.web import operating as web_operating
-from ackq.web.asking import Ask
+from ackq.web import operations as web_operating
 from ackq.web.log import OperationLog
+from ackq.web.requests import Ask
 from tests.web.conftest import HOSTILE, Stock
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]

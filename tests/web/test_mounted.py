@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from ackq import Queue
 from ackq.ops.samples import Sample
 from ackq.web import application, log
-from ackq.web.asking import Ask
+from ackq.web.requests import Ask
 from ackq.web.watcher import Watcher
 from tests.test_readme import _point_at
 from tests.waiting import wait_until

@@ -24,8 +24,8 @@ from ackq.ops import samples
 from ackq.ops.registry import entries
 from ackq.topic import Topic
 from ackq.web import application, jobs, log, watcher
-from ackq.web.asking import Ask
 from ackq.web.forms import COOKIE
+from ackq.web.requests import Ask
 from ackq.worker.registration import encode_record, heartbeat
 from tests.servers import Fleet, Survey, Target
 from tests.web.conftest import HOSTILE, served

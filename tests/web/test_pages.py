@@ -21,7 +21,7 @@ from ackq.errors import ConfigurationError
 from ackq.ops import dead_letters, samples
 from ackq.ops.kinds import only_part, opened
 from ackq.topic import Topic
-from ackq.web import application, inspecting, watcher
+from ackq.web import application, queue_details, watcher
 from ackq.web.watcher import Watcher
 from tests.web.conftest import HOSTILE, Stock
 
@@ -301,10 +301,10 @@ def test_workers_that_this_user_may_not_list_are_unknown(monkeypatch: pytest.Mon
     def refuse(*args: object) -> None:
         raise error
 
-    monkeypatch.setattr(inspecting, "workers", refuse)
+    monkeypatch.setattr(queue_details, "workers", refuse)
     row: Any = SimpleNamespace(reading=SimpleNamespace(kind="list", name="jobs", workers=1))
     error: Exception = NoPermissionError("no")
-    assert inspecting.all_workers(redis.Redis(), [row]) is None
+    assert queue_details.all_workers(redis.Redis(), [row]) is None
     error = redis.ConnectionError("away")
     with pytest.raises(redis.ConnectionError):
-        inspecting.all_workers(redis.Redis(), [row])
+        queue_details.all_workers(redis.Redis(), [row])

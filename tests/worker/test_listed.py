@@ -13,8 +13,8 @@ import redis.asyncio
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.ops import workers_async
-from ackq.ops.listed import WorkerInfo
 from ackq.ops.registry import Order
+from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import send_order, workers
 from ackq.queue.keys import QueueKeys
 from ackq.worker import Health, RateLimit, Worker

@@ -17,7 +17,7 @@ from ackq.ops.overview import Overview
 from ackq.ops.samples import Row
 from ackq.ops.workers import send_order, workers
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
-from ackq.web.inspecting import all_workers
+from ackq.web.queue_details import all_workers
 from ackq.worker import Health, RateLimit, Schedule
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ackq.ops.dead_letters import Causes
-    from ackq.ops.listed import WorkerInfo
     from ackq.ops.readings import Reading
+    from ackq.ops.worker_info import WorkerInfo
 
 #: Seconds after which causes and workers are read again. Workers send heartbeats as often.
 FRESH = 5.0

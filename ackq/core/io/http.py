@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, Self
 
-from ackq.core.io.hosts import KnownHosts
+from ackq.core.hosts import KnownHosts
 from ackq.errors import ConfigurationError
 
 #: Most connections at a time; any more are closed at once.

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
-from ackq.core.inspected import DeadLetter
+from ackq.core.inspection_results import DeadLetter
 from ackq.core.io.lender import Lender
 from ackq.ops.readings import Asked, Found, KindName, Reading
 

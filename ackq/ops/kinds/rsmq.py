@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackq.core.client import Closable
 from ackq.core.effects import Operation
-from ackq.core.inspected import DeadLetter
+from ackq.core.inspection_results import DeadLetter
 from ackq.core.io.outside import SYSTEM
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unchecked
 from ackq.ops.readings import Asked, Found, Reading, Totals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ackq.core.created import created_at
+from ackq.core.creation_time import created_at
 from ackq.core.effects import Operation, Request
 from ackq.errors import KeyTypeError
 from ackq.ops.kinds.kind import Kind, Opened, Redis, has_type, unchecked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackq.queue import handed_over
+from ackq.queue import held_lists
 from benchmarks.worst.claims import claimed
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from benchmarks.worst.taking import hold_lists, popping
@@ -16,7 +16,7 @@ FACTS = Facts(
         ("back",),
         ("delayed",),
     ),
-    operation=lambda: handed_over.return_to_queue(SPEC, CLAIM),
+    operation=lambda: held_lists.return_to_queue(SPEC, CLAIM),
     replies=[[1, 0]],
     passes={"mode": ["front"]},
     fewest=1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackq.queue import handed_over
+from ackq.queue import held_lists
 from benchmarks.worst.scene import Act, Scene, times
 from benchmarks.worst.taking import hold_lists
 from tests.facts.example import CLAIM, SPEC
@@ -12,7 +12,7 @@ FACTS = Facts(
     "held/scan",
     calls=((0,),),
     changes_nothing=True,
-    operation=lambda: handed_over.claims(SPEC),
+    operation=lambda: held_lists.claims(SPEC),
     replies=[[b"0", 1, CLAIM, b"2", b"1"]] * 2,
     passes={"cursor": [b"0"]},
     fewest=1,

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from ackq import Queue
 from ackq.ops.registry import entries
 from ackq.web import application, log
-from ackq.web.asking import Ask
+from ackq.web.requests import Ask
 from ackq.worker.registration import heartbeat
 from tests.ops.acl.conftest import AsRole
 from tests.web.test_operating import ORIGIN, Operator, logged

@@ -111,7 +111,7 @@ def test_a_claim_is_not_replayed_once_its_return_has_begun(
     push(queue, 5000)
     claims.claim(0, messages=4500)
     expire(1)
-    from ackq.queue.handed_over import return_some
+    from ackq.queue.held_lists import return_some
 
     spec = claims._group.spec
     left = claims._run(return_some(spec, spec.keys.claim("group", 1)))

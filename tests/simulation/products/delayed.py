@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ackq.config import QueueConfig
 from ackq.core.counters import LONGEST_WATCH
 from ackq.core.effects import Operation, Sleep
-from ackq.core.inspected import State
+from ackq.core.inspection_results import State
 from ackq.core.io.outside import SYSTEM
 from ackq.delay import DelayEntry
 from ackq.delay import admin as delay_admin

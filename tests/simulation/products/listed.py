@@ -10,7 +10,7 @@ from ackq.config import QueueConfig
 from ackq.core.counters import LONGEST_WATCH
 from ackq.core.effects import Operation, Sleep
 from ackq.core.io.outside import SYSTEM
-from ackq.queue import delayed, inspection, push, settle, take
+from ackq.queue import delayed_messages, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 from tests.campaign.workloads.loops import id_of
@@ -108,7 +108,9 @@ class ListQueue(Product):
         ids = [each.id for each in chosen]
         yield Sleep(draw.choice((0.0, 0.0, 0.2)))
         by_id = draw.random() < 0.5
-        verb, act = draw.choice((("run now", delayed.run_now), ("cancel", delayed.cancel)))
+        verb, act = draw.choice(
+            (("run now", delayed_messages.run_now), ("cancel", delayed_messages.cancel))
+        )
         named: tuple[list[str], list[str]] = ([], ids) if by_id else (entries, [])
         return Order(verb, [id_of(each.body) for each in chosen], lambda: act(self._spec, *named))
 

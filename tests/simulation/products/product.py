@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ackq.core.effects import Operation
-from ackq.core.inspected import DeadLetter
+from ackq.core.inspection_results import DeadLetter
 from ackq.staging.operations import Delayed, Mover, StagingSpec
 
 if TYPE_CHECKING:

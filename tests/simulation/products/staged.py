@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from ackq.core.call import call
 from ackq.core.effects import Operation
-from ackq.delay import staged as delay_staged
-from ackq.queue import handed_over
+from ackq.delay import staged_rows as delay_staged
+from ackq.queue import held_lists
 from ackq.staging.keys import StagingKeys, has_settings
 from ackq.staging.operations import Delayed, Mover, StagingSpec, committed_lists
-from ackq.topic import staged as topic_staged
+from ackq.topic import staged_rows as topic_staged
 
 from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import ListQueue
@@ -37,7 +37,7 @@ class StagedListQueue(ListQueue):
     def staging(self, writer: str) -> tuple[StagingSpec, Mover]:
         keys = StagingKeys.of_queue(NAME, self._spec.keys.held)
         spec = StagingSpec(f"queue {NAME!r}", keys, writer)
-        return spec, lambda name: handed_over.into_queue(self._spec, name)
+        return spec, lambda name: held_lists.into_queue(self._spec, name)
 
     def rows(
         self, entries: Sequence[tuple[str, bytes]], due: int | None

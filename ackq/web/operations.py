@@ -13,11 +13,11 @@ from starlette.routing import Route
 
 from ackq.errors import ConfigurationError
 from ackq.ops.kinds.kind import Redis
-from ackq.web import asking, format, forms
+from ackq.web import format, forms, requests
 from ackq.web.actions import Actions
-from ackq.web.asking import Ask
 from ackq.web.jobs import Job, Jobs
 from ackq.web.rendering import Renderer, root_of, who_of
+from ackq.web.requests import Ask
 
 #: Operations of the log that are shown.
 SHOWN = 100
@@ -127,7 +127,7 @@ def _asked(fields: forms.Fields) -> Ask:
     except ValueError as error:
         raise ConfigurationError("this form has too many fields") from error
     chosen = {name: found for name, found in fields.items() if name in ("entry", "to", "pace")}
-    return asking.read({**chosen, **fixed})
+    return requests.read({**chosen, **fixed})
 
 
 def _page_after(ask: Ask, jobs: Jobs) -> str:

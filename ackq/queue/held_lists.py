@@ -10,7 +10,6 @@ from ackq.core.call import call
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import CLAIM, DELAYED_LIST, STAGED
-from ackq.queue import handed_over
 from ackq.queue.spec import QueueSpec
 
 
@@ -102,5 +101,5 @@ def into_queue(spec: QueueSpec, name: bytes) -> Operation[bool]:
             resend=True,  # a second application moves the next rows
         )
         return bool((yield from call(spec, request)))
-    _, left = yield from handed_over.return_some(spec, name)
+    _, left = yield from return_some(spec, name)
     return left > 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import redis
 from redis.exceptions import NoPermissionError
 
-from ackq.core.inspected import PeekedMessage, State
+from ackq.core.inspection_results import PeekedMessage, State
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.io.routes import SingleRoute
@@ -17,9 +17,9 @@ from ackq.ops.diagnosis import DURABILITY, Finding, durability_of, judge_server
 from ackq.ops.facts import read_facts
 from ackq.ops.kinds.kind import Opened, Redis
 from ackq.ops.kinds.lists import LIST
-from ackq.ops.listed import WorkerInfo
 from ackq.ops.samples import Row
 from ackq.ops.script_times import ScriptTimes, script_times
+from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import workers
 
 #: Messages of a page.
