@@ -247,7 +247,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     path.write_text('{"results": []}')
     done = run("compare", str(path), str(path))
     assert done.returncode == 1
-    assert "no results" in done.stderr
+    assert "not results" in done.stderr
 
 
 def test_a_difference_is_distinguished_from_noise() -> None:
