@@ -28,7 +28,7 @@ SOURCES = (
     "ops/workers_async.py",
     "dropin/in_flight_async.py",
     "dropin/queues_async.py",
-    "dropin/passed_on_async.py",
+    "dropin/passthrough_async.py",
     "dropin/client_async.py",
 )
 #: Phrases of docstrings that differ. Each must be on one line in the source.

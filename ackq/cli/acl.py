@@ -10,7 +10,7 @@ import click
 from ackq.cli.connection import examples, json_option, print_json
 from ackq.cli.queues import queue_argument
 from ackq.config import PopFrom
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.ops.acl import OTHER_ROLES, ROLES, roles_of, rules
 
 #: The warning that --redis-6 prints.
@@ -57,7 +57,7 @@ def _described() -> str:
 )
 @click.option(
     "--partitions",
-    type=click.IntRange(1, MOST_PARTITIONS),
+    type=click.IntRange(1, MAX_PARTITIONS),
     metavar="N",
     help="Number of partitions of a delay queue.  [not partitioned]",
 )

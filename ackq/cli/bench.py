@@ -10,7 +10,7 @@ import click
 from ackq.cli.connection import examples, json_option, print_json, url_option
 
 #: Maximum bytes of a batch: the limit of one pop.
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 
 
 @click.command(
@@ -41,8 +41,8 @@ def bench(url: str | None, batch: int, size: int, seconds: float, as_json: bool)
     from ackq.bench.small import run
     from ackq.bench.tables import text_of
 
-    if batch * size > MOST_BYTES:
-        raise click.BadParameter(f"a batch holds at most {MOST_BYTES:,} bytes")
+    if batch * size > MAX_BYTES:
+        raise click.BadParameter(f"a batch holds at most {MAX_BYTES:,} bytes")
     if url is None:
         from ackq.embedded import shared_url
 

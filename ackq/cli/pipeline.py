@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ackq.spark.pipeline.trial import Trial
 
 #: Messages that a sample may have, and how many it has by default.
-MOST_ROWS, MOST_SAMPLED = 1_000_000, 10_000
+MAX_ROWS, MOST_SAMPLED = 1_000_000, 10_000
 #: Messages per read of a queue.
 PAGE = 500
 
@@ -60,7 +60,7 @@ pipeline.add_command(submit)
 )
 @click.option(
     "--sample",
-    type=click.IntRange(1, MOST_ROWS),
+    type=click.IntRange(1, MAX_ROWS),
     metavar="N",
     help="Also apply schema and checks to N ready messages, and report what would be rejected.",
 )
@@ -151,7 +151,7 @@ def _print_trial(trial: Trial) -> None:
 @click.option(
     "-n",
     "count",
-    type=click.IntRange(1, MOST_ROWS),
+    type=click.IntRange(1, MAX_ROWS),
     default=MOST_SAMPLED,
     metavar="N",
     help=f"Dead letters to look at, oldest first.  [{MOST_SAMPLED}]",
@@ -172,7 +172,7 @@ def redrive(config: str, count: int, url: str | None) -> None:
 @click.argument("queue")
 @click.option(
     "--sample",
-    type=click.IntRange(1, MOST_ROWS),
+    type=click.IntRange(1, MAX_ROWS),
     default=MOST_SAMPLED,
     metavar="N",
     help=f"Ready messages to look at.  [{MOST_SAMPLED}]",

@@ -15,7 +15,7 @@ from ackq.core.client import client_of
 from ackq.core.io.lender import Lender
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.ops.kinds import KINDS, kinds_of
 from ackq.ops.kinds.lists import LIST, SHARDED, open_sharded
 
@@ -47,7 +47,7 @@ pop_from_option = click.option(
 )
 _partitions_option = click.option(
     "--partitions",
-    type=click.IntRange(1, MOST_PARTITIONS),
+    type=click.IntRange(1, MAX_PARTITIONS),
     metavar="N",
     expose_value=False,
     callback=_note,

@@ -18,7 +18,7 @@ from ackq.cli.connection import (
     time_field_option,
 )
 from ackq.cli.queues import on_any_queue, open_any
-from ackq.core.counters import LONGEST_WATCH
+from ackq.core.counters import MAX_WATCH
 
 #: The counts of a table, in this order: those before the dead, by reason, and those after.
 BEFORE = ("pushed", "taken", "acked", "returned", "nacked", "released")
@@ -63,7 +63,7 @@ def stats(
     with open_any(url, queue, "stats", time_field=time_field) as opened:
         found = [(part.name, opened.kind.stats(part)) for part in opened.parts() if parts]
         counts = opened.kind.stats(opened.client)
-        counted = opened.client.counters(LONGEST_WATCH) if totals else None
+        counted = opened.client.counters(MAX_WATCH) if totals else None
     if parts:
         _print_parts([*found, (queue, counts)], as_json)
         return

@@ -7,10 +7,10 @@ BACKOFF_BASE = 1.0
 
 
 #: Longest default nack delay in seconds.
-BACKOFF_LIMIT = 300.0
+MAX_BACKOFF = 300.0
 
 
 def backoff(receive_count: int) -> float:
     """Return the default nack delay in seconds: 1, 2, 4, ... at most 300."""
     delay: float = BACKOFF_BASE * 2 ** min(receive_count - 1, 20)
-    return min(BACKOFF_LIMIT, delay)
+    return min(MAX_BACKOFF, delay)

@@ -15,9 +15,9 @@ from ackq.core.names import check_group
 from ackq.errors import ConfigurationError, Fenced
 
 #: Longest lease of a claim, and longest time to keep an acked claim, in seconds: ten years.
-LONGEST = 315_360_000.0
+MAX_LEASE = 315_360_000.0
 #: The highest integer that is exact in Redis, Lua and Python.
-LARGEST_INTEGER = 2**53 - 1
+MAX_INTEGER = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class ClaimGroup(ABC):
     def __post_init__(self) -> None:
         """Check the name and the timeout."""
         check_group(self.name)
-        if microseconds(self.timeout, "timeout", LONGEST) < 1_000_000:
+        if microseconds(self.timeout, "timeout", MAX_LEASE) < 1_000_000:
             raise ConfigurationError(f"timeout of claims is 1 second or more, not {self.timeout!r}")
 
     @property
     def lease(self) -> int:
         """The timeout in microseconds."""
-        return microseconds(self.timeout, "timeout", LONGEST)
+        return microseconds(self.timeout, "timeout", MAX_LEASE)
 
     @property
     @abstractmethod
@@ -120,12 +120,12 @@ def check_claim(
 ) -> None:
     """Check the arguments of a claim; see `ackq.queue.Claims.claim`."""
     group.require_begun()
-    check_integer(after, "after", 0, LARGEST_INTEGER - 1)
-    check_integer(messages, "messages", 1, LARGEST_INTEGER)
+    check_integer(after, "after", 0, MAX_INTEGER - 1)
+    check_integer(messages, "messages", 1, MAX_INTEGER)
     if size is not None:
-        check_integer(size, "size", 1, LARGEST_INTEGER)
+        check_integer(size, "size", 1, MAX_INTEGER)
     if batch is not None:
-        check_integer(batch, "batch", after + 1, LARGEST_INTEGER)
+        check_integer(batch, "batch", after + 1, MAX_INTEGER)
 
 
 def following(group: ClaimGroup, after: int) -> Operation[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 #: The longest time that counters are kept after they were last read, in seconds.
-LONGEST_WATCH = 7 * 86400.0
+MAX_WATCH = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from ackq.config import RecordErrors
 from ackq.errors import ConfigurationError, redact
 
 #: Characters that are kept of an error's text, its type, its place and its traceback.
-TEXT_LIMIT = 500
-TYPE_LIMIT = 200
-PLACE_LIMIT = 300
-TRACEBACK_LIMIT = 4000
+MAX_TEXT = 500
+MAX_TYPE = 200
+MAX_PLACE = 300
+MAX_TRACEBACK = 4000
 #: Most bytes of one failure; the scripts check this.
-STORED_LIMIT = 8192
+MAX_STORED = 8192
 #: Characters of an error's text that are searched for credentials.
-_READ_LIMIT = 4000
+_MAX_READ = 4000
 _ACKQ = Path(__file__).parents[1]
 #: Folders of code that is not the user's: the standard library and installed packages.
 _INSTALLED = tuple({sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
@@ -79,18 +79,18 @@ def capture(
         raise ConfigurationError(f"error is an exception, not {type(error).__name__}")
     place = place_of(error, package, defined)
     fields = {
-        "type": _valid(name_of(type(error)))[:TYPE_LIMIT],
-        "place": _valid(place)[-PLACE_LIMIT:],
+        "type": _valid(name_of(type(error)))[:MAX_TYPE],
+        "place": _valid(place)[-MAX_PLACE:],
     }
     if detail != "type":
-        fields["text"] = _valid(text_of(error))[:TEXT_LIMIT]
+        fields["text"] = _valid(text_of(error))[:MAX_TEXT]
     if detail == "traceback":
         fields["traceback"] = _valid(redact("".join(traceback.format_exception(error))))
-    for kept in (TRACEBACK_LIMIT, TRACEBACK_LIMIT // 4, 0):
+    for kept in (MAX_TRACEBACK, MAX_TRACEBACK // 4, 0):
         if "traceback" in fields:
             fields["traceback"] = fields["traceback"][-kept:] if kept else ""
         stored = orjson.dumps(fields)
-        if len(stored) <= STORED_LIMIT:
+        if len(stored) <= MAX_STORED:
             break
     return stored
 
@@ -129,7 +129,7 @@ def name_of(kind: type) -> str:
 def text_of(error: BaseException) -> str:
     """Return the text of an error without the credentials of URLs, not escaped and not cropped."""
     try:
-        return redact(str(error)[:_READ_LIMIT])
+        return redact(str(error)[:_MAX_READ])
     except Exception:  # the error class is the user's, and its __str__ may fail
         return "(its text cannot be read)"
 

@@ -44,13 +44,13 @@ WORKERS_ORDERS = "WORKERS:ORDERS"
 #: The held lists of a queue that is popped from the left. Its HELD key records that end.
 HELD_LEFT = "HELD:LEFT"
 #: Longest name in bytes, so that every key stays short enough to read in a log.
-NAME_LIMIT = 200
+MAX_NAME = 200
 
 
 _ENDS = (*SUFFIXES, RATELIMIT, TICKS, WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS, HELD_LEFT)
 _PREFIXES = re.compile("|".join((DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING)))
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")
-_GROUP = re.compile(rf"(?:(?![*?\[\]\\{{}}])[!-~]){{1,{NAME_LIMIT}}}")
+_GROUP = re.compile(rf"(?:(?![*?\[\]\\{{}}])[!-~]){{1,{MAX_NAME}}}")
 _HASH_TAG = re.compile(r"\{[^{}]+\}")
 
 
@@ -73,8 +73,8 @@ def _problem_of(name: str) -> str | None:
         size = len(name.encode())
     except UnicodeEncodeError:
         return "is not valid Unicode"
-    if size > NAME_LIMIT:
-        return f"is {size} bytes long, over the limit of {NAME_LIMIT}"
+    if size > MAX_NAME:
+        return f"is {size} bytes long, over the limit of {MAX_NAME}"
     if found := _FORBIDDEN.search(name):
         return f"contains {found[0]!r}, which Redis patterns or terminals misread"
     if name.count("{") != name.count("}") or (("{" in name) and not _HASH_TAG.search(name)):
@@ -96,7 +96,7 @@ def check_group(group: str) -> None:
     """
     if not isinstance(group, str) or not _GROUP.fullmatch(group):
         raise QueueNameError(
-            f"group {group!r} is not 1 to {NAME_LIMIT} ASCII letters, digits or marks without"
+            f"group {group!r} is not 1 to {MAX_NAME} ASCII letters, digits or marks without"
             " spaces, braces and *?[]\\; choose another name"
         )
 

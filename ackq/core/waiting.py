@@ -15,7 +15,7 @@ PAUSED_POLL = 0.5
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
 #: Shortest timeout of BLMOVE and BLPOP in seconds: Redis 6.2 reads a millisecond as "forever".
-SHORTEST_BLOCK = 0.01
+MIN_BLOCK = 0.01
 #: Returned by `block` if the wait ended early without a message.
 INTERRUPTED = object()
 
@@ -63,7 +63,7 @@ AT_ONCE = Deadline(None)
 
 def seconds_of(block: float) -> float:
     """Return ``block`` seconds as BLMOVE and BLPOP take them."""
-    return max(SHORTEST_BLOCK, round(block, 3))
+    return max(MIN_BLOCK, round(block, 3))
 
 
 def block(spec: Spec, command: tuple[Arg, ...], seconds: float, *context: Any) -> Operation[Any]:

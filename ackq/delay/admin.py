@@ -8,7 +8,7 @@ from typing import Any
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.counters import LONGEST_WATCH, Counters, derived, total
+from ackq.core.counters import MAX_WATCH, Counters, derived, total
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.inspection_results import DeadLetter, check_entry
@@ -42,7 +42,7 @@ def stats(spec: DelaySpec) -> Operation[DelayStats]:
 
 def counters(spec: DelaySpec, window: float) -> Operation[Counters]:
     """Read the counters; see `ackq.delay.DelayQueue.counters`."""
-    milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
+    milliseconds = max(1, microseconds(window, "window", MAX_WATCH) // 1000)
     found: list[Counters] = []
     for first in range(0, len(spec.partitions), WATCHED):
         keys = spec.keys_of(range(first, min(first + WATCHED, len(spec.partitions))))

@@ -22,7 +22,7 @@ from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.delay import admin, claims, peek, push, settle, take
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.delay.peek import FIRST, PAGE, Cursor
-from ackq.delay.progress import LONGEST_TAKE, BatchProgress
+from ackq.delay.progress import MAX_TAKE, BatchProgress
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.operations import Session
 from ackq.staging.recovery import UnfinishedCommits
@@ -280,7 +280,7 @@ class DelayClient(Client):
         while not (stop and stop()) and (idle := time.monotonic() - seen) <= idle_timeout:
             began = time.monotonic()
             with observing.prefetching():
-                messages = self.take(batch_size, min(LONGEST_TAKE, idle_timeout - idle))
+                messages = self.take(batch_size, min(MAX_TAKE, idle_timeout - idle))
             if messages:
                 batch = BatchProgress(messages, self._spec.config.visibility_timeout, began)
                 handled += self._handle(batch, handler, stop)

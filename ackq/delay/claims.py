@@ -9,8 +9,8 @@ from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import Keys, call
 from ackq.core.claim_groups import (
-    LARGEST_INTEGER,
-    LONGEST,
+    MAX_INTEGER,
+    MAX_LEASE,
     Claim,
     ClaimGroup,
     HeldClaim,
@@ -66,7 +66,7 @@ class Group(ClaimGroup):
     """A group on a delay queue, or on one partition of it."""
 
     def __init__(
-        self, name: str, keys: DelayKeys, group: str, outside: Outside, timeout: float = LONGEST
+        self, name: str, keys: DelayKeys, group: str, outside: Outside, timeout: float = MAX_LEASE
     ) -> None:
         super().__init__(group, timeout)
         self.outside = outside
@@ -144,7 +144,7 @@ def step(group: Group, batch: int, messages: int, size: int | None) -> Operation
 def ack(group: Group, up_to: int) -> Operation[int]:
     """Delete the messages of claims; see `DelayClaims.ack`."""
     group.require_begun()
-    check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
+    check_integer(up_to, "up_to", 0, MAX_INTEGER)
     batches = [batch for batch, _ in (yield from _registered(group)) if batch <= up_to]
     rows = 0
     # Even if no claim is open, one call records ``up_to`` as acked.
@@ -173,8 +173,8 @@ def beat(group: Group) -> Operation[None]:
 
 def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
     """List the readable claims; see `DelayClaims.look`."""
-    check_integer(first, "first", 0, LARGEST_INTEGER)
-    check_integer(last, "last", 0, LARGEST_INTEGER)
+    check_integer(first, "first", 0, MAX_INTEGER)
+    check_integer(last, "last", 0, MAX_INTEGER)
     return [each for each in (yield from _open(group)) if first <= each.batch <= last]
 
 
@@ -182,9 +182,9 @@ def read(
     group: Group, batch: int, start: int, count: int
 ) -> Operation[list[ClaimedMessage | None]]:
     """Read messages of a claim; see `DelayClaims.read`."""
-    check_integer(batch, "batch", 1, LARGEST_INTEGER)
-    check_integer(start, "start", 0, LARGEST_INTEGER)
-    check_integer(count, "count", 0, LARGEST_INTEGER)
+    check_integer(batch, "batch", 1, MAX_INTEGER)
+    check_integer(start, "start", 0, MAX_INTEGER)
+    check_integer(count, "count", 0, MAX_INTEGER)
     if not count:
         return []
     request = Request(

@@ -24,9 +24,9 @@ from ackq.membership.operations import GroupKeys, GroupSpec
 #: Latest ready time in µs, the year 2242: beyond it, seconds as a float lose microseconds.
 LATEST = 8_589_934_591_000_000
 #: Longest delay in µs: a hundred years.
-LONGEST_DELAY = 3_153_600_000_000_000
+MAX_DELAY = 3_153_600_000_000_000
 #: Longest message key in bytes.
-KEY_LIMIT = 512
+MAX_KEY = 512
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The types of a queue's keys, in the order of the scripts' parameters.
 KINDS = ("zset", "hash", "zset", "hash", "hash", "stream", "list", "hash", "hash")
@@ -262,8 +262,8 @@ def encode_key(key: str) -> bytes:
         InvalidMessage: not text of 1 to 512 bytes.
     """
     raw = raw_key(key)
-    if not 1 <= len(raw) <= KEY_LIMIT:
-        raise InvalidMessage(f"a message key is 1 to {KEY_LIMIT} bytes of text, not {key!r}")
+    if not 1 <= len(raw) <= MAX_KEY:
+        raise InvalidMessage(f"a message key is 1 to {MAX_KEY} bytes of text, not {key!r}")
     return raw
 
 
@@ -278,7 +278,7 @@ def raw_key(key: str) -> bytes:
             return key.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         pass
-    raise InvalidMessage(f"a message key is 1 to {KEY_LIMIT} bytes of text, not {key!r}")
+    raise InvalidMessage(f"a message key is 1 to {MAX_KEY} bytes of text, not {key!r}")
 
 
 def decode_key(raw: bytes) -> str:
@@ -331,14 +331,14 @@ def due(
     if len(given) > 1:
         raise ConfigurationError("give one of delay, delay_ms, at and at_ms")
     if delay_ms is not None:
-        check_integer(delay_ms, "delay_ms", 0, LONGEST_DELAY // 1000)
+        check_integer(delay_ms, "delay_ms", 0, MAX_DELAY // 1000)
         return "delay", delay_ms * 1000
     if at_ms is not None:
         check_integer(at_ms, "at_ms", 0, LATEST // 1000)
         return "at", at_ms * 1000
     if at is not None:
         return "at", _microseconds(at, "at", LATEST)
-    return "delay", _microseconds(delay or 0, "delay", LONGEST_DELAY)
+    return "delay", _microseconds(delay or 0, "delay", MAX_DELAY)
 
 
 def _microseconds(value: float | timedelta | datetime, name: str, limit: int) -> int:

@@ -9,7 +9,7 @@ from ackq.delay.messages import DelayedMessage
 #: Seconds of handling before handled messages are settled, so that a crash repeats few.
 SETTLE_AFTER = 0.1
 #: Longest wait of one take in seconds, so that a consumer notices ``stop``.
-LONGEST_TAKE = 1.0
+MAX_TAKE = 1.0
 
 
 class BatchProgress:

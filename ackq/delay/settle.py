@@ -11,7 +11,7 @@ from ackq.core.effects import Arg, Operation
 from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
 from ackq.core.observed import Settle, observed
-from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
+from ackq.delay.messages import MAX_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
 
 Messages = Sequence[DelayedMessage]
@@ -127,7 +127,7 @@ def _group(
 
 
 def _delay_us(delay: float) -> int:
-    return 0 if delay == 0 else microseconds(delay, "delay", LONGEST_DELAY / 1_000_000)
+    return 0 if delay == 0 else microseconds(delay, "delay", MAX_DELAY / 1_000_000)
 
 
 def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:

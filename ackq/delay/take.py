@@ -12,7 +12,7 @@ from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.observed import Receive, observed
-from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
+from ackq.core.waiting import MIN_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged_rows import move
 from ackq.membership.operations import Assignment, Session, heartbeat
@@ -134,7 +134,7 @@ def _wait(spec: DelaySpec, partitions: Sequence[int], wait: int, timeout: float)
     block_limit = min(spec.block_limit, timeout)
     if wait >= 0:
         left = wait / 1_000_000 + spec.outside.fraction() * WAIT_JITTER
-        if left <= SERVER_TICK + SHORTEST_BLOCK:
+        if left <= SERVER_TICK + MIN_BLOCK:
             yield Sleep(min(left, SOON_POLL, timeout))
             return
         block_limit = min(block_limit, left - SERVER_TICK)

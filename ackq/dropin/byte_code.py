@@ -43,7 +43,7 @@ WAITS = frozenset(
     }
 )
 #: Most functions to look at, from the one that popped outwards.
-MOST_FUNCTIONS = 8
+MAX_FUNCTIONS = 8
 
 _COMPREHENSIONS = frozenset({"LIST_APPEND", "SET_ADD", "MAP_ADD"})
 _NEW_CONTAINERS = frozenset({"BUILD_LIST", "BUILD_SET", "BUILD_MAP"})
@@ -63,7 +63,7 @@ class Call(NamedTuple):
 def calls_in(frames: Iterable[FrameType]) -> list[Call]:
     """Return where the innermost of the user's functions are now, innermost first."""
     users = (frame for frame in frames if not _is_of_python(frame))
-    return [Call(frame, frame.f_lasti) for frame in itertools.islice(users, MOST_FUNCTIONS)]
+    return [Call(frame, frame.f_lasti) for frame in itertools.islice(users, MAX_FUNCTIONS)]
 
 
 def between_pops(earlier: Iterable[Call], now: Iterable[FrameType]) -> str | None:

@@ -19,10 +19,10 @@ from ackq.dropin import loops
 from ackq.dropin.arguments import Key, count_of, name_of, names_of, timeout_of
 from ackq.dropin.call_stack import calling_line, check_interpreter
 from ackq.dropin.errors import refused
-from ackq.dropin.held import Held
+from ackq.dropin.held_messages import Held
 from ackq.dropin.in_flight import InFlight
 from ackq.dropin.owner import Caller
-from ackq.dropin.passed_on import PassedOn
+from ackq.dropin.passthrough import PassedOn
 from ackq.dropin.wrapping import wrapper_of
 from ackq.errors import AckqError, ConfigurationError, PopFromMismatch
 from ackq.queue.client import Queue

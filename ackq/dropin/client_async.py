@@ -18,10 +18,10 @@ from ackq.dropin import loops
 from ackq.dropin.arguments import Key, count_of, name_of, names_of, timeout_of
 from ackq.dropin.call_stack import calling_line, check_interpreter
 from ackq.dropin.errors import refused
-from ackq.dropin.held_async import Held
+from ackq.dropin.held_messages_async import Held
 from ackq.dropin.in_flight_async import InFlight
 from ackq.dropin.owner_async import Caller
-from ackq.dropin.passed_on_async import PassedOn
+from ackq.dropin.passthrough_async import PassedOn
 from ackq.dropin.wrapping import wrapper_of
 from ackq.errors import AckqError, ConfigurationError, PopFromMismatch
 from ackq.queue.client_async import AsyncQueue

@@ -25,7 +25,7 @@ MANY_LISTS = 100
 #: What a client may do about a loop that collects messages.
 COLLECT = ("warn", "refuse", "hold")
 #: Most warnings of one client.
-MOST_WARNINGS = 1000
+MAX_WARNINGS = 1000
 
 COLLECTED = (
     "messages of {name!r} are collected to be worked on later, or handed to another thread, task or"
@@ -97,7 +97,7 @@ class Reports:
         """
         line = find() if text is MAY_COLLECT else None
         given = text, name if line is None else str(line)
-        if given in self._given or len(self._given) >= MOST_WARNINGS:
+        if given in self._given or len(self._given) >= MAX_WARNINGS:
             return
         self._given.add(given)
         line = line or find()

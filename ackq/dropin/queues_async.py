@@ -13,7 +13,7 @@ from ackq.errors import ConfigurationError
 from ackq.queue.client_async import AsyncQueue
 
 #: Most lists to remember. A program that makes a list for each reply must not grow for ever.
-MOST_QUEUES = 1000
+MAX_QUEUES = 1000
 
 
 class Queues:
@@ -40,7 +40,7 @@ class Queues:
             except ConfigurationError as error:
                 raise refused(error) from error
             self._first = self._first or queue
-            if len(self._queues) >= MOST_QUEUES:
+            if len(self._queues) >= MAX_QUEUES:
                 self._queues.clear()
             queue = self._queues.setdefault((name, end), queue)
         return queue

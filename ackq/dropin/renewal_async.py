@@ -11,7 +11,7 @@ from ackq.dropin.in_flight_async import InFlight
 log = logging.getLogger("ackq.dropin")
 
 #: Longest time, in seconds, between two checks of whether a lease is to be renewed.
-LONGEST_TICK = 1.0
+MAX_TICK = 1.0
 
 
 class LeaseRenewal:
@@ -22,7 +22,7 @@ class LeaseRenewal:
     """
 
     def __init__(self, visibility_timeout: float) -> None:
-        self._tick = min(LONGEST_TICK, visibility_timeout / 6)
+        self._tick = min(MAX_TICK, visibility_timeout / 6)
         self._all_in_flight: set[InFlight] = set()
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()

@@ -39,7 +39,7 @@ _OWN = re.compile(
 #: Seconds between two checks while waiting.
 POLL = 0.01
 #: The kernel's limit is 108 bytes on Linux and 104 on macOS.
-_SOCKET_PATH_LIMIT = 100
+_MAX_SOCKET_PATH = 100
 
 
 def write_config(directory: Path, port: int | None, options: Options) -> Path:
@@ -115,7 +115,7 @@ def socket_path(directory: Path) -> Path:
     Otherwise it is below /tmp. TMPDIR is ignored: every process must find the same place.
     """
     path = directory / "redis.sock"
-    if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
+    if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
         return path
     digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
     folder = Path(f"/tmp/ackq-{os.geteuid()}-{digest}")

@@ -14,7 +14,7 @@ from ackq.errors import ConfigurationError
 from ackq.membership.assign import assign
 
 #: Most partitions of one group.
-MOST_PARTITIONS = 1024
+MAX_PARTITIONS = 1024
 #: Longest session in seconds.
 MAX_SESSION = 3600.0
 #: Heartbeats per session timeout, so that two may be lost.
@@ -67,7 +67,7 @@ class GroupSpec:
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        check_integer(partitions, "partitions", 1, MOST_PARTITIONS)
+        check_integer(partitions, "partitions", 1, MAX_PARTITIONS)
         session = microseconds(session_timeout, "session_timeout", MAX_SESSION)
         return cls(name, GroupKeys.of(name), partitions, session)
 

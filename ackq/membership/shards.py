@@ -14,7 +14,7 @@ from ackq.config import check_integer
 from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.errors import ConfigurationError, QueueNameError
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 
 #: The slots of a cluster.
 SLOTS = 16384
@@ -77,7 +77,7 @@ def check_shards(name: str, shards: int | None) -> None:
         QueueNameError: the name contains braces.
     """
     if shards is not None:
-        check_integer(shards, "shards", 1, MOST_PARTITIONS)
+        check_integer(shards, "shards", 1, MAX_PARTITIONS)
     if not isinstance(name, str) or not name or "{" in name or "}" in name:
         raise QueueNameError(
             f"sharded queue name {name!r} is text without braces: each shard gets its own"
@@ -116,7 +116,7 @@ def recorded_shards(name: str) -> Operation[Shards | None]:
     format = yield from _field(record, "format")
     if format is None:
         shares = yield from _field(f"{{{name}}}:group", "shares")
-        known = shares is not None and shares.isdigit() and int(shares) <= MOST_PARTITIONS
+        known = shares is not None and shares.isdigit() and int(shares) <= MAX_PARTITIONS
         return Shards(1, int(shares)) if shares and known else None
     number = yield from _field(record, "shards")
     draining = yield from _field(record, "draining")

@@ -21,9 +21,9 @@ from ackq.ops.readings import Reading
 #: Where a queue's figures are as JSON; the name follows, percent-encoded.
 QUEUES = "/v1/queues/"
 #: Seconds that a connection may last. A scrape waits for those before it.
-LONGEST_CONNECTION = 60.0
+MAX_CONNECTION = 60.0
 #: Most seconds for which the messages that will be due are counted.
-LONGEST_AHEAD = 30 * 86_400.0
+MAX_AHEAD = 30 * 86_400.0
 _HELP = {"paths": ["/metrics", f"{QUEUES}NAME", "/healthz"]}
 
 
@@ -67,7 +67,7 @@ class Exporter(Closable):
         self._one = Overview(client, time_field=time_field)
         self._lock = threading.Lock()
         known = KnownHosts(hosts) if hosts or is_loopback(listen[0]) else None
-        self._server = HttpServer(listen, self._answer, LONGEST_CONNECTION, "exporter", known)
+        self._server = HttpServer(listen, self._answer, MAX_CONNECTION, "exporter", known)
         try:
             self._collector.prepare()
         except BaseException:
@@ -123,9 +123,9 @@ def _due_within(query: Mapping[str, list[str]]) -> float | None:
         return None
     with suppress(ValueError):
         seconds = float(given[-1])
-        if 0 <= seconds <= LONGEST_AHEAD:
+        if 0 <= seconds <= MAX_AHEAD:
             return seconds
-    raise ConfigurationError(f"due_within is a number of seconds, 0 to {LONGEST_AHEAD:.0f}")
+    raise ConfigurationError(f"due_within is a number of seconds, 0 to {MAX_AHEAD:.0f}")
 
 
 def _one_of(snapshot: Snapshot, kind: str, consumers: list[str]) -> Answer:

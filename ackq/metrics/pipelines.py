@@ -18,7 +18,7 @@ from prometheus_client.core import (
 #: The upper limits of the buckets of the times that batches took, in seconds.
 LIMITS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 #: Most reasons that are reported by themselves; the rest is "other".
-MOST_REASONS = 20
+MAX_REASONS = 20
 
 
 @dataclass
@@ -43,7 +43,7 @@ class PipelineFigures:
         """Count a batch."""
         self.rows += rows
         for reason, count in reasons.items():
-            is_known = reason in self.rejected or len(self.rejected) < MOST_REASONS
+            is_known = reason in self.rejected or len(self.rejected) < MAX_REASONS
             self.rejected[reason if is_known else "other"] += count
         self.seconds += seconds
         self.buckets[bisect_left(LIMITS, seconds)] += 1

@@ -11,7 +11,7 @@ from ackq.ops.readings import Reading, Totals
 #: Labels of what every kind of queue has.
 _QUEUE = ("queue", "kind")
 #: Most reasons of dead letters that one queue reports; the rest is "other".
-MOST_REASONS = 20
+MAX_REASONS = 20
 
 #: The gauges with one figure for each queue; None: unknown.
 _GAUGES: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
@@ -116,8 +116,8 @@ def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
 
 
 def _by_reason(dead: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the counts of dead letters; those of more than `MOST_REASONS` are added up."""
+    """Return the counts of dead letters; those of more than `MAX_REASONS` are added up."""
     reasons = sorted(dead.items())
-    if rest := sum(count for _, count in reasons[MOST_REASONS:]):
-        return [*reasons[:MOST_REASONS], ("other", rest)]
+    if rest := sum(count for _, count in reasons[MAX_REASONS:]):
+        return [*reasons[:MAX_REASONS], ("other", rest)]
     return reasons

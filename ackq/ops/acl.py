@@ -16,7 +16,7 @@ from ackq import scripts
 from ackq.config import PopFrom, check_integer, check_pop_from
 from ackq.core.names import HELD_LEFT, check_name
 from ackq.errors import ConfigurationError, QueueNameError
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import check_shards
 from ackq.ops.acl_access import access_of, callers_of, slots_of
 from ackq.ops.acl_keys import SHARD_RECORD, patterns_of
@@ -285,7 +285,7 @@ def scripts_of(
     if partitions is not None:
         if kind != "delay":
             raise ConfigurationError(f"only delay queues have partitions, not kind {kind!r}")
-        check_integer(partitions, "partitions", 1, MOST_PARTITIONS)
+        check_integer(partitions, "partitions", 1, MAX_PARTITIONS)
         folders |= _SHARING["partitions"]
     elif kind == "sharded":
         folders = _SHARING["shards"]

@@ -20,7 +20,7 @@ from ackq.ops.kinds.kind import Part, Redis
 from ackq.ops.readings import Reading
 
 #: Most dead letters, and bytes of their bodies, that are read.
-MOST_READ, MOST_BYTES = 1000, 8 * 1024 * 1024
+MOST_READ, MAX_BYTES = 1000, 8 * 1024 * 1024
 #: Most dead letters that one call reads.
 STEP = 100
 #: Dead letters of a page.
@@ -71,7 +71,7 @@ def oldest(part: Part, after: str | None, most: int) -> Iterator[DeadLetter]:
     for letter in islice(every(part, after), most):
         yield letter
         weight += len(letter.body)
-        if weight >= MOST_BYTES:
+        if weight >= MAX_BYTES:
             return
 
 

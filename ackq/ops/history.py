@@ -14,7 +14,7 @@ from ackq.ops.readings import COUNTED, Reading
 #: Samples of a curve.
 SAMPLES = 60
 #: Most reasons of dead letters that have a curve each.
-MOST_REASONS = 8
+MAX_REASONS = 8
 
 #: Values over time, oldest first; None if unknown. The last one is of the newest sample.
 Series = Sequence[float | None]
@@ -55,7 +55,7 @@ class Curves:
             f"dead: {reason}": self._rates(
                 [each.dead.get(reason, 0) if each else None for each in self.counts]
             )
-            for reason in sorted(now.dead)[:MOST_REASONS]
+            for reason in sorted(now.dead)[:MAX_REASONS]
         }
 
     def _rates(self, totals: Series) -> Series:

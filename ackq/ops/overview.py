@@ -30,7 +30,7 @@ STEPS, FIRST_STEPS = 10, 1000
 #: Calls for several list queues each that are sent at once.
 AT_ONCE = 20
 #: Most queues that are read.
-MOST_QUEUES = 50_000
+MAX_QUEUES = 50_000
 #: Seconds after which an empty queue that was found is forgotten; it may be found again.
 FORGET_AFTER = 3600.0
 
@@ -124,7 +124,7 @@ class Overview(Closable):
         steps: int = STEPS,
         window: float | None = None,
         time_field: str | None = None,
-        most: int = MOST_QUEUES,
+        most: int = MAX_QUEUES,
     ) -> None:
         """Prepare; nothing is sent.
 

@@ -24,7 +24,7 @@ from ackq.queue.spec import QueueSpec
 #: Queues of one call, which takes the server about half a millisecond.
 TOGETHER = 25
 #: Most workers of a shard that are counted.
-MOST_WORKERS = 1000
+MAX_WORKERS = 1000
 #: The suffixes of the keys that are read together, in the order of the script.
 _KEYS = tuple(
     name.removeprefix("{name}").encode() for name, _ in scripts.load("overview/lists").keys
@@ -140,7 +140,7 @@ def _workers(spec: QueueSpec, now: int | None) -> Operation[tuple[int | None, fr
     try:
         if not _SHARD.fullmatch(spec.name):
             return (yield Request((b"ZCOUNT", *limits), resend=True)), frozenset()
-        command = (b"ZRANGEBYSCORE", *limits, b"LIMIT", 0, MOST_WORKERS)
+        command = (b"ZRANGEBYSCORE", *limits, b"LIMIT", 0, MAX_WORKERS)
         ids = frozenset((yield Request(command, resend=True)))
     except ResponseError:  # the user may not look, or the key is of another type
         return None, frozenset()

@@ -21,7 +21,7 @@ from ackq.queue.spec import QueueSpec
 #: What an operator may order a worker to do.
 Order = Literal["quiet", "resume", "stop"]
 #: Most workers of one call of the script order.
-MOST_ORDERED = 100
+MAX_ORDERED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ def leave_order(spec: QueueSpec, order: Order, workers: Sequence[bytes]) -> Oper
     listed: list[bytes] = []
     seen, _, orders = spec.keys.workers
     types = {seen: "zset", orders: "hash"}
-    for first in range(0, len(workers), MOST_ORDERED):
-        some = workers[first : first + MOST_ORDERED]
+    for first in range(0, len(workers), MAX_ORDERED):
+        some = workers[first : first + MAX_ORDERED]
         request = Request(
             (2, seen, orders, order, *some), script=scripts.load("worker/order"), resend=True
         )

@@ -15,7 +15,7 @@ from ackq.ops.readings import Found, KindName
 #: Keys that one SCAN examines.
 SCANNED = 1000
 #: Most consumers of one topic that are remembered.
-MOST_CONSUMERS = 1000
+MAX_CONSUMERS = 1000
 #: A pattern for the ends of the keys in `_ENDS`, so that the server can filter keys.
 _PATTERN = b"*[A-Z:aeu][DFNPSTdpxz]"
 _CONSUMERS = b":consumers:"
@@ -92,7 +92,7 @@ class Search:
         except UnicodeDecodeError:
             return
         known = self.consumers.setdefault(name, set())
-        if id and id.isprintable() and len(known) < MOST_CONSUMERS:
+        if id and id.isprintable() and len(known) < MAX_CONSUMERS:
             known.add(id)
 
     def _list_rsmq(self, namespace: str, steps: int) -> Operation[None]:

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.waiting import SHORTEST_BLOCK
+from ackq.core.waiting import MIN_BLOCK
 from ackq.queue import claims, inspection, push, settle, take
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
@@ -120,7 +120,7 @@ def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
 
 
 def _wait(spec: QueueSpec) -> Operation[None]:
-    yield Request(spec.keys.wait(SHORTEST_BLOCK))
+    yield Request(spec.keys.wait(MIN_BLOCK))
 
 
 def _try(found: dict[str, Answer], name: str, steps: Operation[T]) -> Operation[T | None]:

@@ -23,7 +23,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ackq.core.observing import Members
-from ackq.otel.telemetry import MOST_LINKS
+from ackq.otel.telemetry import MAX_LINKS
 
 NAMES = ("traceparent", "tracestate")
 #: Longest values that are read, in characters. W3C asks for at least 512 of a tracestate.
@@ -75,12 +75,12 @@ def _parsed(parent: str, state: str) -> SpanContext | None:
 
 
 def links_to(messages: Iterable[Any]) -> list[Link]:
-    """Return a link to each producer of the messages, see `producer_of`; at most `MOST_LINKS`."""
+    """Return a link to each producer of the messages, see `producer_of`; at most `MAX_LINKS`."""
     found: dict[tuple[int, int], Link] = {}
     for message in messages:
         if (producer := producer_of(message)) is not None:
             found.setdefault((producer.trace_id, producer.span_id), Link(producer))
-            if len(found) == MOST_LINKS:
+            if len(found) == MAX_LINKS:
                 break
     return list(found.values())
 

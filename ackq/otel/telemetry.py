@@ -34,7 +34,7 @@ ERROR = "error.type"
 #: The conventions' buckets for durations, in seconds.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 #: Links of one span, which is the SDK's own default limit.
-MOST_LINKS = 128
+MAX_LINKS = 128
 
 #: The name of a shard's queue, as in ``{jobs:0.3}``, and ``{jobs:0}`` in format 1.
 _SHARD = re.compile(r"\{([^{}]+):(\d+)(?:\.\d+)?\}")

@@ -11,7 +11,7 @@ import threading
 import time
 
 from ackq.errors import ConfigurationError
-from ackq.process.children import CANNOT_WORK, LIFELINE_VARIABLE, LONGEST_REASON
+from ackq.process.children import CANNOT_WORK, LIFELINE_VARIABLE, MAX_REASON
 from ackq.process.plan import PLAN_VARIABLE, Plan, set_up_logs
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 
@@ -26,7 +26,7 @@ def main() -> int:
         return plan.run()
     except ConfigurationError as error:
         with contextlib.suppress(OSError):  # the parent is gone
-            lifeline.sendall(str(error).encode(errors="replace")[:LONGEST_REASON])
+            lifeline.sendall(str(error).encode(errors="replace")[:MAX_REASON])
         return CANNOT_WORK
 
 

@@ -33,9 +33,9 @@ FOLDER_PREFIX, LOCK_NAME = "ackq-work-", "lock"
 CHECK_INTERVAL = 0.1
 #: Seconds before a dead child is replaced; doubled each time that a child dies early.
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 10.0
+MAX_PAUSE = 10.0
 #: Longest reason from a child, in bytes: small enough to send before the parent reads it.
-LONGEST_REASON = 4096
+MAX_REASON = 4096
 #: Seconds after which the death of a child no longer counts as early.
 EARLY_DEATH = 10.0
 
@@ -103,14 +103,14 @@ class Child:
         assert self._lifeline is not None
         with self._lifeline as lifeline:
             try:
-                self.reason = lifeline.recv(LONGEST_REASON).decode(errors="replace")
+                self.reason = lifeline.recv(MAX_REASON).decode(errors="replace")
             except BlockingIOError:  # a grandchild still holds the other end
                 self.reason = ""
         self._process = None
         if not self.restarting:
             if time.monotonic() - self.started >= EARLY_DEATH:
                 self._deaths = 0
-            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._deaths, 10))
+            pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(self._deaths, 10))
             self._deaths += 1
             self.due = time.monotonic() + pause
         return code

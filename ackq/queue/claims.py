@@ -9,8 +9,8 @@ from redis.exceptions import ResponseError
 
 from ackq.config import check_integer, microseconds
 from ackq.core.claim_groups import (
-    LARGEST_INTEGER,
-    LONGEST,
+    MAX_INTEGER,
+    MAX_LEASE,
     Claim,
     ClaimGroup,
     after_taken,
@@ -110,8 +110,8 @@ def claim(
 def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
     """Ack claims; see `ackq.queue.Claims.ack`."""
     group.require_begun()
-    check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
-    milliseconds = 0 if keep == 0 else max(1, microseconds(keep, "keep", LONGEST) // 1000)
+    check_integer(up_to, "up_to", 0, MAX_INTEGER)
+    milliseconds = 0 if keep == 0 else max(1, microseconds(keep, "keep", MAX_LEASE) // 1000)
     batches = [batch for batch, _ in (yield from _open(group)) if batch <= up_to]
     rows = 0
     # Even if no claim is open, one call records ``up_to`` as acked.
@@ -125,7 +125,7 @@ def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
 def forget(group: Group, up_to: int) -> Operation[None]:
     """Delete kept claims; see `ackq.queue.Claims.forget`."""
     group.require_begun()
-    check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
+    check_integer(up_to, "up_to", 0, MAX_INTEGER)
     known = yield from facts(group, b"acked", b"forgotten")
     last = min(up_to, known[0])
     for batch in range(max(known[1], last - FORGOTTEN) + 1, last + 1):
@@ -145,8 +145,8 @@ def beat(group: Group) -> Operation[None]:
 
 def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
     """List the readable claims; see `ackq.queue.Claims.look`."""
-    check_integer(first, "first", 0, LARGEST_INTEGER)
-    check_integer(last, "last", 0, LARGEST_INTEGER)
+    check_integer(first, "first", 0, MAX_INTEGER)
+    check_integer(last, "last", 0, MAX_INTEGER)
     known = {each.name: each for each in (yield from held_lists.lists(group.spec))[1]}
     found = []
     for batch in range(max(1, first), last + 1):
@@ -162,9 +162,9 @@ def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
 
 def read(group: Group, batch: int, start: int, count: int) -> Operation[list[bytes]]:
     """Read messages of a claim; see `ackq.queue.Claims.read`."""
-    check_integer(batch, "batch", 1, LARGEST_INTEGER)
-    check_integer(start, "start", 0, LARGEST_INTEGER)
-    check_integer(count, "count", 0, LARGEST_INTEGER)
+    check_integer(batch, "batch", 1, MAX_INTEGER)
+    check_integer(start, "start", 0, MAX_INTEGER)
+    check_integer(count, "count", 0, MAX_INTEGER)
     if not count:
         return []
     keys = group.spec.keys
@@ -215,7 +215,7 @@ def end_holds(spec: QueueSpec) -> Operation[int]:
     _, found = yield from held_lists.lists(spec)
     groups = {named[0] for each in found if (named := held_lists.claim_of(spec, each.name))}
     for name in sorted(groups):
-        rows += yield from release(Group(spec, name, LONGEST))
+        rows += yield from release(Group(spec, name, MAX_LEASE))
     for each in found:
         if not held_lists.claim_of(spec, each.name):
             rows += yield from held_lists.return_to_queue(spec, each.name)

@@ -12,7 +12,7 @@ from redis.exceptions import NoPermissionError
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.counters import LONGEST_WATCH, derived
+from ackq.core.counters import MAX_WATCH, derived
 from ackq.core.creation_time import CLOUDEVENT, created_at
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
@@ -103,7 +103,7 @@ def read_oldest(reply: Sequence[Any], field: str | None) -> float | None:
 
 def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
     """Read the counters; see `ackq.Queue.counters`."""
-    milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
+    milliseconds = max(1, microseconds(window, "window", MAX_WATCH) // 1000)
     now, live, held, *pairs = yield from _call(spec, "watch", milliseconds)
     return read_counters(now, live, held, dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True)))
 

@@ -17,7 +17,7 @@ from ackq.queue.messages import Message
 log = logging.getLogger("ackq.queue")
 
 #: Longest sleep of the thread in seconds: it ends within this time after the last block.
-LONGEST_LOOK = 5.0
+MAX_LOOK = 5.0
 
 
 class _Held:
@@ -91,7 +91,7 @@ class Renewer:
                 left = held.due - time.monotonic()
                 if left > 0:
                     self._next = held.due
-                    self._wake.wait(min(left, LONGEST_LOOK))
+                    self._wake.wait(min(left, MAX_LOOK))
                     continue
                 held.lock.acquire()
             try:

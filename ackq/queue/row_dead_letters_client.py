@@ -14,7 +14,7 @@ from ackq.queue.row_dead_letters import RejectedRow, RowWriter, begin_batch, rej
 from ackq.queue.spec import QueueSpec
 
 #: Longest time that the rows of a batch are remembered, in seconds: ten years.
-LONGEST_WINDOW = 315_360_000.0
+MAX_WINDOW = 315_360_000.0
 
 
 class RowDeadLetters(Client):
@@ -47,7 +47,7 @@ class RowDeadLetters(Client):
             ConfigurationError: the window is out of range.
         """
         keys = QueueKeys.of(name)
-        window_ms = max(1, microseconds(window, "window", LONGEST_WINDOW) // 1000)
+        window_ms = max(1, microseconds(window, "window", MAX_WINDOW) // 1000)
         super().__init__(client, name)
         spec = QueueSpec(name, keys, QueueConfig(), self._block_limit, outside=SYSTEM)
         self._row_writer = RowWriter(spec, writer, window_ms)

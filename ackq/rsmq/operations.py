@@ -49,9 +49,9 @@ CHUNK_BYTES = 1024 * 1024
 #: How much more a body weighs whose characters the script may have to count: 20 ns a byte.
 COUNTED_WEIGHT = 8
 #: The least limit of a queue: shorter bodies are never counted.
-LEAST_MAXSIZE = 1024
+MIN_MAXSIZE = 1024
 #: Longest wait in seconds, so that messages of other clients are found within a second.
-LONGEST_WAIT = 0.9
+MAX_WAIT = 0.9
 
 Mode = Literal["hide", "remove"]
 
@@ -175,7 +175,7 @@ def receive_messages(
         raise ConfigurationError(f"a number of messages is an integer from 1, not {wanted!r}")
     hidden: Arg = b"" if vt is None else check_seconds(vt, "vt")
     deadline = Deadline(timeout)
-    block_limit = min(spec.block_limit, LONGEST_WAIT)
+    block_limit = min(spec.block_limit, MAX_WAIT)
     waits_ms = math.ceil(block_limit * 1000) if deadline.timeout else 0
     args = (
         6,
@@ -384,5 +384,5 @@ def _raise_missing(spec: RSMQSpec, qname: str) -> NoReturn:
 
 def _weight(body: bytes) -> int:
     """Return the length of a body, or more if the script may have to count its characters."""
-    counted = len(body) > LEAST_MAXSIZE and not body.isascii()
+    counted = len(body) > MIN_MAXSIZE and not body.isascii()
     return len(body) * (COUNTED_WEIGHT if counted else 1)

@@ -30,7 +30,7 @@ DEFAULT_DELAY = 0
 #: Longest message in UTF-16 units, unless the queue has another setting.
 DEFAULT_MAXSIZE = 65_536
 #: Longest vt or delay in seconds: 115 days.
-LONGEST = 9_999_999
+MAX_SECONDS = 9_999_999
 #: Range of a queue's maxsize, which may also be `UNLIMITED`. The original ends it at 65536, PyRSMQ
 #: at 65565, which is also its default: what is read can be written back.
 MAXSIZES = (1024, 65_565)
@@ -309,8 +309,10 @@ def check_seconds(value: int, item: str) -> int:
     Raises:
         InvalidValue: not an integer from 0 to 9999999.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LONGEST:
-        raise InvalidValue(f"{item} must be an integer between 0 and {LONGEST} s, not {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SECONDS:
+        raise InvalidValue(
+            f"{item} must be an integer between 0 and {MAX_SECONDS} s, not {value!r}"
+        )
     return value
 
 

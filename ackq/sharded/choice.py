@@ -14,7 +14,7 @@ COUNTS_LAST = 0.25
 #: Seconds between two looks at the shards of others that found nothing.
 HELP_INTERVAL = 0.25
 #: Most shards of others that one look reads.
-MOST_OTHERS = 16
+MAX_OTHERS = 16
 #: Most such looks per second at one shard, of all consumers together, so that thousands of
 #: consumers cost a shard no more than a few do.
 LOOK_RATE = 50
@@ -78,24 +78,24 @@ class Choice:
 
     def others(self, owned: Sequence[int], shards: int, consumers: int, now: float) -> list[int]:
         """Return the shards of others to look at now. Call it if this consumer's are empty."""
-        read = min(MOST_OTHERS, shards - len(owned))
+        read = min(MAX_OTHERS, shards - len(owned))
         if now - self._looked_elsewhere < max(
             HELP_INTERVAL, consumers * read / (shards * LOOK_RATE)
         ):
             return []
         self._looked_elsewhere = now
         others = sorted(set(range(shards)).difference(owned))
-        if len(others) > MOST_OTHERS:
-            first = next(self._others) * MOST_OTHERS % len(others)
-            others = (others + others)[first : first + MOST_OTHERS]
+        if len(others) > MAX_OTHERS:
+            first = next(self._others) * MAX_OTHERS % len(others)
+            others = (others + others)[first : first + MAX_OTHERS]
         return others
 
     def drained(self, used: int, shards: int) -> list[int]:
         """Return the draining shards to look at besides this consumer's: those from ``used`` on."""
         draining = list(range(used, shards))
-        if len(draining) > MOST_OTHERS:
-            first = next(self._others) * MOST_OTHERS % len(draining)
-            draining = (draining + draining)[first : first + MOST_OTHERS]
+        if len(draining) > MAX_OTHERS:
+            first = next(self._others) * MAX_OTHERS % len(draining)
+            draining = (draining + draining)[first : first + MAX_OTHERS]
         return draining
 
     def helps(self) -> None:

@@ -24,7 +24,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
 from ackq.queue import inspection, take
 from ackq.queue.client import Queue
@@ -115,7 +115,7 @@ class ShardedQueue(Closable):
         self._former: list[ShardSet] = []
         self._next_read = 0.0
         self._lock = Lock()
-        self._turns = itertools.count(random.randrange(MOST_PARTITIONS))
+        self._turns = itertools.count(random.randrange(MAX_PARTITIONS))
 
     @classmethod
     def from_url(

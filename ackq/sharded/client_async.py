@@ -23,7 +23,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
 from ackq.queue import inspection, take
 from ackq.queue.client_async import AsyncQueue
@@ -114,7 +114,7 @@ class AsyncShardedQueue(Closable):
         self._former: list[AsyncShardSet] = []
         self._next_read = 0.0
         self._lock = Lock()
-        self._turns = itertools.count(random.randrange(MOST_PARTITIONS))
+        self._turns = itertools.count(random.randrange(MAX_PARTITIONS))
 
     @classmethod
     def from_url(

@@ -28,7 +28,7 @@ from ackq.queue.push import account as account_of_one
 from ackq.queue.spec import QueueSpec
 
 #: Longest wait on a shard in seconds, after which a consumer checks its assignment again.
-BLOCK_LIMIT = 1.0
+MAX_BLOCK = 1.0
 
 #: Messages with one key go to one shard. A function returns the key of a message, or None.
 Key = str | Callable[[Any], str | None] | None

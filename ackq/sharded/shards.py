@@ -73,7 +73,7 @@ class ShardSet:
 
     def wait(self, timeout: float) -> None:
         """Wait until one of this consumer's shards gets a message, for some time at most."""
-        limit = min(timeout, operations.BLOCK_LIMIT)
+        limit = min(timeout, operations.MAX_BLOCK)
         for shard in self._waiters.wait(self.members.partitions, limit):
             self._choice.woken(shard)
 

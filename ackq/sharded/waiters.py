@@ -54,7 +54,7 @@ class ShardWaiters:
             future = self._waiting.get(shard)
             if future is None or future.done():
                 counts = self._counts.pop(shard, None)
-                future = self._threads.submit(self._wait, shard, operations.BLOCK_LIMIT, counts)
+                future = self._threads.submit(self._wait, shard, operations.MAX_BLOCK, counts)
                 self._waiting[shard] = future
                 self._blocked.pop(shard, None)
                 if counts and not counts.paused:

@@ -60,4 +60,4 @@ class AsyncShardWaiters:
 
     async def _wait(self, shard: int, counts: operations.Look | None) -> bool:
         queue = self._queues[shard]
-        return await queue.execute(operations.wait, operations.BLOCK_LIMIT, counts)
+        return await queue.execute(operations.wait, operations.MAX_BLOCK, counts)

@@ -11,7 +11,7 @@ from ackq.errors import Fenced, redact
 _LOG = logging.getLogger("ackq.spark")
 
 #: Maximum seconds between two heartbeats.
-LONGEST_INTERVAL = 60.0
+MAX_INTERVAL = 60.0
 #: Seconds between a failed attempt and the next one.
 AFTER_FAILURE = 1.0
 
@@ -22,7 +22,7 @@ class Heartbeat:
     def __init__(self, renew: Callable[[], None], timeout: float) -> None:
         """Start: three heartbeats per ``timeout`` seconds, at least one a minute."""
         self._renew = renew
-        self._interval = min(timeout / 3, LONGEST_INTERVAL)
+        self._interval = min(timeout / 3, MAX_INTERVAL)
         self._stopped = threading.Event()
         self._fenced: Fenced | None = None
         threading.Thread(target=self._run, name="ackq-heartbeat", daemon=True).start()

@@ -23,7 +23,7 @@ _PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 #: Attempts that may fail for the bodies of one call. What is undecided then is left over.
 _FAILURES = 12
 #: A scan that suspects a larger share of the bodies is of no use.
-_MOST_SUSPECTS = 0.5
+_MAX_SUSPECTS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class _Search:
         if scan.coarse != scan.exact:
             match = match.filter(pc.match_substring_regex(self._raw.take(match), scan.exact))
         found = set(match.to_pylist()) - self.left
-        if not 0 < len(found) <= _MOST_SUSPECTS * len(self.lines):
+        if not 0 < len(found) <= _MAX_SUSPECTS * len(self.lines):
             return False
         self.leave(found)
         self.useful.append(scan)

@@ -9,7 +9,7 @@ from typing import Literal, cast
 from ackq.config import PopFrom
 from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import check_shards
 from ackq.ops.sharded import hides_list, is_sharded
 from ackq.sharded import ShardedQueue, operations
@@ -31,7 +31,7 @@ CLAIM_TIMEOUT_MS = 7 * 86_400_000
 #: Milliseconds for which a callback retries while Redis is unreachable.
 RETRY_TIMEOUT_MS = 300_000
 #: Maximum queues of one source: each costs a few commands per batch.
-MOST_QUEUES = 1024
+MAX_QUEUES = 1024
 #: Seconds for which a batch waits for its minimum of messages, as in Kafka's connector.
 TRIGGER_DELAY = 15 * 60.0
 #: Options of sources and sinks that name the target and its Redis.
@@ -151,10 +151,10 @@ class Target:
             return self.several
         found = find_queues(connection.client(), patterns)
         names = tuple(sorted({*found, *self.several} - {*patterns}))
-        if not 1 <= len(names) <= MOST_QUEUES:
+        if not 1 <= len(names) <= MAX_QUEUES:
             raise ConfigurationError(
                 f"option {QUEUES!r}: {len(names)} queues match {self.name!r}, but a source has 1 to"
-                f" {MOST_QUEUES}"
+                f" {MAX_QUEUES}"
             )
         return names
 
@@ -198,7 +198,7 @@ class Target:
         if "shards" not in raw:
             check_name(name)
             return cls(kind, name, (name,), end)
-        shards = raw.integer("shards", 1, 1, MOST_PARTITIONS)
+        shards = raw.integer("shards", 1, 1, MAX_PARTITIONS)
         check_shards(name, shards)
         return cls(kind, name, (), end, shards=shards)
 
@@ -206,10 +206,10 @@ class Target:
 def _several(raw: RawOptions, names: str, end: PopFrom) -> Target:
     """Return the target for the option ``queues``."""
     queues = tuple(each.strip() for each in names.split(","))
-    if len(set(queues)) < len(queues) or len(queues) > MOST_QUEUES:
-        wanted = f"1 to {MOST_QUEUES} different names, separated by commas"
+    if len(set(queues)) < len(queues) or len(queues) > MAX_QUEUES:
+        wanted = f"1 to {MAX_QUEUES} different names, separated by commas"
         raise refused(QUEUES, wanted, names)
-    shards = raw.integer("shards", 0, 1, MOST_PARTITIONS) or None
+    shards = raw.integer("shards", 0, 1, MAX_PARTITIONS) or None
     for each in queues:
         if not is_pattern(each):
             check_name(each) if shards is None else check_shards(each, shards)
@@ -340,7 +340,7 @@ class Reading:
         if "maxTriggerDelay" in raw and least not in raw:
             raise ConfigurationError("option 'maxTriggerDelay' needs 'minMessagesPerTrigger'")
         state = raw.choice("state", "ready", STATES) if "state" in raw else None
-        partitions = raw.integer("partitions", 0, 1, MOST_PARTITIONS) or None
+        partitions = raw.integer("partitions", 0, 1, MAX_PARTITIONS) or None
         if partitions is not None:
             # A partition is stored like a queue with its name.
             lists = tuple(f"{target.name}:{at}" for at in range(partitions))

@@ -10,7 +10,7 @@ from typing import Any
 from ackq.errors import ConfigurationError
 
 #: The largest integer that an option accepts.
-LARGEST = 2**53 - 1
+MAX_INTEGER = 2**53 - 1
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
 
@@ -57,7 +57,7 @@ class RawOptions:
             raise refused(name, "a non-empty string", value)
         return value
 
-    def integer(self, name: str, default: int, low: int, high: int = LARGEST) -> int:
+    def integer(self, name: str, default: int, low: int, high: int = MAX_INTEGER) -> int:
         """Return a whole number.
 
         Raises:

@@ -21,7 +21,7 @@ _TEMPORARY = (redis.ConnectionError, redis.TimeoutError, OSError, OutOfMemoryErr
 #: Connection errors that a retry cannot fix.
 _FINAL = (AuthenticationError, AuthorizationError)
 #: Seconds before the second attempt, and the maximum between later ones.
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0
 
 
 def may_pass(error: Exception) -> bool:
@@ -46,4 +46,4 @@ def retry(call: Callable[[], T], timeout: float) -> T:
                 raise
             _LOG.warning("Redis cannot be reached, trying again: %s", redact(str(error)))
         time.sleep(pause)
-        pause = min(LONGEST_PAUSE, 2 * pause)
+        pause = min(MAX_PAUSE, 2 * pause)

@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 from ackq.core.ids import key_of_id, usable_id
 from ackq.core.limits import LATEST
 from ackq.core.names import check_name
-from ackq.delay.messages import KEY_LIMIT
+from ackq.delay.messages import MAX_KEY
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge, QueueNameError
 from ackq.spark.sink_options import Writing
 from ackq.spark.to_json import FLOATING, Convert, converter
@@ -259,7 +259,7 @@ def _all_usable(column: pa.Array) -> bool:
         return limits["min"] > -(2**53) and limits["max"] < 2**53
     lengths: dict[str, int] = pc.min_max(pc.binary_length(column)).as_py()
     begins_with_nul: bool = pc.any(pc.starts_with(column, "\0")).as_py()
-    return lengths["min"] >= 1 and lengths["max"] <= KEY_LIMIT and not begins_with_nul
+    return lengths["min"] >= 1 and lengths["max"] <= MAX_KEY and not begins_with_nul
 
 
 def _check_ids(ids: list[Any], where: Callable[[int], str]) -> None:

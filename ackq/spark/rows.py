@@ -24,7 +24,7 @@ from ackq.spark.values import MISFITS, Convert, converter, fitting, parse, parse
 
 #: The id at the position where ackq's producers write it. Escapes are left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
-_LONGEST_ID = 512
+_MAX_ID = 512
 #: A number outside of quotes that the fast parser would round, or read as infinite.
 _LONG_NUMBER = r"[:,\[\s]-?(\d{19}|[\d.]+[eE]\+?\d{3})"
 #: Range of timestamps in Spark and Python: the years 1 to 9999, in µs since the epoch.
@@ -193,12 +193,12 @@ def ids(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
         found = pc.struct_field(pc.extract_regex(raw.cast(pa.string()), _FIRST_ID), 0)
     except pa.ArrowInvalid:
         return pa.array(list(map(usable_id, bodies)), pa.string())
-    if not found.null_count and _longest(found) <= _LONGEST_ID:
+    if not found.null_count and _longest(found) <= _MAX_ID:
         return found
     quick = found.to_pylist()
     return pa.array(
         [
-            each if each is not None and len(each.encode()) <= _LONGEST_ID else usable_id(body)
+            each if each is not None and len(each.encode()) <= _MAX_ID else usable_id(body)
             for each, body in zip(quick, bodies, strict=True)
         ],
         pa.string(),

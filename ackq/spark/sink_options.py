@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from ackq.errors import ConfigurationError
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.spark.connection import Connection
 from ackq.spark.options import RETRY_TIMEOUT_MS, TARGET, TARGET_COLUMNS, Target
 from ackq.spark.raw_options import RawOptions
@@ -29,7 +29,7 @@ _SINK = (
 #: Options that Spark itself reads and passes on.
 _SPARKS = ("checkpointLocation",)
 #: Upper bound of maxBodyBytes: the limit of Redis.
-_LONGEST_BODY = 512 * 1024 * 1024
+_MAX_BODY = 512 * 1024 * 1024
 WriteMode = Literal["transactional", "direct"]
 
 
@@ -75,7 +75,7 @@ class Writing:
             WriteMode, raw.choice("writeMode", "transactional", ("transactional", "direct"))
         )
         _check_fit(raw, target, mode, stream)
-        partitions = raw.integer("partitions", 0, 1, MOST_PARTITIONS)
+        partitions = raw.integer("partitions", 0, 1, MAX_PARTITIONS)
         age = raw.integer("retentionMs", 0, 1)
         return cls(
             connection=Connection.of(raw),
@@ -87,7 +87,7 @@ class Writing:
             id_column=raw.text("idColumn"),
             delay_column=raw.text("delayColumn"),
             at_column=raw.text("atColumn"),
-            max_body_bytes=raw.integer("maxBodyBytes", 1024 * 1024, 1, _LONGEST_BODY),
+            max_body_bytes=raw.integer("maxBodyBytes", 1024 * 1024, 1, _MAX_BODY),
             max_age=age / 1000 if age else None,
             max_messages=raw.integer("retentionMessages", 0, 1) or None,
             retry_timeout=raw.integer("retryTimeoutMs", RETRY_TIMEOUT_MS, 0) / 1000,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: Maximum queues or topics to which the rows of one task may go: each has its own connection.
-MOST_TARGETS = 1000
+MAX_TARGETS = 1000
 
 
 def staging_of(writing: Writing, name: str, writer: str) -> StagingBase:
@@ -99,9 +99,9 @@ class Task:
         named = encoder.targets(rows, self._where)
         if not self._now:
             self._start(named[0])
-        if len({*named, *self._stagings}) > MOST_TARGETS:
+        if len({*named, *self._stagings}) > MAX_TARGETS:
             raise InvalidMessage(
-                f"the rows of partition {self._partition} name over {MOST_TARGETS} queues or"
+                f"the rows of partition {self._partition} name over {MAX_TARGETS} queues or"
                 f" topics: column {self._writing.target.column!r} may be the wrong one. If it is"
                 " not, repartition the rows by this column first"
             )

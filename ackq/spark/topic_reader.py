@@ -24,7 +24,7 @@ from ackq.topic.spec import TopicConfig, TopicSpec
 from ackq.topic.staged_rows import move
 
 #: Maximum messages per MGET; each message has its own key.
-MOST_KEYS = 1000
+MAX_KEYS = 1000
 
 
 class TopicBodies(Client):
@@ -56,9 +56,9 @@ class TopicBodies(Client):
         """
         client = self._connection.client()
         total = 0
-        for start in range(first, last + 1, MOST_KEYS):
+        for start in range(first, last + 1, MAX_KEYS):
             with client.pipeline(transaction=False) as pipe:
-                for key in self._keys.messages(start - 1, min(MOST_KEYS, last + 1 - start)):
+                for key in self._keys.messages(start - 1, min(MAX_KEYS, last + 1 - start)):
                     pipe.strlen(key)
                 for index, length in enumerate(pipe.execute(), start):
                     if (total := total + length) >= size:
@@ -69,7 +69,7 @@ class TopicBodies(Client):
         found: list[bytes | None] = []
         while len(found) < count:
             at = first + len(found)
-            keys = self._keys.messages(at - 1, min(MOST_KEYS, count - len(found)))
+            keys = self._keys.messages(at - 1, min(MAX_KEYS, count - len(found)))
             found += yield Request((b"MGET", *keys), resend=True)
         return found
 

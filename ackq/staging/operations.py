@@ -13,7 +13,7 @@ from ackq.config import check_integer
 from ackq.core.call import call, raise_for_type
 from ackq.core.chunking import chunked, end_of_chunk
 from ackq.core.effects import Operation, Request
-from ackq.core.names import DELAYED_LIST, NAME_LIMIT
+from ackq.core.names import DELAYED_LIST, MAX_NAME
 from ackq.errors import ConfigurationError, StagingLost
 from ackq.staging.keys import Staged, StagingKeys
 
@@ -25,7 +25,7 @@ FIRST_ROWS = 16
 #: Milliseconds until uncommitted rows expire: a day.
 LIFETIME_MS = 86_400_000
 #: Most lists in one commit; lists of more tasks are merged first.
-MOST_LISTS = 1000
+MAX_LISTS = 1000
 #: Most rows that one call merges.
 MERGED_ROWS = 2000
 #: Most lists that one call drops. Redis frees a list in the background only if it has more than
@@ -58,7 +58,7 @@ class StagingSpec:
         """
         if not _can_be_in_a_key(self.writer, _FORBIDDEN):
             raise ConfigurationError(
-                f"a writer's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
+                f"a writer's name is 1 to {MAX_NAME} bytes of printable text without any of"
                 f" *?[]\\{{}}, not {self.writer!r}"
             )
 
@@ -69,14 +69,14 @@ class StagingSpec:
 
 def _can_be_in_a_key(name: str, forbidden: frozenset[str]) -> bool:
     usable = isinstance(name, str) and name.isprintable() and not set(name) & forbidden
-    return usable and 1 <= len(name.encode()) <= NAME_LIMIT
+    return usable and 1 <= len(name.encode()) <= MAX_NAME
 
 
 def _check_task(task: str) -> None:
     # With a colon, or as the suffix of delayed lists, it could collide with another list's name.
     if not _can_be_in_a_key(task, _FORBIDDEN | {":"}) or task == DELAYED_LIST[1:]:
         raise ConfigurationError(
-            f"a task's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
+            f"a task's name is 1 to {MAX_NAME} bytes of printable text without any of"
             f" :*?[]\\{{}}, and not {DELAYED_LIST[1:]!r}: {task!r} cannot be one"
         )
 
@@ -125,7 +125,7 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
     yield from finish(spec, move)
     ready, delayed = _lists(spec, batch, tasks)
     lists = ready | delayed
-    if len(lists) > MOST_LISTS:
+    if len(lists) > MAX_LISTS:
         # A batch that is committed already must not be merged again: its lists are gone.
         known = yield from _is_known(spec, batch)
         lists = {} if known else (yield from _merged(spec, ready, delayed))
@@ -166,7 +166,7 @@ def finish(spec: StagingSpec, move: Mover) -> Operation[int]:
 
 def committed_lists(keys: StagingKeys) -> Request:
     """Return the request for the names of committed lists that have not arrived."""
-    return Request((b"ZRANGEBYSCORE", keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True)
+    return Request((b"ZRANGEBYSCORE", keys.held, 0, 0, b"LIMIT", 0, MAX_LISTS), resend=True)
 
 
 def abort(spec: StagingSpec, batch: int) -> Operation[int]:
@@ -238,11 +238,11 @@ def _filled(lists: _Rows) -> _Rows:
 
 
 def _merged(spec: StagingSpec, *kinds: _Rows) -> Operation[_Rows]:
-    """Merge lists, each kind into its part of `MOST_LISTS`, and return them."""
+    """Merge lists, each kind into its part of `MAX_LISTS`, and return them."""
     merged: _Rows = {}
     for lists in kinds:
         names = list(lists)
-        size = -(-len(names) * len(kinds) // MOST_LISTS) or 1  # lists per group, rounded up
+        size = -(-len(names) * len(kinds) // MAX_LISTS) or 1  # lists per group, rounded up
         for first in range(0, len(names), size):
             into, *others = names[first : first + size]
             for name in others:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ackq.core.names import NAME_LIMIT, check_name
+from ackq.core.names import MAX_NAME, check_name
 from ackq.errors import ConfigurationError, QueueNameError
 
 #: What may follow a topic's name and a colon.
@@ -85,9 +85,9 @@ class TopicKeys:
             ConfigurationError: empty, over 200 bytes, or with control characters.
         """
         usable = isinstance(consumer, str) and consumer.isprintable()
-        if not usable or not 1 <= len(consumer.encode()) <= NAME_LIMIT:
+        if not usable or not 1 <= len(consumer.encode()) <= MAX_NAME:
             raise ConfigurationError(
-                f"a consumer id is 1 to {NAME_LIMIT} bytes of printable text, not {consumer!r}"
+                f"a consumer id is 1 to {MAX_NAME} bytes of printable text, not {consumer!r}"
             )
         raw = consumer.encode()
         return ConsumerKeys(

@@ -19,7 +19,7 @@ Delivery = Literal["at_least_once", "at_most_once"]
 OnTrimmed = Literal["raise", "report"]
 
 #: Most spare keys that one call declares.
-MOST_SLACK = 512
+MAX_SLACK = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +84,24 @@ class Guess:
     def hit(self, offset: int, after: int) -> None:
         """Record that a call skipped ``offset`` keys, and that the next begins after ``after``."""
         declared_too_many = self.slack - self.slack // 8 - 1
-        self.slack = min(MOST_SLACK, max(0, declared_too_many, 2 * offset))
+        self.slack = min(MAX_SLACK, max(0, declared_too_many, 2 * offset))
         self.after, self.known = after, True
 
     def missed(self, after: int) -> None:
         """Record the real index. If it moves from call to call, declare more spare keys."""
         distance = after - self.after
-        if self.known and 0 < distance <= MOST_SLACK:
-            self.slack = min(MOST_SLACK, 2 * max(self.slack, distance))
+        if self.known and 0 < distance <= MAX_SLACK:
+            self.slack = min(MAX_SLACK, 2 * max(self.slack, distance))
         self.after, self.known = after, True
 
 
 #: Longest pause in seconds between two attempts.
-LONGEST_PAUSE = 0.05
+MAX_PAUSE = 0.05
 
 
 def pause(spec: TopicSpec, attempt: int) -> Sleep:
     """Return a random pause, so that producers that collided do not collide again."""
-    return Sleep(spec.outside.fraction() * min(LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10)))
+    return Sleep(spec.outside.fraction() * min(MAX_PAUSE, 0.0005 * 2 ** min(attempt, 10)))
 
 
 @dataclass(frozen=True, slots=True)

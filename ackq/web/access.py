@@ -10,7 +10,7 @@ from pathlib import Path
 from ackq.errors import ConfigurationError
 
 #: Fewest characters of a password: it can be guessed only as fast as the page refuses.
-SHORTEST_PASSWORD = 12
+MIN_PASSWORD = 12
 
 
 def endpoint_of(text: str) -> tuple[str, int]:
@@ -39,9 +39,9 @@ def read_users(path: Path) -> dict[str, str]:
         name, colon, password = line.strip().partition(":")
         if not name or not colon:
             raise ConfigurationError(f"{path}, line {number}: not name:password")
-        if len(password) < SHORTEST_PASSWORD:
+        if len(password) < MIN_PASSWORD:
             raise ConfigurationError(
-                f"{path}, line {number}: a password has at least {SHORTEST_PASSWORD} characters"
+                f"{path}, line {number}: a password has at least {MIN_PASSWORD} characters"
             )
         users[name] = password
     if not users:

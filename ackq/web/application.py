@@ -50,7 +50,7 @@ FILES = Path(__file__).parent / "static"
 #: Seconds without a request after which the connections to Redis are closed.
 IDLE = 300.0
 #: Longest text of the search field that is looked at.
-LONGEST_SEARCH = 200
+MAX_SEARCH = 200
 STATES: dict[str, State] = {"ready": "ready", "in_flight": "in_flight", "delayed": "delayed"}
 #: What the page says instead of an error of HTTP.
 PROBLEMS = {
@@ -347,7 +347,7 @@ class _Site:
 
 def _text(request: Request, name: str) -> str:
     text: str = request.query_params.get(name, "")
-    return text[:LONGEST_SEARCH]
+    return text[:MAX_SEARCH]
 
 
 def _number(request: Request, name: str, default: int) -> int:

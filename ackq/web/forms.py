@@ -15,9 +15,9 @@ from starlette.responses import Response
 #: The cookie of a browser's session. It holds a random word and no login.
 COOKIE = "ackq-session"
 #: Longest form in bytes.
-LONGEST_FORM = 64 * 1024
+MAX_FORM = 64 * 1024
 #: Most fields of a form.
-MOST_FIELDS = 500
+MAX_FIELDS = 500
 
 #: Form of the ids of the log.
 ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
@@ -58,7 +58,7 @@ async def read_form(request: Request, who: str) -> Fields:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LONGEST_FORM:
+        if len(body) > MAX_FORM:
             raise HTTPException(413)
     try:
         fields = parsed(body.decode("ascii"))
@@ -79,5 +79,5 @@ def parsed(query: str) -> Fields:
         ValueError: there are too many.
     """
     return parse_qs(
-        query, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="surrogateescape"
+        query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="surrogateescape"
     )

@@ -36,7 +36,7 @@ NOT_STORED = "no-store"
 #: The key of a request's scope that holds the user's name, for the handlers.
 USER = "ackq.user"
 #: Longest name that is recorded.
-LONGEST_NAME = 100
+MAX_NAME = 100
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -120,7 +120,7 @@ class Guard:
                 {"www-authenticate": 'Basic realm="ackq", charset="UTF-8"'},
             )
         forwarded = headers.get(self._user_header, "") if self._user_header else ""
-        scope[USER] = (user or forwarded or _logged_in(scope))[:LONGEST_NAME]
+        scope[USER] = (user or forwarded or _logged_in(scope))[:MAX_NAME]
         if scope["method"] != "POST":
             return None
         if not _is_same_origin(headers):

@@ -20,7 +20,7 @@ MOST_RUNNING, MOST_ENDED = 8, 20
 #: Seconds that a step may take up of a job's pace: at 1,000 per second, a step is 100 messages.
 STEP_SECONDS = 0.1
 #: Most messages of a step.
-LONGEST_STEP = 500
+MAX_STEP = 500
 #: Seconds that the page waits for the end of a job that it has started, and of one that it stops.
 WAIT, STOP_WAIT = 1.0, 5.0
 
@@ -142,7 +142,7 @@ class Jobs:
 
     def _work(self, job: Job, steps: Steps) -> None:
         began = time.monotonic()
-        for step in steps(max(1, min(LONGEST_STEP, round(job.pace * STEP_SECONDS)))):
+        for step in steps(max(1, min(MAX_STEP, round(job.pace * STEP_SECONDS)))):
             job.looked += step.looked
             job.moved += step.moved
             if job.stop.wait(max(0.0, began + job.moved / job.pace - time.monotonic())):

@@ -18,7 +18,7 @@ KEY = b"ackq:web:log"
 #: About how many entries are kept, of some 300 bytes each.
 KEPT = 5000
 #: Longest text of a field.
-LONGEST = 300
+MAX_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class OperationLog(Closable):
         return [each for each in found if each.id not in ended][:n]
 
     def _add(self, fields: Mapping[str, str]) -> str:
-        flat = [text for field, value in fields.items() for text in (field, value[:LONGEST])]
+        flat = [text for field, value in fields.items() for text in (field, value[:MAX_TEXT])]
         encoded = [each.encode(errors="backslashreplace") for each in flat]
         return self._driver.run(_add(encoded))
 

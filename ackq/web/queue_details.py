@@ -27,7 +27,7 @@ PAGE = 50
 #: Furthest message that a page shows: Redis walks along the list to it.
 FURTHEST = 10_000
 #: Most lists of workers that are read for the page of all workers.
-MOST_WORKED = 500
+MAX_WORKED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ def workers_of(client: Redis, name: str) -> Sequence[WorkerInfo] | None:
 def all_workers(client: Redis, rows: Iterable[Row]) -> Sequence[WorkerInfo] | None:
     """Return the workers of the queues that have any, or None if this user may not ask.
 
-    At most `MOST_WORKED` lists of workers are read, each in one connection.
+    At most `MAX_WORKED` lists of workers are read, each in one connection.
     """
     readings = [row.reading for row in rows if row.reading.kind in ("list", "sharded")]
     names = [each.name for each in readings if each.workers]
     try:
-        return workers(one_node(client), names[:MOST_WORKED]) if names else []
+        return workers(one_node(client), names[:MAX_WORKED]) if names else []
     except NoPermissionError:
         return None
 

@@ -14,7 +14,7 @@ PACES = (1, 10, 100, 1000, 10_000)
 #: The pace unless another is chosen.
 PACE = 100
 #: Most dead letters that can be chosen one by one.
-MOST_ENTRIES = 200
+MAX_ENTRIES = 200
 
 _ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
@@ -74,8 +74,8 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
 
     entries = tuple(dict.fromkeys(fields.get("entry", ())))
     pace = one("pace") or str(PACE)
-    if len(entries) > MOST_ENTRIES:
-        raise ConfigurationError(f"at most {MOST_ENTRIES} dead letters can be chosen one by one")
+    if len(entries) > MAX_ENTRIES:
+        raise ConfigurationError(f"at most {MAX_ENTRIES} dead letters can be chosen one by one")
     for each in (*entries, *([one("until")] if one("until") else [])):
         if not _ENTRY.fullmatch(each):
             raise ConfigurationError("that is not the entry of a dead letter, such as 17-0")

@@ -7,7 +7,7 @@ import uvicorn
 from ackq.web.guard import Guard
 
 #: Most requests at a time; more are refused with status 503.
-MOST_REQUESTS = 200
+MAX_REQUESTS = 200
 
 
 def server_of(page: Guard, root_path: str = "") -> uvicorn.Server:
@@ -23,7 +23,7 @@ def server_of(page: Guard, root_path: str = "") -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_REQUESTS,
+        limit_concurrency=MAX_REQUESTS,
         ws="none",
         # Headers in which a proxy reports who asked are not needed, and anybody can send them.
         proxy_headers=False,

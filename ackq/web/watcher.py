@@ -12,9 +12,9 @@ from ackq.ops.overview import Overview
 from ackq.ops.samples import Sample, Sampler, interval_for
 
 #: Most queues that are shown.
-MOST_QUEUES = 5000
+MAX_QUEUES = 5000
 #: Shortest time between two samples, in seconds.
-SHORTEST = 2.0
+MIN_INTERVAL = 2.0
 #: Seconds for which consumers count what they do after a sample.
 WINDOW = 150.0
 
@@ -39,7 +39,7 @@ class Watcher:
             names: the queues to show; all that are found if empty.
             time_field: as in `ackq.Queue`.
         """
-        overview = Overview(client, names, window=WINDOW, time_field=time_field, most=MOST_QUEUES)
+        overview = Overview(client, names, window=WINDOW, time_field=time_field, most=MAX_QUEUES)
         self._sampler = Sampler(overview, curves=True)
         self._lock = threading.Lock()
         self._sample: Sample | None = None
@@ -76,4 +76,4 @@ class Watcher:
 
 def interval_of(sample: Sample) -> float:
     """Return the seconds until a newer sample can be had."""
-    return interval_for(len(sample.rows), SHORTEST)
+    return interval_for(len(sample.rows), MIN_INTERVAL)

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from ackq.config import RecordErrors
 from ackq.core import failure
-from ackq.core.failure import TEXT_LIMIT, capture, place_of
+from ackq.core.failure import MAX_TEXT, capture, place_of
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.queue.messages import Message
@@ -68,8 +68,8 @@ class Failures:
 def text_of(error: BaseException) -> str:
     """Return the type and text of an error as one cropped line without credentials."""
     text = printable(failure.text_of(error))
-    if len(text) > TEXT_LIMIT:
-        text = text[:TEXT_LIMIT] + "…"
+    if len(text) > MAX_TEXT:
+        text = text[:MAX_TEXT] + "…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

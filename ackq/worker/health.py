@@ -25,9 +25,9 @@ from ackq.worker.taking import TAKE_TIMEOUT
 #: Paths that the HTTP endpoint serves.
 PATHS = ("/", "/healthz", "/metrics")
 #: Seconds that a connection to the health port may last.
-LONGEST_CONNECTION = 5.0
+MAX_CONNECTION = 5.0
 #: Longest time, in seconds, that a take lasts while the server works normally.
-LONGEST_TAKE = 2 * TAKE_TIMEOUT
+MAX_TAKE = 2 * TAKE_TIMEOUT
 
 
 class Health(Closable):
@@ -133,7 +133,7 @@ class Health(Closable):
     def _problem(self, state: State, now: float) -> Routine[str]:
         for lane in state.lanes:
             silent = now - lane.take.asked_at if lane.take.asked_at is not None else 0.0
-            if silent > self._stalled_after + LONGEST_TAKE and not state.stopping:
+            if silent > self._stalled_after + MAX_TAKE and not state.stopping:
                 return f"no answer from Redis for {silent:.0f} s, queue {lane.queue.name!r}"
         since = self._waiting_since
         if (
@@ -168,9 +168,7 @@ class Health(Closable):
             ConfigurationError: the address or port cannot be used.
         """
         if self._endpoint is not None:
-            self._server = HttpServer(
-                self._endpoint, self._answer, LONGEST_CONNECTION, "health check"
-            )
+            self._server = HttpServer(self._endpoint, self._answer, MAX_CONNECTION, "health check")
             self._server.start()
         if self._file is not None:
             self._seen = time.monotonic()

@@ -16,9 +16,9 @@ from ackq.worker.ratelimit import RateLimit
 
 #: Seconds of jitter that a lease may carry beyond the visibility timeout.
 JITTER_SECONDS = JITTER / 1_000_000
-#: Seconds to wait after a failed call; doubled up to `LONGEST_PAUSE`.
+#: Seconds to wait after a failed call; doubled up to `MAX_PAUSE`.
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
+MAX_PAUSE = 2.0
 
 
 def is_sharded(queue: Any) -> bool:
@@ -92,7 +92,7 @@ class Lane:
 
     def failed(self, error: BaseException, now: float, doing: str) -> None:
         """Record that a call failed: try again a little later."""
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
+        pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
         self.failures += 1
         self.take.not_before = now + pause
         # No lease may end while its renewal pauses.

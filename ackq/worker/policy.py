@@ -12,7 +12,7 @@ from ackq.worker.verdicts import Reject, Release, Retry
 #: Steps of the jitter. Messages that fail together with the same step are nacked in one call.
 JITTER_STEPS = 8
 #: Longest reason that is kept, in characters.
-REASON_LIMIT = 1000
+MAX_REASON = 1000
 #: Deliveries that a worker allows if its queue sets no limit. With the default backoff they take
 #: about an hour: longer than most outages, and a poison message still ends.
 MAX_RECEIVES = 25
@@ -78,7 +78,7 @@ def settlement_of(
 
 
 def _storable(reason: Any) -> str:
-    return str(reason)[:REASON_LIMIT].encode(errors="replace").decode()
+    return str(reason)[:MAX_REASON].encode(errors="replace").decode()
 
 
 def _is_delay(delay: Any) -> bool:

@@ -26,7 +26,7 @@ INTERVAL = 5.0
 #: An entry ends this many intervals after the last heartbeat.
 LIFETIME = 6
 #: Longest interval, in seconds: the script's longest lifetime is an hour.
-LONGEST_INTERVAL = 600.0
+MAX_INTERVAL = 600.0
 #: Seconds between two checks of whether there is something new to report.
 CHECK_INTERVAL = 0.2
 #: Seconds that a worker waits at its end for its entries to be deleted.
@@ -34,7 +34,7 @@ LEAVE_TIMEOUT = 1.0
 #: Seconds until the next try if the user may not write the list of workers.
 REFUSED_PAUSE = 60.0
 #: Longest name, in characters.
-LONGEST_NAME = 100
+MAX_NAME = 100
 #: Most of a record: characters of a message id and of a host, messages, and queues.
 ID_SHOWN, HOST_SHOWN, RUNNING_SHOWN, QUEUES_SHOWN = 64, 64, 50, 100
 
@@ -179,8 +179,8 @@ def _heartbeat(presence: Presence, lane: Lane, obeyed: bytes) -> tuple[Any, ...]
 
 
 def _check(name: str | None, interval: float | None) -> None:
-    if name is not None and not (isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME):
-        raise ConfigurationError(f"a worker's name has 1 to {LONGEST_NAME} characters: {name!r}")
+    if name is not None and not (isinstance(name, str) and 1 <= len(name) <= MAX_NAME):
+        raise ConfigurationError(f"a worker's name has 1 to {MAX_NAME} characters: {name!r}")
     if name is not None:
         try:
             name.encode()
@@ -188,7 +188,7 @@ def _check(name: str | None, interval: float | None) -> None:
             raise ConfigurationError(f"the worker's name {name!r} is not valid Unicode") from None
     if interval is not None:
         check_seconds(interval, "heartbeat")
-        if not 0.05 <= interval <= LONGEST_INTERVAL:
+        if not 0.05 <= interval <= MAX_INTERVAL:
             raise ConfigurationError(
-                f"heartbeat is 0.05 to {LONGEST_INTERVAL:g} seconds, or None, not {interval}"
+                f"heartbeat is 0.05 to {MAX_INTERVAL:g} seconds, or None, not {interval}"
             )

@@ -12,14 +12,14 @@ from ackq.ops.registry import call_list
 from ackq.queue.spec import QueueSpec
 
 #: Longest record in bytes.
-LONGEST_RECORD = 8192
+MAX_RECORD = 8192
 
 
 def encode_record(fields: dict[str, Any], running: Sequence[tuple[str, float]]) -> bytes:
     """Return a record that fits: with as many of the ``running`` messages as there is room for."""
     while True:
         record = orjson.dumps({**fields, "running": running})
-        if len(record) <= LONGEST_RECORD:
+        if len(record) <= MAX_RECORD:
             return record
         running = running[: len(running) // 2]
 

@@ -17,7 +17,7 @@ import redis.asyncio
 from ackq.core import observing
 from ackq.delay import AsyncDelayQueue, base_client_async
 from ackq.delay.messages import DelayedMessage
-from ackq.delay.progress import LONGEST_TAKE, SETTLE_AFTER, BatchProgress
+from ackq.delay.progress import MAX_TAKE, SETTLE_AFTER, BatchProgress
 from ackq.errors import LeaseLost, UnknownOutcome
 
 LOST = LeaseLost("lost")
@@ -100,7 +100,7 @@ def test_it_takes_until_it_was_idle_for_the_timeout(clock: Clock) -> None:
         queue.handled_with(lambda each: seen.append(each.key), batch_size=7, idle_timeout=2.5) == 3
     )
     assert seen == ["a", "b", "c"]
-    timeouts = [LONGEST_TAKE] * 5 + [0.5, 0.0]
+    timeouts = [MAX_TAKE] * 5 + [0.5, 0.0]
     assert [each for each in queue.asked if each[0] == "take"] == [
         ("take", 7, timeout) for timeout in timeouts
     ]

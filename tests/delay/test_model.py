@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ackq.core.counters import LONGEST_WATCH
+from ackq.core.counters import MAX_WATCH
 from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import DuplicateMessage, LeaseLost
 from tests.delay.article import Article
@@ -91,7 +91,7 @@ class DelayMachine(RuleBasedStateMachine):
         self.shift = self.client.register_script(_SHIFT)
         #: What the queue should count.
         self.count: Counter[str] = Counter()
-        self.queue.counters(LONGEST_WATCH)
+        self.queue.counters(MAX_WATCH)
 
     def _body(self) -> bytes:
         return b"%d" % next(self.bodies)
@@ -274,7 +274,7 @@ class DelayMachine(RuleBasedStateMachine):
         self._counts_are_right()
 
     def _counts_are_right(self) -> None:
-        found, count = self.queue.counters(LONGEST_WATCH), self.count
+        found, count = self.queue.counters(MAX_WATCH), self.count
         assert (found.pushed, found.taken) == (count["pushed"], count["taken"])
         assert (found.acked, found.nacked) == (count["delete"], count["nack"])
         assert (found.released, found.returned) == (count["release"], count["returned"])

@@ -8,7 +8,7 @@ import redis
 from ackq.config import QueueConfig
 from ackq.core.claim_groups import HeldClaim
 from ackq.delay import admin, claims, push, settle
-from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelayEntry, DelaySpec, due
+from ackq.delay.messages import MAX_DELAY, DelayedMessage, DelayEntry, DelaySpec, due
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import GroupSpec
 from tests.outside import FIXED
@@ -60,8 +60,8 @@ def test_a_dead_letter_with_fields_missing_has_zeros() -> None:
 
 
 def test_the_longest_delay_and_the_largest_counts() -> None:
-    longest = LONGEST_DELAY / 1_000_000
-    assert settle._delay_us(longest) == LONGEST_DELAY
+    longest = MAX_DELAY / 1_000_000
+    assert settle._delay_us(longest) == MAX_DELAY
     with pytest.raises(ConfigurationError):
         settle._delay_us(longest + 1)
     numbers = {

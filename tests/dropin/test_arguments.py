@@ -104,7 +104,7 @@ def test_each_warning_is_given_once_for_a_list_and_not_without_end() -> None:
             reports.warn(text, name, line, x=5)
         reports.warn(text, name, line, x=5)
     assert len(looked) == 3
-    reports._given |= {("", f"{number}") for number in range(loops.MOST_WARNINGS - 4)}
+    reports._given |= {("", f"{number}") for number in range(loops.MAX_WARNINGS - 4)}
     with pytest.warns(loops.UnprotectedWarning):
         reports.warn("last", "j", line)
     reports.warn("one too many", "j", line)
@@ -114,7 +114,7 @@ def test_each_warning_is_given_once_for_a_list_and_not_without_end() -> None:
 def test_so_many_lists_are_remembered_over_the_same_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(queues, "MOST_QUEUES", 3)
+    monkeypatch.setattr(queues, "MAX_QUEUES", 3)
     made = queues.Queues(redis.Redis(), {"visibility_timeout": 7.0})
     first = made.of("a", "right")
     left = made.of("a", "left")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from ackq.config import RecordErrors
-from ackq.core.failure import STORED_LIMIT, capture
+from ackq.core.failure import MAX_STORED, capture
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.facts import Facts
 
@@ -30,7 +30,7 @@ FAILURES = {
     "tracebacks of control characters": _raised("\x01", "traceback"),
     "texts": _raised("x", "text"),
     "texts of control characters": _raised("\x01", "text"),
-    "errors of 8 KiB": b'{"text":"%s"}' % (b"x" * (STORED_LIMIT - 11)),
+    "errors of 8 KiB": b'{"text":"%s"}' % (b"x" * (MAX_STORED - 11)),
 }
 
 

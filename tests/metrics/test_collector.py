@@ -23,7 +23,7 @@ from ackq.membership.shards import shard_names
 from ackq.metrics import Collector
 from ackq.metrics.families import Family, Labels
 from ackq.metrics.families import as_text as as_text_of
-from ackq.metrics.queues import MOST_REASONS, queue_metrics
+from ackq.metrics.queues import MAX_REASONS, queue_metrics
 from ackq.ops.readings import Reading, Totals
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
@@ -419,5 +419,5 @@ def test_reasons_of_dead_letters_are_bounded() -> None:
         for sample in family.metric().samples
         if sample.name == "ackq_dead_total"
     }
-    assert len(counts) == MOST_REASONS + 1
+    assert len(counts) == MAX_REASONS + 1
     assert (counts["other"], sum(counts.values())) == (10, 30)

@@ -284,7 +284,7 @@ def test_a_browser_that_was_sent_here_by_another_site_reads_nothing(
 def test_too_many_connections_are_refused(
     plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_module, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 2)
     with Exporter(plain_client) as exporter, contextlib.ExitStack() as stack:
         for _ in range(2):
             idle = http.client.HTTPConnection(*exporter.address)

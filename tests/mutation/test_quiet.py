@@ -6,7 +6,7 @@ from .places import ROOT
 from .quiet import _in_functions, _of_constants
 
 SOURCE = """
-LONGEST_WAIT = 5.0  # not a time by its name or comment
+MAX_WAIT = 5.0  # not a time by its name or comment
 #: Seconds until it ends.
 LIMIT = 0.5
 

@@ -17,7 +17,7 @@ from ackq.ops.survey import Survey, Surveyor, bodies, neighbours
 from ackq.ops.survey.advice import advise
 from ackq.ops.survey.bodies import sample, summary_of
 from ackq.ops.survey.clients import Users, note
-from ackq.ops.survey.edges import LONGEST, shift, watch
+from ackq.ops.survey.edges import MAX_BYTES, shift, watch
 from ackq.ops.survey.neighbours import processing_lists
 from tests.servers import private_server
 from tests.waiting import wait_until
@@ -118,7 +118,9 @@ def test_equal_bodies_and_a_list_that_runs_empty_are_unclear(
 
 def test_watching_a_list_of_long_bodies_reads_none(client: redis.Redis, name: str) -> None:
     client.lpush(name, b"x")
-    traffic = run(watch(name.encode(), 0.3, LONGEST + 1), client, lambda: client.lpush(name, b"y"))
+    traffic = run(
+        watch(name.encode(), 0.3, MAX_BYTES + 1), client, lambda: client.lpush(name, b"y")
+    )
     assert not traffic.read
     assert traffic.lengths == (1, 1 + traffic.looks)
     assert (traffic.left.pushed, traffic.left.unclear) == (0, 0)
@@ -204,7 +206,7 @@ def test_the_search_for_processing_lists_ends(
         pipe.execute()
     found = run(processing_lists(token.encode()), client)
     assert not found.complete
-    assert len(found.lists) <= neighbours.MOST
+    assert len(found.lists) <= neighbours.MAX_NEIGHBOURS
 
 
 # --- the clients ------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections import Counter
 import redis
 
 from ackq import Queue
-from ackq.core.counters import LONGEST_WATCH
+from ackq.core.counters import MAX_WATCH
 
 COUNT = 300
 
@@ -20,7 +20,7 @@ def test_a_message_that_falls_due_while_it_is_canceled_is_delivered_or_dead_but_
     delivered = Counter[str]()
     done = {"run": 0, "canceled": 0}
     with Queue(plain_client, name) as queue:
-        queue.counters(LONGEST_WATCH)
+        queue.counters(MAX_WATCH)
         for number in range(COUNT):
             queue.push({"id": str(number)}, delay=0.05 + number / 1000)
         entries = [each.entry for each in queue.peek(COUNT, "delayed")]

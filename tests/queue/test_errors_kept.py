@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ackq.core.failure import STORED_LIMIT, Failure, capture, parse
+from ackq.core.failure import MAX_STORED, Failure, capture, parse
 from ackq.errors import ConfigurationError
 from tests.waiting import wait_until
 
@@ -185,7 +185,7 @@ def test_what_is_stored_is_one_line_of_bounded_length(text: str) -> None:
         deep(50)
     except Declined as error:
         line = capture(error, "traceback")
-    assert len(line) <= STORED_LIMIT
+    assert len(line) <= MAX_STORED
     assert b"\n" not in line
     assert parse(b"1:1:" + line)[0].text == text[:500]
 

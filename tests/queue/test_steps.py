@@ -10,7 +10,7 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq.config import Confirm, QueueConfig
-from ackq.core.claim_groups import LARGEST_INTEGER, LONGEST
+from ackq.core.claim_groups import MAX_INTEGER, MAX_LEASE
 from ackq.core.effects import Clock, Operation, Request
 from ackq.core.limits import LATEST
 from ackq.errors import BatchSuperseded, ConfigurationError, LeaseLost, NotConfirmed
@@ -114,15 +114,15 @@ def test_the_longest_delays() -> None:
 
 
 def test_the_largest_numbers_of_claims() -> None:
-    most = LARGEST_INTEGER
-    group = claims.Group(SPEC, "g", LONGEST, 1)
+    most = MAX_INTEGER
+    group = claims.Group(SPEC, "g", MAX_LEASE, 1)
     allowed: list[Operation[Any]] = [
         claims.claim(group, most - 1, 1, None, None),
         claims.claim(group, 0, most, None, None),
         claims.claim(group, 0, 1, most, None),
         claims.claim(group, 0, 1, None, most),
         claims.claim(group, 0, 1, 1, 1),
-        claims.ack(group, most, LONGEST),
+        claims.ack(group, most, MAX_LEASE),
         claims.ack(group, 0, 0),
         claims.forget(group, most),
         claims.forget(group, 0),
@@ -144,7 +144,7 @@ def test_the_largest_numbers_of_claims() -> None:
         claims.claim(group, 4, 1, None, 4),
         claims.ack(group, most + 1, 0),
         claims.ack(group, -1, 0),
-        claims.ack(group, 1, LONGEST + 1),
+        claims.ack(group, 1, MAX_LEASE + 1),
         claims.ack(group, 1, -1),
         claims.forget(group, most + 1),
         claims.forget(group, -1),
@@ -163,7 +163,7 @@ def test_the_largest_numbers_of_claims() -> None:
         with pytest.raises(ConfigurationError):
             next(steps)
     claims.Group(SPEC, "g", 1.0)
-    for timeout in (0.999, LONGEST + 1):
+    for timeout in (0.999, MAX_LEASE + 1):
         with pytest.raises(ConfigurationError):
             claims.Group(SPEC, "g", timeout)
 

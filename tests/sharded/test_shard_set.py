@@ -22,7 +22,7 @@ from ackq.membership.shards import Shards
 from ackq.queue import take
 from ackq.sharded import operations, resize, shards_async
 from ackq.sharded.choice import COUNTS_LAST, HELP_INTERVAL, TAKES_IN_A_ROW
-from ackq.sharded.operations import BLOCK_LIMIT, Look
+from ackq.sharded.operations import MAX_BLOCK, Look
 from ackq.sharded.shards_async import RETIRE_INTERVAL, AsyncShardSet, acks, run
 from ackq.sharded.waiters import ShardWaiters
 from ackq.sharded.waiters_async import AsyncShardWaiters
@@ -241,7 +241,7 @@ def test_a_wait_is_for_the_own_shards_and_bounded(monkeypatch: Any) -> None:
     waiters.wait = wait
     for timeout in (0.25, 60.0):
         asyncio.run(made.set.wait(timeout))
-    assert asked == [((0, 2), 0.25), ((0, 2), BLOCK_LIMIT)]
+    assert asked == [((0, 2), 0.25), ((0, 2), MAX_BLOCK)]
     made.shards[2].answers = [_messages(1)]
     made.take()  # no look: it is known that this one has a message
     assert made.ran == []
@@ -377,13 +377,13 @@ def test_waits_go_on_until_their_shard_has_a_message(runtime: Any) -> None:
         waiters.seen({0: EMPTY, 1: paused})
         assert await wait([0, 1], 0.01) == []
         _begun(shards, 1, 1, 0)
-        assert shards[0].waits == [(BLOCK_LIMIT, EMPTY)]
-        assert shards[1].waits == [(BLOCK_LIMIT, paused)]
+        assert shards[0].waits == [(MAX_BLOCK, EMPTY)]
+        assert shards[1].waits == [(MAX_BLOCK, paused)]
         # A paused shard may get a message meanwhile, as may one that was not counted.
         assert [waiters.waits_on(each) for each in range(3)] == [True, False, False]
         assert await wait([0, 2], 0.01) == []
         _begun(shards, 1, 1, 1)
-        assert shards[2].waits == [(BLOCK_LIMIT, None)]
+        assert shards[2].waits == [(MAX_BLOCK, None)]
         assert not waiters.waits_on(2)
         shards[0].woken.set()
         assert await wait([0, 1, 2], 30) == [0]
@@ -391,7 +391,7 @@ def test_waits_go_on_until_their_shard_has_a_message(runtime: Any) -> None:
         shards[0].woken.clear()
         assert await wait([0, 1], 0.01) == []
         _begun(shards, 2, 1, 1)
-        assert shards[0].waits[1:] == [(BLOCK_LIMIT, None)]  # counts are of use once
+        assert shards[0].waits[1:] == [(MAX_BLOCK, None)]  # counts are of use once
         assert not waiters.waits_on(0)
         shards[1].found = False
         shards[1].woken.set()

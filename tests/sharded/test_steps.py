@@ -21,7 +21,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
-from ackq.sharded.choice import MOST_OTHERS, TAKES_IN_A_ROW, Choice
+from ackq.sharded.choice import MAX_OTHERS, TAKES_IN_A_ROW, Choice
 from ackq.sharded.operations import Look, Part
 from tests.outside import FIXED
 from tests.steps import play
@@ -245,9 +245,9 @@ def test_a_shard_that_has_just_got_a_message_is_next() -> None:
 def test_draining_shards_are_looked_at_too_some_at_a_time() -> None:
     choice = Choice(0)
     assert choice.drained(4, 4) == []
-    assert choice.drained(4, 4 + MOST_OTHERS) == list(range(4, 4 + MOST_OTHERS))
+    assert choice.drained(4, 4 + MAX_OTHERS) == list(range(4, 4 + MAX_OTHERS))
     looks = [choice.drained(4, 64) for _ in range(4)]
-    assert {len(look) for look in looks} == {MOST_OTHERS}
+    assert {len(look) for look in looks} == {MAX_OTHERS}
     assert set(itertools.chain(*looks)) == set(range(4, 64))
 
 

@@ -24,7 +24,7 @@ from ackq.spark.options import Reading
 from ackq.spark.row_encoder import RowEncoder
 from ackq.spark.sink import BatchSink
 from ackq.spark.sink_options import Writing
-from ackq.spark.sink_task import MOST_TARGETS, Task, staging_of
+from ackq.spark.sink_task import MAX_TARGETS, Task, staging_of
 from ackq.topic import Topic
 from tests.faults.proxy import Proxy
 from tests.servers import private_server
@@ -227,7 +227,7 @@ def test_a_column_that_names_too_many_queues_is_the_wrong_one(
 ) -> None:
     task = begin(topicColumn="goes", url=url)
     encoder = RowEncoder(NAMED, task._writing)
-    names: list[str | None] = [f"{token}-{n}" for n in range(MOST_TARGETS + 1)]
+    names: list[str | None] = [f"{token}-{n}" for n in range(MAX_TARGETS + 1)]
     with pytest.raises(InvalidMessage, match="over 1000 queues or topics: column 'goes'"):
         task.add(named_rows(range(len(names)), names), encoder)
 

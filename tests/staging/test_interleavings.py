@@ -242,7 +242,7 @@ def test_a_batch_is_there_once_however_steps_follow_each_other(
             "staging/topic": {"MOST = 1000": "MOST = 3"},
         },
     )
-    for name in ("MOST_LISTS", "MERGED_ROWS", "FIRST_ROWS", "CHUNK_ROWS", "DROPPED_LISTS"):
+    for name in ("MAX_LISTS", "MERGED_ROWS", "FIRST_ROWS", "CHUNK_ROWS", "DROPPED_LISTS"):
         monkeypatch.setattr(operations, name, 3)
     monkeypatch.setattr(topic_staged, "CHUNK_ROWS", 5)
     monkeypatch.setattr(delay_staged, "CHUNK_ROWS", 3)

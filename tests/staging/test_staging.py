@@ -286,7 +286,7 @@ def test_an_abort_after_the_commit_deletes_nothing(make: Make, queue: Queue) -> 
 def test_the_lists_of_many_tasks_are_merged(
     make: Make, queue: Queue, target: Target, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "MOST_LISTS", 4)
+    monkeypatch.setattr(operations, "MAX_LISTS", 4)
     monkeypatch.setattr(operations, "MERGED_ROWS", 7)
     writer = make()
     staged = []
@@ -304,7 +304,7 @@ def test_the_lists_of_many_tasks_are_merged(
 def test_a_commit_of_many_tasks_may_be_repeated(
     make: Make, queue: Queue, target: Target, name: str, monkeypatch: pytest.MonkeyPatch, tasks: int
 ) -> None:
-    monkeypatch.setattr(operations, "MOST_LISTS", 4)
+    monkeypatch.setattr(operations, "MAX_LISTS", 4)
     writer = make()
     staged = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-a") for task in range(tasks)]
     assert writer.commit(0, staged) == 5 * tasks

@@ -12,7 +12,7 @@ from ackq.core.effects import Clock, Operation, Request
 from ackq.errors import ConfigurationError, KeyTypeError, PublishContention, StagingLost
 from ackq.staging import operations
 from ackq.staging.keys import Staged, StagingKeys, has_settings
-from ackq.staging.operations import CHUNK_ROWS, FIRST_ROWS, MOST_LISTS, StagingSpec
+from ackq.staging.operations import CHUNK_ROWS, FIRST_ROWS, MAX_LISTS, StagingSpec
 from ackq.staging.recovery import CHECK_INTERVAL, UnfinishedCommits
 from tests.steps import play
 
@@ -136,7 +136,7 @@ def test_a_commit_of_a_list_that_lost_rows_names_it() -> None:
 
 
 def test_the_lists_of_many_tasks_are_merged_before_the_commit() -> None:
-    tasks = [Staged(str(number), 1, 1) for number in range(MOST_LISTS // 2 + 1)]
+    tasks = [Staged(str(number), 1, 1) for number in range(MAX_LISTS // 2 + 1)]
     steps = operations.commit(SPEC, 7, tasks, _stays)
     assert next(steps).args[0] == b"ZRANGEBYSCORE"  # type: ignore[union-attr]
     assert steps.send([]).args == (b"HGET", SPEC.keys.commits, "w")  # type: ignore[union-attr]
@@ -157,21 +157,21 @@ def test_the_lists_of_many_tasks_are_merged_before_the_commit() -> None:
 
 
 def test_a_merge_into_a_list_that_is_gone_is_an_error() -> None:
-    tasks = [Staged(str(number), 1) for number in range(MOST_LISTS + 1)]
+    tasks = [Staged(str(number), 1) for number in range(MAX_LISTS + 1)]
     with pytest.raises(StagingLost, match="w:7:0' is gone"):
         play(operations.commit(SPEC, 7, tasks, _stays), [], None, -1)
 
 
 def test_many_lists_of_a_batch_that_is_committed_are_not_merged() -> None:
-    tasks = [Staged(str(number), 1) for number in range(MOST_LISTS + 1)]
+    tasks = [Staged(str(number), 1) for number in range(MAX_LISTS + 1)]
     asked, rows = play(operations.commit(SPEC, 7, tasks, _stays), [], b"7", [b"known", 7], [])
     assert rows == 0
     assert asked[2].args == (3, *asked[2].args[1:4], "w", 7)
     # As many as one commit takes are not merged.
     asked, _ = play(
-        operations.commit(SPEC, 7, tasks[1:], _stays), [], [b"known", 7], *[False] * MOST_LISTS, []
+        operations.commit(SPEC, 7, tasks[1:], _stays), [], [b"known", 7], *[False] * MAX_LISTS, []
     )
-    assert len(_moves(asked)) == MOST_LISTS
+    assert len(_moves(asked)) == MAX_LISTS
 
 
 def test_what_else_a_writer_asks_for() -> None:
@@ -187,7 +187,7 @@ def test_what_else_a_writer_asks_for() -> None:
     assert play(operations.abort(SPEC, 7), [b"a"], 1, [b"b", b"c"], 2, [])[1] == 3
     asked, found = play(operations.finish(SPEC, _stays), [b"a", b"b"], False, True, False)
     assert (found, _moves(asked)) == (2, [b"a", b"b", b"b"])
-    assert asked[0].args == (b"ZRANGEBYSCORE", b"qHELD", 0, 0, b"LIMIT", 0, MOST_LISTS)
+    assert asked[0].args == (b"ZRANGEBYSCORE", b"qHELD", 0, 0, b"LIMIT", 0, MAX_LISTS)
     assert asked[0].resend
 
 

@@ -28,7 +28,7 @@ from ackq.topic import place, publish, settle, staged_rows
 from ackq.topic.consume import consume
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
-from ackq.topic.spec import LONGEST_PAUSE, MOST_SLACK, Guess, TopicConfig, TopicSpec, pause
+from ackq.topic.spec import MAX_PAUSE, MAX_SLACK, Guess, TopicConfig, TopicSpec, pause
 from tests.steps import play
 
 
@@ -123,16 +123,16 @@ def test_a_guess_that_was_right_declares_fewer_spare_keys_and_one_that_was_wrong
     guess.missed(1004)
     assert guess.slack == 12
     guess.missed(1000)  # started again
-    guess.missed(1000 + MOST_SLACK + 1)  # or moved far away
-    assert (guess.after, guess.slack) == (1000 + MOST_SLACK + 1, 12)
+    guess.missed(1000 + MAX_SLACK + 1)  # or moved far away
+    assert (guess.after, guess.slack) == (1000 + MAX_SLACK + 1, 12)
     guess.hit(1, 2000)
     assert (guess.after, guess.slack) == (2000, 10)
     guess.hit(7, 2001)
     assert guess.slack == 14
-    guess.missed(2001 + MOST_SLACK)
-    assert guess.slack == MOST_SLACK
-    guess.hit(MOST_SLACK, 3000)
-    assert guess.slack == MOST_SLACK
+    guess.missed(2001 + MAX_SLACK)
+    assert guess.slack == MAX_SLACK
+    guess.hit(MAX_SLACK, 3000)
+    assert guess.slack == MAX_SLACK
     guess = Guess(slack=1)
     guess.hit(0, 5)
     assert guess.slack == 0
@@ -141,7 +141,7 @@ def test_a_guess_that_was_right_declares_fewer_spare_keys_and_one_that_was_wrong
 def test_pauses_between_attempts_grow_to_their_limit() -> None:
     assert all(0 <= pause(_spec(), 2).seconds <= 0.002 for _ in range(50))
     longest = max(pause(_spec(), 10_000).seconds for _ in range(50))
-    assert LONGEST_PAUSE / 2 < longest <= LONGEST_PAUSE
+    assert MAX_PAUSE / 2 < longest <= MAX_PAUSE
 
 
 def test_an_age_reaches_the_scripts_in_whole_milliseconds() -> None:

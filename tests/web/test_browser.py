@@ -336,7 +336,7 @@ def test_figures_change_without_a_reload(
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watcher, "SHORTEST", 0.02)
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0.02)
     monkeypatch.setattr(history, "SAMPLES", 5)
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}])

@@ -67,7 +67,7 @@ class Operator:
 @pytest.fixture
 def page(target: Target, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """A page that may operate, on an old server and on a cluster."""
-    monkeypatch.setattr(watcher, "SHORTEST", 0)
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
     monkeypatch.setattr(samples, "PER_QUEUE", 0)
     client = target.make_client()
     with TestClient(application(client, operate=True), base_url=ORIGIN) as http:
@@ -195,7 +195,7 @@ def test_only_some_operations_run_at_a_time(
     plain_page: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "WAIT", 0)
-    monkeypatch.setattr(jobs, "MOST_RUNNING", 2)
+    monkeypatch.setattr(jobs, "MAX_RUNNING", 2)
     with Queue(plain_client, name) as queue:
         kill(queue, bad=10)
     operator = Operator(plain_page)
@@ -336,7 +336,7 @@ def test_the_log_is_bounded_and_survives_the_page(
     assert [each.id for each in found[:1]] == [lost]
     assert found[0].result is None
     assert found[1].what.startswith("Do 299'\"><img")
-    assert len(found[1].result or "") == log.LONGEST
+    assert len(found[1].result or "") == log.MAX_TEXT
     with TestClient(application(client), base_url=ORIGIN) as http:
         assert logged(http)[0] == ("bob", "Vanish", "no result was recorded")
     target.control.delete(log.KEY.decode())

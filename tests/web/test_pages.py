@@ -108,7 +108,7 @@ def test_invisible_characters_are_shown_as_escapes(
 def test_pages_of_dead_letters_have_each_one_once(
     http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "MOST_READ", 20)
+    monkeypatch.setattr(dead_letters, "MAX_READ", 20)
     monkeypatch.setattr(dead_letters, "PAGE", 7)
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": f"m-{number}"} for number in range(60)])
@@ -136,7 +136,7 @@ def test_pages_of_dead_letters_have_each_one_once(
 def test_a_page_of_dead_letters_reads_a_bounded_number_of_bytes(
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "MOST_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr(dead_letters, "MAX_BYTES", 2 * 1024 * 1024)
     with Queue(plain_client, name) as queue:
         for _ in range(12):
             queue.push(b'{"a":"' + b"x" * 400_000 + b'"}')
@@ -165,7 +165,7 @@ def test_ages_are_shown_if_messages_have_times(plain_client: redis.Redis, name: 
 def test_rates_come_with_the_second_sample(
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher, "SHORTEST", 0)
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
     monkeypatch.setattr(samples, "PER_QUEUE", 0)
     watched = Watcher(plain_client, [name])
     with Queue(plain_client, name) as queue:
@@ -191,7 +191,7 @@ def test_rates_come_with_the_second_sample(
 def test_totals_are_those_of_the_counters(
     http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher, "SHORTEST", 0)
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
     monkeypatch.setattr(samples, "PER_QUEUE", 0)
     with Queue(plain_client, name) as queue:
         queue.push({"id": "later"}, delay=3600)
@@ -258,7 +258,7 @@ def test_all_who_look_share_the_samples(plain_client: redis.Redis, name: str) ->
 def test_an_open_page_is_loaded_again_when_its_queues_change(
     http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher, "SHORTEST", 0)
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
     monkeypatch.setattr(samples, "PER_QUEUE", 0)
     before = http.get("/live").json()["signature"]
     with Topic(plain_client, name) as topic:

@@ -163,7 +163,7 @@ def test_only_documented_paths_are_answered_and_no_version_is_shown() -> None:
 
 
 def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_module, "LONGEST_CONNECTION", 0.05)
+    monkeypatch.setattr(health_module, "MAX_CONNECTION", 0.05)
     with Health(port=0) as health:
         for begun in (b"", b"GET / HTT"):
             with connected(health) as connection:

@@ -19,7 +19,7 @@ from ackq.errors import ConfigurationError
 from ackq.queue.messages import QueueStats
 from ackq.worker import Health
 from ackq.worker import health as health_module
-from ackq.worker.health import LONGEST_TAKE
+from ackq.worker.health import MAX_TAKE
 from tests.worker.by_hand import Time, message_of, state_of
 
 AWAY = redis.ConnectionError("gone")
@@ -232,12 +232,12 @@ def test_a_silent_take_is_noticed_after_its_longest_time() -> None:
     state.quiet = True
     health = Health(port=0, stalled_after=5.0, interval=0.001)
     state.lanes[1].take.asked_at = 100.0
-    assert _at(health, state, time, 105.0 + LONGEST_TAKE) == ""
-    assert _at(health, state, time, 105.5 + LONGEST_TAKE) == (
+    assert _at(health, state, time, 105.0 + MAX_TAKE) == ""
+    assert _at(health, state, time, 105.5 + MAX_TAKE) == (
         "no answer from Redis for 6 s, queue 'q1'"
     )
     state.stopping = True
-    assert _at(health, state, time, 106.0 + LONGEST_TAKE) == ""
+    assert _at(health, state, time, 106.0 + MAX_TAKE) == ""
 
 
 def test_the_figures_of_slots_are_counted_with_each_check() -> None:

@@ -19,7 +19,7 @@ from ackq.queue.messages import Message, QueueStats
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.health import Health
-from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE
+from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE
 from ackq.worker.policy import Settlement
 from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, stay_listed
 from ackq.worker.taking import (
@@ -354,12 +354,12 @@ def test_a_failed_renewal_pauses_the_queue_for_less_than_the_lease_has_left() ->
     lane.failures = 10
     lane.failed(AWAY, 125.0, "take")
     assert (lane.take.not_before, lane.upkeep.not_before) == (
-        125.0 + LONGEST_PAUSE,
-        125.0 + LONGEST_PAUSE,
+        125.0 + MAX_PAUSE,
+        125.0 + MAX_PAUSE,
     )
     lane.timeout = 6.0
     lane.failed(AWAY, 125.0, "take")
-    assert (lane.take.not_before, lane.upkeep.not_before) == (125.0 + LONGEST_PAUSE, 126.0)
+    assert (lane.take.not_before, lane.upkeep.not_before) == (125.0 + MAX_PAUSE, 126.0)
 
 
 def test_the_totals_are_kept_counted() -> None:

@@ -31,7 +31,7 @@ from ackq.worker.feed import Feed, Pace, QueueOrder, StrictBuffer
 from ackq.worker.figures import BUCKETS, WAIT_BUCKETS, Handled
 from ackq.worker.figures import Figures as CountedFigures
 from ackq.worker.hooks import call
-from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE
+from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE
 from ackq.worker.logs import JsonFormatter, TextFormatter, _value, fields_of, location_of
 from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement
@@ -149,7 +149,7 @@ def test_pauses_after_failed_calls_double_up_to_a_limit_and_end_with_a_success()
         lane.failed(AWAY, 50.0, "take")
         pauses.append(lane.take.not_before - 50.0)
         renewals.append(lane.upkeep.not_before - 50.0)
-    expected = [min(LONGEST_PAUSE, FIRST_PAUSE * 2**n) for n in range(20)]
+    expected = [min(MAX_PAUSE, FIRST_PAUSE * 2**n) for n in range(20)]
     assert pauses == renewals == pytest.approx(expected)
     assert lane.failures == 20
     lane.take.not_before = 70.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ackq.ops.overview import Overview
 
 #: Most queues that are shown.
-MOST_QUEUES = 5000
+MAX_QUEUES = 5000
 #: Seconds for which consumers go on counting after a sample, of two samples and of a live view,
 #: whose samples of many queues are further apart. Twice the time between samples is added.
 GRACE, WINDOW = 5.0, 150.0
@@ -109,9 +109,7 @@ def top(
     chosen: Sort = sort or ("backlog" if terminal and not as_json else "name")
     with (
         client_of(url) as client,
-        Overview(
-            client, queues, window=window, time_field=time_field, most=MOST_QUEUES
-        ) as overview,
+        Overview(client, queues, window=window, time_field=time_field, most=MAX_QUEUES) as overview,
         _searching(queues),
     ):
         if once:

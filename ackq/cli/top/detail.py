@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Seconds after which causes and workers are read again. Workers send heartbeats as often.
 FRESH = 5.0
 #: Most shards whose workers are read.
-MOST_SHARDS = 100
+MAX_SHARDS = 100
 #: The cause of a message that was rejected without an error or a reason.
 NO_REASON = "(no reason given)"
 #: Lines of the screen that are not those of the queue.
@@ -75,7 +75,7 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
     names = [each.name for each in reading.parts or (reading,) if each.kind == "list"]
     try:
         causes = causes_of(client, reading)
-        found = workers(client, names[:MOST_SHARDS]) if names else None
+        found = workers(client, names[:MAX_SHARDS]) if names else None
     except (ResponseError, AckqError) as error:  # this user may not look
         problem = str(error)
     return Detail(causes, found, problem)

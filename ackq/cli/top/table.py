@@ -57,7 +57,7 @@ WIDE = 120
 #: Lines of the screen that are not rows.
 FRAME = 4
 #: Most consumers and reasons in the notes.
-MOST_NOTED = 3
+MAX_NOTED = 3
 
 KEYS = "q quit  enter details  s sort  r reverse  arrows, j, k, PgUp, PgDn move"
 
@@ -155,8 +155,8 @@ def _notes(row: Row) -> str:
 
 def _first(notes: Iterable[str]) -> list[str]:
     found = list(notes)
-    left = len(found) - MOST_NOTED
-    return found if left <= 0 else [*found[:MOST_NOTED], f"{left} more"]
+    left = len(found) - MAX_NOTED
+    return found if left <= 0 else [*found[:MAX_NOTED], f"{left} more"]
 
 
 def _columns(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:

@@ -17,7 +17,7 @@ from ackq.core.hosts import KnownHosts
 from ackq.errors import ConfigurationError
 
 #: Most connections at a time; any more are closed at once.
-MOST_CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class HttpServer(ThreadingHTTPServer):
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Return whether there is room for one more connection."""
-        return len(self.connections) < MOST_CONNECTIONS
+        return len(self.connections) < MAX_CONNECTIONS
 
     def service_actions(self) -> None:
         """End connections that are too old."""

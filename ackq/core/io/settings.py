@@ -33,7 +33,7 @@ _NOT_COPIED = (
     "orig_socket_connect_timeout",
 )
 #: Longest blocking command in seconds; see `QueueSpec.block_limit`.
-LONGEST_BLOCK = 1.0
+MAX_BLOCK = 1.0
 #: Seconds to connect, and to wait for a reply, if the client sets no limit. redis-py before
 #: version 8 sets none, and a silent connection would block its caller forever.
 CONNECT_TIMEOUT = 5.0
@@ -103,8 +103,8 @@ def redirected(settings: Mapping[str, Any], host: str, port: int) -> dict[str, A
 def block_limit_for(socket_timeout: float | None) -> float:
     """Return how long, in seconds, one blocking command may wait under this read timeout."""
     if socket_timeout is None:
-        return LONGEST_BLOCK
-    return min(LONGEST_BLOCK, socket_timeout / 2)
+        return MAX_BLOCK
+    return min(MAX_BLOCK, socket_timeout / 2)
 
 
 def check_confirm_fits(confirm_timeout: float, socket_timeout: float | None) -> None:

@@ -12,7 +12,7 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.routes import route_of
 from ackq.errors import KeyTypeError
-from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.operations import MAX_PARTITIONS
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unless_denied
 from ackq.ops.readings import Asked, Found, Reading, due_soon, totals_of, watched
 
@@ -45,7 +45,7 @@ def _partitions(name: str) -> Operation[int]:
     request = Request((b"HGET", f"{name}:group", b"shares"), resend=True)
     shares = yield from unless_denied(request)
     number = int(shares) if shares and shares.isdigit() else 0
-    return number if number <= MOST_PARTITIONS else 0
+    return number if number <= MAX_PARTITIONS else 0
 
 
 def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:

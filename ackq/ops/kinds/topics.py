@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ackq.topic.keys import TopicKeys
 
 #: Most places in a topic for which the age of the next message is read.
-MOST_AGES = 20
+MAX_AGES = 20
 #: Bytes of a message above which its time is not read.
-LONGEST_TIMED = 65_536
+MAX_TIMED = 65_536
 
 
 def _open(client: Redis, name: str) -> Opened:
@@ -44,7 +44,7 @@ def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Readin
     # Where consumers read next. Most are at few places; of those furthest behind, read the ages.
     after = {each: max(positions[each], trimmed) for each, lag in lags.items() if lag}
     known: dict[int, float] = {}
-    for place in sorted({*after.values()})[:MOST_AGES]:
+    for place in sorted({*after.values()})[:MAX_AGES]:
         if (age := (yield from _age(keys, place, asked))) is not None:
             known[place] = age
     ages = {
@@ -69,7 +69,7 @@ def _age(keys: TopicKeys, after: int, asked: Asked) -> Operation[float | None]:
     """Return the age of the message that follows index ``after``."""
     (key,) = keys.messages(after, 1)
     # A body that is cut is no JSON, so its time is unknown.
-    body = yield Request((b"GETRANGE", key, 0, LONGEST_TIMED - 1), resend=True)
+    body = yield Request((b"GETRANGE", key, 0, MAX_TIMED - 1), resend=True)
     created = created_at(body, asked.config.time_field)
     if asked.now is None or created is None:
         return None

@@ -16,7 +16,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError, QueueNameError
 from ackq.ops.facts import Facts, read_facts
 from ackq.ops.survey.bodies import Sample, sample
-from ackq.ops.survey.clients import MOST, Users, calls_of, increase, note
+from ackq.ops.survey.clients import MAX_CLIENTS, Users, calls_of, increase, note
 from ackq.ops.survey.edges import Traffic, watch
 from ackq.ops.survey.neighbours import Search, processing_lists, side_keys
 from ackq.ops.trials import is_denial
@@ -130,8 +130,8 @@ class Surveyor(Client):
             survey.sample = yield from _seen(survey, "LRANGE", sample(key, length or 0))
 
     def _note_clients(self, survey: Survey) -> Operation[None]:
-        if survey.facts.number("connected_clients") > MOST:
-            _unseen(survey, f"CLIENT LIST (over {MOST:,} clients)")
+        if survey.facts.number("connected_clients") > MAX_CLIENTS:
+            _unseen(survey, f"CLIENT LIST (over {MAX_CLIENTS:,} clients)")
             return
         reply = yield from _seen(survey, "CLIENT LIST", _reply((b"CLIENT", b"LIST")))
         if reply is not None:

@@ -15,7 +15,7 @@ MOVES = ("rpoplpush", "brpoplpush", "lmove", "blmove", "lrem")
 HIDDEN = ("lmpop", "blmpop", "eval", "evalsha", "fcall", "exec")
 COMMANDS = (*PUSHES, *TAKES, *MOVES, *HIDDEN)
 #: Most clients that are listed; on a busier server CLIENT LIST would take too long.
-MOST = 2000
+MAX_CLIENTS = 2000
 #: Most addresses and names that are kept for one command.
 SHOWN = 5
 

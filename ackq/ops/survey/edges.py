@@ -12,9 +12,9 @@ WIDEST, LOOK_BYTES = 64, 64 * 1024
 #: Most looks, and most bytes that all of them together may read.
 LOOKS, BUDGET = 200, 8 * 1024 * 1024
 #: Longest average body for which the edges are read at all.
-LONGEST = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 #: Shortest and longest time between two looks, in seconds.
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+SHORTEST_PAUSE, MAX_PAUSE = 0.05, 1.0
 
 
 @dataclass(slots=True)
@@ -89,8 +89,8 @@ def watch(key: bytes, seconds: float, average: float) -> Operation[Traffic]:
         average: expected size of a body in bytes.
     """
     width = max(2, min(WIDEST, int(LOOK_BYTES / max(1.0, average))))
-    found = Traffic(read=average <= LONGEST)
-    pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, seconds / LOOKS))
+    found = Traffic(read=average <= MAX_BYTES)
+    pause = min(MAX_PAUSE, max(SHORTEST_PAUSE, seconds / LOOKS))
     start = now = yield Clock()
     length, edges = yield from _look(key, width if found.read else 0)
     first, spent = length, _size(edges)

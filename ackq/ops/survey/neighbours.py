@@ -14,7 +14,7 @@ from ackq.queue.keys import QueueKeys
 #: Keys that one SCAN examines, and the most SCAN calls.
 SCANNED, STEPS = 1000, 20
 #: Most processing lists that are reported.
-MOST = 50
+MAX_NEIGHBOURS = 50
 #: Words in the names of lists that hold work in progress.
 _WORDS = re.compile(
     rb"process|progress|working|worker|flight|backup|pending|temp|tmp|reserved|unack|running"
@@ -41,13 +41,13 @@ def processing_lists(key: bytes) -> Operation[Search]:
     pattern = b"*" + _GLOB.sub(rb"\\\1", key) + b"*"
     found: dict[bytes, int | None] = {}
     cursor, steps = b"0", 0
-    while steps < STEPS and len(found) < MOST:
+    while steps < STEPS and len(found) < MAX_NEIGHBOURS:
         cursor, keys = yield Request(
             (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCANNED, b"TYPE", b"list"), resend=True
         )
         steps += 1
         for each in keys:
-            if each not in found and is_processing_list(key, each) and len(found) < MOST:
+            if each not in found and is_processing_list(key, each) and len(found) < MAX_NEIGHBOURS:
                 found[each] = yield from _length(each)
         if cursor == b"0":
             break

@@ -21,7 +21,7 @@ from ackq.spark.pipeline.parts import (
     Transform,
     Validation,
 )
-from ackq.spark.pipeline.section import LONGEST, Section, refused
+from ackq.spark.pipeline.section import MAX_SECONDS, Section, refused
 from ackq.spark.sink_options import Writing
 
 #: File formats: a pipeline writes each batch into its own folder.
@@ -212,7 +212,7 @@ def _every(top: Section, sinks: Sequence[Sink]) -> float:
             f" {trigger!r}. Spark's continuous mode reads no source written in Python",
         )
     seconds = int(found[1]) * _UNITS[found[2]]
-    if seconds > LONGEST:
+    if seconds > MAX_SECONDS:
         top.wrong("trigger", f"must be at most a day, not {trigger!r}")
     return seconds
 

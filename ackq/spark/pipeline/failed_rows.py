@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Maximum failing rows per batch. If there are more, the transform itself is considered faulty.
 MAX_FAILING = 200
 #: Maximum characters of a reason.
-LONGEST = 200
+MAX_REASON = 200
 #: Spark's name of an error, and the last line of a Python traceback.
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _USERS = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
@@ -162,4 +162,4 @@ def _reason(error: Exception) -> str:
         cause = conditions[0]
     else:
         cause = f"{type(error).__name__}: {text.strip().partition(chr(10))[0]}"
-    return f"transform: {cause}"[:LONGEST]
+    return f"transform: {cause}"[:MAX_REASON]

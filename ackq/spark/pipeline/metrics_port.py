@@ -12,7 +12,7 @@ from ackq.errors import AckqError
 from ackq.spark.pipeline.progress import Progress
 
 #: Seconds that a connection may last.
-LONGEST_CONNECTION = 60.0
+MAX_CONNECTION = 60.0
 
 
 class MetricsPort:
@@ -38,7 +38,7 @@ class MetricsPort:
         self._run = PipelineFigures(name, time.time())
         self._batches = 0
         self._lock = threading.Lock()
-        self._server = HttpServer(listen, self._answer, LONGEST_CONNECTION, "metrics port")
+        self._server = HttpServer(listen, self._answer, MAX_CONNECTION, "metrics port")
         self._server.start()
 
     @property

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 #: Most rows of one claim or topic that are looked at together.
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 #: Columns that a reason names.
-MOST_COLUMNS = 3
+MAX_COLUMNS = 3
 
 #: A row without its body: the values of `Plan.row_columns`, and why it was rejected.
 Rejected = tuple[Any, ...]
@@ -72,7 +72,7 @@ class Rejects:
         reasons: Counter[str] = Counter()
         misfits = Misfits(self.columns, self.reading.parsing.time_zone)
         for source, group in groupby(rows, lambda row: row[:-2]):
-            while wanted := {position: reason for *_, position, reason in islice(group, MOST_ROWS)}:
+            while wanted := {position: reason for *_, position, reason in islice(group, MAX_ROWS)}:
                 reasons += self._write_from(source, wanted, misfits)
         return reasons
 
@@ -136,8 +136,8 @@ def _in_detail(reason: str, body: bytes, misfits: Misfits) -> str:
     """Return a reason with the columns that a body does not fit."""
     if reason != UNPARSED or not (found := misfits.of(body)):
         return reason
-    more = f" and {len(found) - MOST_COLUMNS} more" if len(found) > MOST_COLUMNS else ""
-    return f"{reason}: {', '.join(found[:MOST_COLUMNS])}{more}"
+    more = f" and {len(found) - MAX_COLUMNS} more" if len(found) > MAX_COLUMNS else ""
+    return f"{reason}: {', '.join(found[:MAX_COLUMNS])}{more}"
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from ackq.errors import PipelineConfigError
 
 #: Maximum seconds between micro-batches: a day.
-LONGEST = 86_400.0
+MAX_SECONDS = 86_400.0
 
 
 class Section:
@@ -92,8 +92,8 @@ class Section:
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.wrong(key, f"must be a number of seconds, not {value!r}")
-        if not math.isfinite(value) or not 0 <= value <= LONGEST:
-            self.wrong(key, f"must be 0 to {LONGEST:,.0f} seconds, not {value!r}")
+        if not math.isfinite(value) or not 0 <= value <= MAX_SECONDS:
+            self.wrong(key, f"must be 0 to {MAX_SECONDS:,.0f} seconds, not {value!r}")
         return float(value)
 
     def function(self, key: str) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: Seconds between two micro-batches at least: each lists the folders of the log.
-SHORTEST_INTERVAL = 1.0
+MIN_INTERVAL = 1.0
 _PARTITIONS, _DEFAULT_PARTITIONS = "spark.sql.shuffle.partitions", "200"
 
 
@@ -69,7 +69,7 @@ class StatefulSink:
         if once:
             writer = writer.trigger(availableNow=True)
         else:
-            every = max(self._config.every, SHORTEST_INTERVAL)
+            every = max(self._config.every, MIN_INTERVAL)
             writer = writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")
         with _few_partitions(spark, self._config):
             self._query = writer.queryName(f"{self._config.name}.{self._sink.name}").start()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Bodies that do not parse are looked at in detail, up to this number.
-MOST_BODIES = 1000
+MAX_BODIES = 1000
 #: Ids that are kept as examples of a reason.
 EXAMPLES = 3
 
@@ -140,7 +140,7 @@ class Trials:
             if UNPARSED in trial.rejected:
                 bodies = checked.where(F.col(CORRUPT).isNotNull()).select(CORRUPT)
                 misfits = Misfits(self._plan.parsed_columns(), self._plan.time_zone)
-                for (body,) in bodies.limit(MOST_BODIES).collect():
+                for (body,) in bodies.limit(MAX_BODIES).collect():
                     trial.fields.update(misfits.of(body.encode()))
             return trial
         finally:

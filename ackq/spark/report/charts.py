@@ -26,7 +26,7 @@ QUEUES = 15
 #: Minimum number of bars for which the chart over time has room, so that few bars are not wide.
 ROOM = 12
 #: Maximum characters of a reason, and of a queue's name, in a chart.
-LONGEST, LONGEST_NAME = 40, 24
+LONGEST, MAX_NAME = 40, 24
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -152,7 +152,7 @@ def _stack(
 def _name_rows(axes: Axes, queues: list[str], middle: float) -> None:
     axes.set_yticks(
         [row + middle for row in range(len(queues))],
-        [_short(queue, LONGEST_NAME) for queue in queues],
+        [_short(queue, MAX_NAME) for queue in queues],
     )
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(queues) - 0.5 + middle, middle - 0.5)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ackq.config import PopFrom
-from ackq.core.counters import LONGEST_WATCH
+from ackq.core.counters import MAX_WATCH
 from ackq.errors import LeaseLost, MessageTooLarge
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
@@ -110,7 +110,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.count: Counter[str] = Counter()
         self.watched = watched
         if watched:
-            self.queue.counters(LONGEST_WATCH)
+            self.queue.counters(MAX_WATCH)
 
     # --- producers -------------------------------------------------------------------
 
@@ -527,7 +527,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def the_counts_are_right(self) -> None:
         """So ``pushed`` is what was pushed, and it follows from the messages and the counts."""
-        found, count = self.queue.counters(LONGEST_WATCH), self.count
+        found, count = self.queue.counters(MAX_WATCH), self.count
         died = len(self.model.dead) + count["redriven"] + count["dead dropped"]
         assert (found.pushed, found.taken) == (count["pushed"], count["taken"])
         assert (found.acked, found.nacked) == (count["ack"], count["nack"])

@@ -21,7 +21,7 @@ from ackq.queue.spec import QueueSpec
 from tests.campaign.workloads.loops import body_of, id_of
 
 from .listed import ListQueue
-from .product import BLOCK_LIMIT, LEASE, NAME, Got, Order, Product, Settings
+from .product import LEASE, MAX_BLOCK, NAME, Got, Order, Product, Settings
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -80,7 +80,7 @@ class ClaimedListQueue(ListQueue):
         super().__init__(settings)
         config = QueueConfig(visibility_timeout=LEASE, pop_from=settings["pop_from"])
         spec = QueueSpec(
-            NAME, QueueKeys.of(NAME, config.pop_from), config, BLOCK_LIMIT, outside=SYSTEM
+            NAME, QueueKeys.of(NAME, config.pop_from), config, MAX_BLOCK, outside=SYSTEM
         )
         self._group = claims.Group(spec, "query", settings["timeout"])
         self._draw = random.Random(secrets.token_hex(8))

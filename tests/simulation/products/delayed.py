@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ackq.config import QueueConfig
-from ackq.core.counters import LONGEST_WATCH
+from ackq.core.counters import MAX_WATCH
 from ackq.core.effects import Operation, Sleep
 from ackq.core.inspection_results import State
 from ackq.core.io.outside import SYSTEM
@@ -23,7 +23,7 @@ from ackq.staging.recovery import UnfinishedCommits
 from tests.campaign.workloads.rig import totals_left
 
 from .group import Member
-from .product import BLOCK_LIMIT, LEASE, NAME, SESSION, Got, Order, Product, Settings, bodiless
+from .product import LEASE, MAX_BLOCK, NAME, SESSION, Got, Order, Product, Settings, bodiless
 
 if TYPE_CHECKING:
     from tests.simulation.world import Life
@@ -43,10 +43,10 @@ class DelayQueue(Product):
         self._unfinished = UnfinishedCommits(NAME)
 
     def _opened(self, config: QueueConfig) -> DelaySpec:
-        return DelaySpec.plain(NAME, config, BLOCK_LIMIT, SYSTEM)
+        return DelaySpec.plain(NAME, config, MAX_BLOCK, SYSTEM)
 
     def prepare(self) -> Operation[None]:
-        yield from delay_admin.counters(self._spec, LONGEST_WATCH)
+        yield from delay_admin.counters(self._spec, MAX_WATCH)
 
     def push(
         self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
@@ -134,7 +134,7 @@ class DelayQueue(Product):
         return {
             "dead": [[each.id, each.receive_count] for each in dead],
             "findings": bodiless(dead),
-            **totals_left((yield from delay_admin.counters(self._spec, LONGEST_WATCH)), dead),
+            **totals_left((yield from delay_admin.counters(self._spec, MAX_WATCH)), dead),
         }
 
 
@@ -150,7 +150,7 @@ class PartitionedDelayQueue(DelayQueue):
     def _opened(self, config: QueueConfig) -> DelaySpec:
         self._group = GroupSpec.of(NAME, self.settings["partitions"], SESSION)
         self._member = Member(self._group)
-        return DelaySpec.partitioned(NAME, config, self._group, BLOCK_LIMIT, SYSTEM)
+        return DelaySpec.partitioned(NAME, config, self._group, MAX_BLOCK, SYSTEM)
 
     def background(self) -> Life:
         return self._member.beat()

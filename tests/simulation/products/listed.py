@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ackq.config import QueueConfig
-from ackq.core.counters import LONGEST_WATCH
+from ackq.core.counters import MAX_WATCH
 from ackq.core.effects import Operation, Sleep
 from ackq.core.io.outside import SYSTEM
 from ackq.queue import delayed_messages, inspection, push, settle, take
@@ -16,7 +16,7 @@ from ackq.queue.spec import QueueSpec
 from tests.campaign.workloads.loops import id_of
 from tests.campaign.workloads.rig import totals_left
 
-from .product import BLOCK_LIMIT, LEASE, NAME, Got, Order, Product, Settings, bodiless
+from .product import LEASE, MAX_BLOCK, NAME, Got, Order, Product, Settings, bodiless
 
 
 class ListQueue(Product):
@@ -39,10 +39,10 @@ class ListQueue(Product):
             pop_from=settings["pop_from"],
         )
         keys = QueueKeys.of(NAME, config.pop_from)
-        self._spec = QueueSpec(NAME, keys, config, BLOCK_LIMIT, outside=SYSTEM)
+        self._spec = QueueSpec(NAME, keys, config, MAX_BLOCK, outside=SYSTEM)
 
     def prepare(self) -> Operation[None]:
-        yield from inspection.counters(self._spec, LONGEST_WATCH)
+        yield from inspection.counters(self._spec, MAX_WATCH)
 
     def push(
         self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
@@ -80,7 +80,7 @@ class ListQueue(Product):
         return {
             "dead": [[id_of(each.body) or each.id, each.receive_count] for each in dead],
             "findings": [*map(str, audit.findings), *bodiless(dead)],
-            **totals_left((yield from inspection.counters(self._spec, LONGEST_WATCH)), dead),
+            **totals_left((yield from inspection.counters(self._spec, MAX_WATCH)), dead),
         }
 
     def plan(self, draw: random.Random) -> Operation[Order | None]:

@@ -19,7 +19,7 @@ NAME = "{jobs}"
 #: Seconds that a lease lasts.
 LEASE = 0.5
 #: Seconds that a process waits in one blocking command, at most.
-BLOCK_LIMIT = 0.3
+MAX_BLOCK = 0.3
 #: Seconds without a heartbeat after which a consumer of a group counts as dead.
 SESSION = 0.6
 

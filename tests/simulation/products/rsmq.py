@@ -11,7 +11,7 @@ from ackq.rsmq import operations
 from ackq.rsmq.values import RSMQSpec
 from tests.campaign.workloads.loops import id_of
 
-from .product import BLOCK_LIMIT, Got, Product, Settings
+from .product import MAX_BLOCK, Got, Product, Settings
 
 _QUEUE = "mail"
 #: Seconds, which RSMQ counts whole.
@@ -32,7 +32,7 @@ class RSMQ(Product):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         most = settings["max_receives"] or 0
-        self._spec = RSMQSpec("{rsmq}", max_receives=most, block_limit=BLOCK_LIMIT, outside=SYSTEM)
+        self._spec = RSMQSpec("{rsmq}", max_receives=most, block_limit=MAX_BLOCK, outside=SYSTEM)
 
     def prepare(self) -> Operation[None]:
         yield from operations.create_queue(self._spec, _QUEUE, _VT, 0, -1)

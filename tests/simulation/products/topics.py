@@ -13,7 +13,7 @@ from ackq.topic import consume, place, publish, settle
 from ackq.topic.keys import TopicKeys
 from ackq.topic.spec import TopicConfig, TopicSpec
 
-from .product import BLOCK_LIMIT, LEASE, NAME, Got, Product, Settings
+from .product import LEASE, MAX_BLOCK, NAME, Got, Product, Settings
 
 
 class Topic(Product):
@@ -33,7 +33,7 @@ class Topic(Product):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         config = TopicConfig(visibility_timeout=LEASE)
-        self._spec = TopicSpec(NAME, TopicKeys.of(NAME), config, BLOCK_LIMIT, outside=SYSTEM)
+        self._spec = TopicSpec(NAME, TopicKeys.of(NAME), config, MAX_BLOCK, outside=SYSTEM)
         self._unfinished = UnfinishedCommits(NAME)
         self._turn = 0
 

@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit passthrough_async.py instead, then run make clients.
 """Commands that are passed on: those that delete lists, and those that ackq cannot protect."""
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import redis.asyncio
-from redis.asyncio.cluster import RedisCluster
+import redis
+from redis.cluster import RedisCluster
 from redis.exceptions import NoPermissionError
 
 from ackq.core.names import has_hash_tag
@@ -17,12 +18,12 @@ from ackq.dropin import loops
 from ackq.dropin.arguments import Key, name_of
 from ackq.dropin.call_stack import calling_line
 from ackq.dropin.errors import Refused
-from ackq.dropin.held_async import Held
+from ackq.dropin.held_messages import Held
 from ackq.errors import KeyTypeError, PopFromMismatch, QueueNameError
 from ackq.queue.keys import QueueKeys
 
 if TYPE_CHECKING:
-    _Client = redis.asyncio.Redis
+    _Client = redis.Redis
 else:
     # At run time the class of the wrapped client comes second: see `wrapper_of`.
     _Client = object
@@ -37,30 +38,30 @@ class PassedOn(_Client):
     _ackq: Held
     _ackq_encoder: Any
 
-    async def delete(self, *names: Key) -> int:
+    def delete(self, *names: Key) -> int:
         """Delete keys, and all that ackq keeps beside a list, dead letters too. One round trip.
 
         Messages that this client has in flight from the list are not redelivered. Messages that
         another process has in flight are deleted too; its consumer finishes its work. If
         ackq kept anything beside a list, deleting that takes another round trip.
         """
-        return await self._delete("DEL", names)
+        return self._delete("DEL", names)
 
-    async def unlink(self, *names: Key) -> int:
+    def unlink(self, *names: Key) -> int:
         """Delete keys as `delete` does; the server frees the memory in the background."""
-        return await self._delete("UNLINK", names)
+        return self._delete("UNLINK", names)
 
-    async def flushdb(self, *args: Any, **options: Any) -> Any:
+    def flushdb(self, *args: Any, **options: Any) -> Any:
         """Delete all keys of the database, and forget what this client has in flight."""
         self._ackq.forget()
-        return await super().flushdb(*args, **options)
+        return super().flushdb(*args, **options)
 
-    async def flushall(self, *args: Any, **options: Any) -> Any:
+    def flushall(self, *args: Any, **options: Any) -> Any:
         """Delete all keys of the server, and forget what this client has in flight."""
         self._ackq.forget()
-        return await super().flushall(*args, **options)
+        return super().flushall(*args, **options)
 
-    async def select(self, index: int, **options: Any) -> Any:
+    def select(self, index: int, **options: Any) -> Any:
         """Refuse another database than the client's: ackq has connections of its own.
 
         Raises:
@@ -73,41 +74,41 @@ class PassedOn(_Client):
                 f"this client pops from database {database}, over connections that SELECT does not"
                 f" reach. To use database {index}, make a client with db={index}"
             )
-        return await super().select(index, **options)
+        return super().select(index, **options)
 
-    async def rpoplpush(self, src: Any, dst: Any) -> Any:
+    def rpoplpush(self, src: Any, dst: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        await self._before_move("rpoplpush", src, dst)
-        return await super().rpoplpush(src, dst)
+        self._before_move("rpoplpush", src, dst)
+        return super().rpoplpush(src, dst)
 
-    async def brpoplpush(self, src: Any, dst: Any, timeout: float | None = 0) -> Any:
+    def brpoplpush(self, src: Any, dst: Any, timeout: float | None = 0) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        await self._before_move("brpoplpush", src, dst)
-        return await super().brpoplpush(src, dst, timeout)
+        self._before_move("brpoplpush", src, dst)
+        return super().brpoplpush(src, dst, timeout)
 
-    async def lmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
+    def lmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        await self._before_move("lmove", first_list, second_list)
-        return await super().lmove(first_list, second_list, *args, **options)
+        self._before_move("lmove", first_list, second_list)
+        return super().lmove(first_list, second_list, *args, **options)
 
-    async def blmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
+    def blmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
-        await self._before_move("blmove", first_list, second_list)
-        return await super().blmove(first_list, second_list, *args, **options)
+        self._before_move("blmove", first_list, second_list)
+        return super().blmove(first_list, second_list, *args, **options)
 
-    async def lmpop(self, num_keys: int, *args: Any, **options: Any) -> Any:
+    def lmpop(self, num_keys: int, *args: Any, **options: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
         for key in args:
             self._warn_unprotected("lmpop", key)
-        return await super().lmpop(num_keys, *args, **options)
+        return super().lmpop(num_keys, *args, **options)
 
-    async def blmpop(self, timeout: float, numkeys: int, *args: Any, **options: Any) -> Any:
+    def blmpop(self, timeout: float, numkeys: int, *args: Any, **options: Any) -> Any:
         """Call the client's own command, which ackq does not protect, and warn of that once."""
         for key in args:
             self._warn_unprotected("blmpop", key)
-        return await super().blmpop(timeout, numkeys, *args, **options)
+        return super().blmpop(timeout, numkeys, *args, **options)
 
-    async def _before_move(self, command: str, source: Key, target: Key) -> None:
+    def _before_move(self, command: str, source: Key, target: Key) -> None:
         """Warn, and settle what was popped from ``target`` if it is a processing list.
 
         There, a pop is an acknowledgement, and a wait for the next message its end. A move that
@@ -117,46 +118,46 @@ class PassedOn(_Client):
         name = name_of(target, self._ackq_encoder)
         if command in WAITING_MOVES:
             for in_flight in self._ackq.of_consumer(name):
-                await in_flight.settle()
-        elif len(self._ackq.reports.moved_into) < loops.MOST_WARNINGS:
+                in_flight.settle()
+        elif len(self._ackq.reports.moved_into) < loops.MAX_WARNINGS:
             self._ackq.reports.moved_into.add(name)
 
-    async def _delete(self, command: str, names: Sequence[Key]) -> int:
+    def _delete(self, command: str, names: Sequence[Key]) -> int:
         texts = [name_of(name, self._ackq_encoder) for name in names]
         self._ackq.forget(texts)
         beside = {name: keys for name in texts if (keys := self._kept_beside(name))}
         if isinstance(self._ackq.client, RedisCluster) or getattr(self, "connection", None):
             # No pipeline: keys on several nodes, or a connection that may have its own SELECT.
-            deleted = await super().execute_command(command, *names)  # type: ignore[no-untyped-call]
-            found = [await self._count(keys) for keys in beside.values()]
+            deleted = super().execute_command(command, *names)  # type: ignore[no-untyped-call]
+            found = [self._count(keys) for keys in beside.values()]
         else:
             # Deletions are common, lists in use are rare: looking for them costs no round trip.
             pipeline = self.pipeline(transaction=False)
             pipeline.execute_command(command, *names)
             for keys in beside.values():
                 pipeline.exists(*keys)
-            deleted, *found = await pipeline.execute(raise_on_error=False)
+            deleted, *found = pipeline.execute(raise_on_error=False)
             if isinstance(deleted, Exception):
                 raise deleted
         for name, exist in zip(beside, found, strict=True):
             # An ACL may forbid the look: then this user has used no such list.
             if exist and not isinstance(exist, NoPermissionError):
-                await self._purge(name)
+                self._purge(name)
         return int(deleted)
 
-    async def _count(self, keys: tuple[bytes, ...]) -> int:
+    def _count(self, keys: tuple[bytes, ...]) -> int:
         try:
-            return int(await super().exists(*keys))
+            return int(super().exists(*keys))
         except NoPermissionError:
             return 0
 
-    async def _purge(self, name: str) -> None:
+    def _purge(self, name: str) -> None:
         # A key of another type is not ackq's, whatever its name.
         with contextlib.suppress(KeyTypeError):
             try:
-                await self._ackq.queue(name).purge(dead=True)
+                self._ackq.queue(name).purge(dead=True)
             except PopFromMismatch:
-                await self._ackq.queue(name, "left").purge(dead=True)
+                self._ackq.queue(name, "left").purge(dead=True)
 
     def _kept_beside(self, name: str) -> tuple[bytes, ...]:
         """Return the keys in which ackq keeps messages beside a list, or none if it cannot."""
