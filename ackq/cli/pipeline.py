@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ackq.spark.pipeline.trial import Trial
 
 #: Messages that a sample may have, and how many it has by default.
-MAX_ROWS, MOST_SAMPLED = 1_000_000, 10_000
+MAX_ROWS, MAX_SAMPLED = 1_000_000, 10_000
 #: Messages per read of a queue.
 PAGE = 500
 
@@ -152,9 +152,9 @@ def _print_trial(trial: Trial) -> None:
     "-n",
     "count",
     type=click.IntRange(1, MAX_ROWS),
-    default=MOST_SAMPLED,
+    default=MAX_SAMPLED,
     metavar="N",
-    help=f"Dead letters to look at, oldest first.  [{MOST_SAMPLED}]",
+    help=f"Dead letters to look at, oldest first.  [{MAX_SAMPLED}]",
 )
 @url_option
 def redrive(config: str, count: int, url: str | None) -> None:
@@ -173,9 +173,9 @@ def redrive(config: str, count: int, url: str | None) -> None:
 @click.option(
     "--sample",
     type=click.IntRange(1, MAX_ROWS),
-    default=MOST_SAMPLED,
+    default=MAX_SAMPLED,
     metavar="N",
-    help=f"Ready messages to look at.  [{MOST_SAMPLED}]",
+    help=f"Ready messages to look at.  [{MAX_SAMPLED}]",
 )
 @url_option
 def infer(queue: str, sample: int, url: str | None) -> None:

@@ -13,7 +13,7 @@ CLOUDEVENT = "specversion"
 #: Numbers from here on are milliseconds: as seconds, this is the year 5138.
 _MILLISECONDS = 1e11
 #: Larger numbers are no milliseconds either, but microseconds or something else.
-_LARGEST = 1e14
+_MAX_TIME = 1e14
 #: A time in RFC 3339.
 _RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
@@ -47,6 +47,6 @@ def _seconds(value: Any) -> float | None:
             return datetime.fromisoformat(value.upper()).timestamp()
         except (ValueError, OverflowError):  # such as February 30th
             return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LARGEST:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MAX_TIME:
         return value / 1000 if value >= _MILLISECONDS else float(value)
     return None

@@ -20,7 +20,7 @@ from ackq.ops.kinds.kind import Part, Redis
 from ackq.ops.readings import Reading
 
 #: Most dead letters, and bytes of their bodies, that are read.
-MOST_READ, MAX_BYTES = 1000, 8 * 1024 * 1024
+MAX_READ, MAX_BYTES = 1000, 8 * 1024 * 1024
 #: Most dead letters that one call reads.
 STEP = 100
 #: Dead letters of a page.
@@ -28,7 +28,7 @@ PAGE = 50
 #: Most causes that a page lists.
 CAUSES = 12
 #: Most dead letters that are read to count those with a cause, and most seconds that this takes.
-MOST_COUNTED, LONGEST_COUNT = 20_000, 1.0
+MAX_COUNTED, MAX_COUNT_TIME = 20_000, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class DeadPage:
 
 
 def causes_of(client: Redis, reading: Reading) -> Causes:
-    """Count the oldest dead letters of a queue by cause. At most `MOST_READ` are read."""
+    """Count the oldest dead letters of a queue by cause. At most `MAX_READ` are read."""
     counts: Counter[str] = Counter()
     for each in reading.parts or (reading,):
-        left = MOST_READ - counts.total()
+        left = MAX_READ - counts.total()
         if each.states.get("dead") and left:
             with opened(client, each.kind, each.name, "dead") as queue:
                 counts.update(each.cause for each in oldest(only_part(queue), None, left))
@@ -91,7 +91,7 @@ def every(part: Part, after: str | None = None) -> Iterator[DeadLetter]:
 
 
 def page(part: Part, after: str | None, cause: str | None) -> DeadPage:
-    """Read the dead letters that follow the entry ``after``. At most `MOST_READ` are read.
+    """Read the dead letters that follow the entry ``after``. At most `MAX_READ` are read.
 
     Args:
         part: whose dead letters.
@@ -105,7 +105,7 @@ def page(part: Part, after: str | None, cause: str | None) -> DeadPage:
     causes: Counter[str] = Counter()
     full_at: str | None = None
     last: str | None = None
-    for letter in oldest(part, after, MOST_READ):
+    for letter in oldest(part, after, MAX_READ):
         last = letter.entry
         causes[letter.cause] += 1
         if cause is None or letter.cause == cause:
@@ -123,12 +123,12 @@ def page(part: Part, after: str | None, cause: str | None) -> DeadPage:
 def count_with(part: Part, cause: str, until: str) -> tuple[int, int]:
     """Return how many dead letters up to ``until`` have this cause, and how many were read.
 
-    At most `MOST_COUNTED` are read, for at most `LONGEST_COUNT`.
+    At most `MAX_COUNTED` are read, for at most `MAX_COUNT_TIME`.
     """
     matching = read = 0
-    end = time.monotonic() + LONGEST_COUNT
+    end = time.monotonic() + MAX_COUNT_TIME
     for letter in every(part):
-        if is_after(letter.entry, until) or read >= MOST_COUNTED or time.monotonic() > end:
+        if is_after(letter.entry, until) or read >= MAX_COUNTED or time.monotonic() > end:
             break
         read += 1
         matching += letter.cause == cause

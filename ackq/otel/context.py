@@ -27,7 +27,7 @@ from ackq.otel.telemetry import MAX_LINKS
 
 NAMES = ("traceparent", "tracestate")
 #: Longest values that are read, in characters. W3C asks for at least 512 of a tracestate.
-_LONGEST_PARENT, _LONGEST_STATE = 256, 4096
+_MAX_PARENT, _MAX_STATE = 256, 4096
 _W3C = TraceContextTextMapPropagator()
 #: A context without a span, so that a body without one never yields the current span.
 _NONE = Context()
@@ -59,9 +59,9 @@ def producer_of(message: Any) -> SpanContext | None:
     if not isinstance(message, Mapping):
         return None
     parent, state = message.get("traceparent"), message.get("tracestate")
-    if not isinstance(parent, str) or len(parent) > _LONGEST_PARENT:
+    if not isinstance(parent, str) or len(parent) > _MAX_PARENT:
         return None
-    if not isinstance(state, str) or len(state) > _LONGEST_STATE:
+    if not isinstance(state, str) or len(state) > _MAX_STATE:
         state = ""
     return _parsed(parent, state)
 

@@ -10,7 +10,7 @@ import redis
 
 from ackq.errors import AckqError, ConfigurationError, redact
 from ackq.ops import dead_letters
-from ackq.ops.dead_letters import MOST_READ, every
+from ackq.ops.dead_letters import MAX_READ, every
 from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.kinds.kind import Part, Redis, Verb
 from ackq.ops.registry import Order
@@ -265,7 +265,7 @@ class Actions:
             for entry, wanted in chosen:
                 looked += 1
                 batch += [entry] * wanted
-                if len(batch) >= most or looked >= MOST_READ:
+                if len(batch) >= most or looked >= MAX_READ:
                     yield Step(looked, act(part, batch) if batch else 0)
                     looked, batch = 0, []
             if looked:

@@ -16,7 +16,7 @@ from ackq.errors import AckqError, ConfigurationError, redact
 from ackq.web.log import OperationLog
 
 #: Most jobs that run at a time, and most that are remembered when they have ended.
-MOST_RUNNING, MOST_ENDED = 8, 20
+MAX_RUNNING, MAX_ENDED = 8, 20
 #: Seconds that a step may take up of a job's pace: at 1,000 per second, a step is 100 messages.
 STEP_SECONDS = 0.1
 #: Most messages of a step.
@@ -105,15 +105,13 @@ class Jobs:
             ConfigurationError: too many are running.
         """
         with self._lock:
-            if sum(each.state == "running" for each in self._jobs.values()) >= MOST_RUNNING:
+            if sum(each.state == "running" for each in self._jobs.values()) >= MAX_RUNNING:
                 raise ConfigurationError(
-                    f"{MOST_RUNNING} operations are running: wait for one to end, or stop it"
+                    f"{MAX_RUNNING} operations are running: wait for one to end, or stop it"
                 )
             begun = self._log.begin(who, what, kind, name)
             job = Job(secrets.token_hex(8), who, what, done, kind, name, total, pace, begun)
-            for old in [key for key, each in self._jobs.items() if each.over.is_set()][
-                :-MOST_ENDED
-            ]:
+            for old in [key for key, each in self._jobs.items() if each.over.is_set()][:-MAX_ENDED]:
                 del self._jobs[old]
             self._jobs[job.id] = job
             # An application that this page is mounted in may not tell it of its end.

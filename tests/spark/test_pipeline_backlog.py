@@ -43,7 +43,7 @@ def test_the_limit_is_that_of_the_batches_of_once_unless_the_user_sets_it(
     given: dict[str, int],
     rows: list[int],
 ) -> None:
-    for each in ("MOST", "MAX_MESSAGES"):
+    for each in ("MAX_BACKLOG", "MAX_MESSAGES"):
         monkeypatch.setattr(backlog, each, 30)
     queue.push_many({"id": f"m-{n}"} for n in range(70))
     config = {

@@ -36,7 +36,7 @@ CREW: list[tuple[Callable[..., None], tuple[str, ...]]] = [
     (read, ("at_most_once",)),
     (read, ("at_most_once",)),
 ]
-MOST_READ = 8  # messages that a reader takes at once
+MAX_READ = 8  # messages that a reader takes at once
 
 Event = dict[str, Any]
 
@@ -121,7 +121,7 @@ def test_every_consumer_reads_a_gap_free_prefix_and_a_replay_gives_the_same_byte
         check_publishing(events, stored)
         committed = check_at_least_once(before_draining, events, stored, places["at_least_once"])
         lost = check_at_most_once(events, stored)
-        assert lost <= crew.kills["at_most_once"] * MOST_READ + server_kills * 2 * MOST_READ
+        assert lost <= crew.kills["at_most_once"] * MAX_READ + server_kills * 2 * MAX_READ
         assert replay(topic) == replay(topic) == stored
     print(
         f"{len(stored)} messages, kills: {dict(crew.kills)}, server: {server_kills};"

@@ -14,7 +14,7 @@ LOOKS, BUDGET = 200, 8 * 1024 * 1024
 #: Longest average body for which the edges are read at all.
 MAX_BYTES = 1024 * 1024
 #: Shortest and longest time between two looks, in seconds.
-SHORTEST_PAUSE, MAX_PAUSE = 0.05, 1.0
+MIN_PAUSE, MAX_PAUSE = 0.05, 1.0
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ def watch(key: bytes, seconds: float, average: float) -> Operation[Traffic]:
     """
     width = max(2, min(WIDEST, int(LOOK_BYTES / max(1.0, average))))
     found = Traffic(read=average <= MAX_BYTES)
-    pause = min(MAX_PAUSE, max(SHORTEST_PAUSE, seconds / LOOKS))
+    pause = min(MAX_PAUSE, max(MIN_PAUSE, seconds / LOOKS))
     start = now = yield Clock()
     length, edges = yield from _look(key, width if found.read else 0)
     first, spent = length, _size(edges)

@@ -10,7 +10,7 @@ from ackq.spark.options import MAX_MESSAGES, Reading
 from ackq.spark.shards import open_queue
 
 #: Most messages in a batch, and about the most bytes of bodies.
-MOST, BYTES = 1_000_000, 1024 * 1024 * 1024
+MAX_BACKLOG, BYTES = 1_000_000, 1024 * 1024 * 1024
 #: Messages whose size is looked at.
 SAMPLE = 100
 #: The option that is set here, and its other name.
@@ -35,7 +35,7 @@ def batch_options(reading: Reading, given: Mapping[str, str]) -> dict[str, str]:
     except NoPermissionError:  # a user who may claim, but not look
         return {}
     average = sum(sizes) // len(sizes) if sizes else 0
-    return {LIMIT: str(max(MAX_MESSAGES, min(MOST, BYTES // max(1, average))))}
+    return {LIMIT: str(max(MAX_MESSAGES, min(MAX_BACKLOG, BYTES // max(1, average))))}
 
 
 def _sizes(reading: Reading) -> list[int]:

@@ -26,7 +26,7 @@ QUEUES = 15
 #: Minimum number of bars for which the chart over time has room, so that few bars are not wide.
 ROOM = 12
 #: Maximum characters of a reason, and of a queue's name, in a chart.
-LONGEST, MAX_NAME = 40, 24
+MAX_LABEL, MAX_NAME = 40, 24
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -166,7 +166,7 @@ def _worst(summary: Summary) -> list[str]:
     return [queue for queue, _ in counts.most_common(QUEUES)]
 
 
-def _short(text: str, longest: int = LONGEST) -> str:
+def _short(text: str, longest: int = MAX_LABEL) -> str:
     text = printable(text)
     text = text if len(text) <= longest else text[: longest - 1] + "…"
     # A dollar sign would start a formula.
