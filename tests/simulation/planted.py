@@ -108,7 +108,7 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit(
             "delay/cancel",
             "  if lease <= now or ARGV[1] == '1' then\n",
-            "  cancelled = cancelled + 1\n  if false then\n",
+            "  canceled = canceled + 1\n  if false then\n",
         )
     ),
     _edit("cancel of a partition deletes another's", "PartitionedDelayQueue", "lost", "after ack")(
