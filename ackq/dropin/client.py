@@ -298,8 +298,11 @@ class Redis(PassedOn):
         if text in self._ackq.reports.moved_into:
             self._warn(loops.AFTER_MOVE, text)
         try:
+            in_flight = self._ackq.in_flight(text, end, caller)
+            if in_flight.is_processing_list:
+                return getattr(super(), COMMANDS[end][0])(name, count)
             if not wanted:
-                self._ackq.in_flight(text, end, caller).settle_asked(caller)
+                in_flight.settle_asked(caller)
                 return [] if self.llen(name) else None
             values = self._take(text, wanted, end, caller)
         except PopFromMismatch:

@@ -301,8 +301,11 @@ class Redis(PassedOn):
         if text in self._ackq.reports.moved_into:
             self._warn(loops.AFTER_MOVE, text)
         try:
+            in_flight = self._ackq.in_flight(text, end, caller)
+            if in_flight.is_processing_list:
+                return await getattr(super(), COMMANDS[end][0])(name, count)
             if not wanted:
-                await self._ackq.in_flight(text, end, caller).settle_asked(caller)
+                await in_flight.settle_asked(caller)
                 return [] if await self.llen(name) else None
             values = await self._take(text, wanted, end, caller)
         except PopFromMismatch:

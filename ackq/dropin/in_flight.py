@@ -34,6 +34,8 @@ class InFlight:
         self.finished = False
         #: Whether a `batch` block keeps all messages until its end.
         self.in_batch = False
+        #: Whether a pop is an acknowledgement, after which nothing is worked on.
+        self.is_processing_list = False
         self.signs = loops.Signs()
         self.owner: Owner | None = None
         self._reports = reports

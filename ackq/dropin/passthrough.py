@@ -111,14 +111,15 @@ class PassedOn(_Client):
     def _before_move(self, command: str, source: Key, target: Key) -> None:
         """Warn, and settle what was popped from ``target`` if it is a processing list.
 
-        There, a pop is an acknowledgement, and a wait for the next message its end. A move that
-        does not wait may also bring messages back into a list whose last message is in work.
+        There, a pop is an acknowledgement. This consumer's later ones are the client's own. A move
+        that does not wait may also bring messages back into a list whose last message is in work.
         """
         self._warn_unprotected(command, source)
         name = name_of(target, self._ackq_encoder)
         if command in WAITING_MOVES:
             for in_flight in self._ackq.of_consumer(name):
                 in_flight.settle()
+                in_flight.is_processing_list = True
         elif len(self._ackq.reports.moved_into) < loops.MAX_WARNINGS:
             self._ackq.reports.moved_into.add(name)
 

@@ -58,7 +58,13 @@ def test_waiting_for_the_next_message_ends_the_acknowledgement(
         assert in_flight(queue) == [b"a"]
         assert move() == b"b"
         assert not in_flight(queue)
-        assert r.llen(target) == 1
+        # From now on, a pop is the client's own.
+        assert (r.rpop if end == "right" else r.lpop)(target) == b"b"
+        assert settled(queue)
+        r.lpush(name, "c")
+        assert (r.rpop if end == "right" else r.lpop)(name) == b"c"
+    with ackq.Queue(plain_client, name, pop_from=end) as source:
+        assert in_flight(source) == [b"c"]
 
 
 def test_on_asyncio(plain_client: redis.Redis, url: str, name: str) -> None:
