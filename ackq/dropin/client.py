@@ -304,7 +304,7 @@ class Redis(PassedOn):
             if not wanted:
                 in_flight.settle_asked(caller)
                 return [] if self.llen(name) else None
-            values = self._take(text, wanted, end, caller)
+            values = self._take(in_flight, wanted, caller)
         except PopFromMismatch:
             self._warn(loops.BOTH_ENDS, text, command=COMMANDS[end][0])
             return getattr(super(), COMMANDS[end][0])(name, count)
@@ -320,16 +320,16 @@ class Redis(PassedOn):
             except PopFromMismatch as error:
                 raise refused(error) from error
         try:
-            values = self._take(names[0], 1, end, caller, seconds)
+            in_flight = self._ackq.in_flight(names[0], end, caller)
+            values = self._take(in_flight, 1, caller, seconds)
         except PopFromMismatch:
             self._warn(loops.BOTH_ENDS, names[0], command=COMMANDS[end][1])
             return getattr(super(), COMMANDS[end][1])(keys, timeout)
         return self._pair(names[0], values) if values else None
 
     def _take(
-        self, name: str, wanted: int, end: PopFrom, caller: Caller, timeout: float | None = None
+        self, in_flight: InFlight, wanted: int, caller: Caller, timeout: float | None = None
     ) -> list[Any]:
-        in_flight = self._ackq.in_flight(name, end, caller)
         before = in_flight.asked(caller)
         try:
             messages = in_flight.queue.pop_many(min(wanted, _TAKE_MESSAGES), timeout, ack=before)
@@ -357,13 +357,14 @@ class Redis(PassedOn):
         until, turn = time.monotonic() + seconds, 0
         while True:
             for name in names:
-                if values := self._take(name, 1, end, caller):
+                if values := self._take(self._ackq.in_flight(name, end, caller), 1, caller):
                     return self._pair(name, values)
             left = until - time.monotonic()
             if left <= 0:
                 return None
             name = names[turn % len(names)]
-            if values := self._take(name, 1, end, caller, min(left, SEVERAL_KEYS_WAIT)):
+            in_flight, wait = self._ackq.in_flight(name, end, caller), min(left, SEVERAL_KEYS_WAIT)
+            if values := self._take(in_flight, 1, caller, wait):
                 return self._pair(name, values)
             turn += 1
 

@@ -307,7 +307,7 @@ class Redis(PassedOn):
             if not wanted:
                 await in_flight.settle_asked(caller)
                 return [] if await self.llen(name) else None
-            values = await self._take(text, wanted, end, caller)
+            values = await self._take(in_flight, wanted, caller)
         except PopFromMismatch:
             self._warn(loops.BOTH_ENDS, text, command=COMMANDS[end][0])
             return await getattr(super(), COMMANDS[end][0])(name, count)
@@ -325,16 +325,16 @@ class Redis(PassedOn):
             except PopFromMismatch as error:
                 raise refused(error) from error
         try:
-            values = await self._take(names[0], 1, end, caller, seconds)
+            in_flight = self._ackq.in_flight(names[0], end, caller)
+            values = await self._take(in_flight, 1, caller, seconds)
         except PopFromMismatch:
             self._warn(loops.BOTH_ENDS, names[0], command=COMMANDS[end][1])
             return await getattr(super(), COMMANDS[end][1])(keys, timeout)
         return self._pair(names[0], values) if values else None
 
     async def _take(
-        self, name: str, wanted: int, end: PopFrom, caller: Caller, timeout: float | None = None
+        self, in_flight: InFlight, wanted: int, caller: Caller, timeout: float | None = None
     ) -> list[Any]:
-        in_flight = self._ackq.in_flight(name, end, caller)
         before = await in_flight.asked(caller)
         try:
             messages = await in_flight.queue.pop_many(
@@ -364,13 +364,14 @@ class Redis(PassedOn):
         until, turn = time.monotonic() + seconds, 0
         while True:
             for name in names:
-                if values := await self._take(name, 1, end, caller):
+                if values := await self._take(self._ackq.in_flight(name, end, caller), 1, caller):
                     return self._pair(name, values)
             left = until - time.monotonic()
             if left <= 0:
                 return None
             name = names[turn % len(names)]
-            if values := await self._take(name, 1, end, caller, min(left, SEVERAL_KEYS_WAIT)):
+            in_flight, wait = self._ackq.in_flight(name, end, caller), min(left, SEVERAL_KEYS_WAIT)
+            if values := await self._take(in_flight, 1, caller, wait):
                 return self._pair(name, values)
             turn += 1
 

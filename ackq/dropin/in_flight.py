@@ -65,8 +65,8 @@ class InFlight:
         owner = self.owner
         if self.in_batch or self.collect.hold or owner is None:
             return
-        if owner.call() != self._call:
-            self._call, self._earlier = owner.call(), calls_in(owner.users())
+        if (call := owner.call()) != self._call:
+            self._call, self._earlier = call, calls_in(owner.users())
         if owner.for_another_thread():
             self._warn(loops.FOR_ANOTHER_THREAD, owner)
 
