@@ -461,8 +461,9 @@ def test_waits_for_several_lists_take_turns(monkeypatch: pytest.MonkeyPatch) -> 
     taken: list[Any] = []
     found: dict[Any, list[bytes]] = {}
 
-    def take(name: str, wanted: int, end: str, caller: Any, timeout: float | None = None) -> Any:
-        assert (wanted, end) == (1, "left")
+    def take(in_flight: InFlight, wanted: int, caller: Any, timeout: float | None = None) -> Any:
+        assert (wanted, in_flight.queue.config.pop_from) == (1, "left")
+        name = in_flight.queue.name
         taken.append(name if timeout is None else (name, round(timeout, 3)))
         now[0] += timeout or 0.0
         return found.get(len(taken), [])
