@@ -550,3 +550,19 @@ def test_the_only_connection_of_a_client_is_gone_once_the_drop_in_is_closed(
         await client.aclose()  # releases nothing twice
 
     asyncio.run(main())
+
+
+def test_leases_are_renewed_in_each_event_loop(
+    start: Callable[..., Redis], name: str, queue: ackq.Queue
+) -> None:
+    r = start()
+
+    async def main() -> None:
+        await r.lpush(name, "a")
+        await r.rpop(name)
+        assert await asyncio.to_thread(queue.pop, 2 * LEASE) is None
+        await r.aclose()
+
+    for _ in range(2):
+        asyncio.run(main())
+        assert settled(queue)
