@@ -96,7 +96,7 @@ def test_rows_of_a_batch_that_is_over_are_refused_and_change_nothing(
         task.reject("7", [row(0)])
     write(driver, "7", [row(0)])
     driver.begin("8")
-    with pytest.raises(BatchSuperseded, match=r"batch 7 of 'query' came when .* was 8"):
+    with pytest.raises(BatchSuperseded, match=r"batch 7 of 'query' arrived when .* was 8"):
         task.reject("7", [row(0), row(1)])
     assert write(task, "8", [row(0)]) == 1
     driver.begin("8")  # as at a replay, which keeps the record

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import ackq
-from ackq.core.inspection_results import DeadLetter
+from ackq import DeadLetter
 from tests.campaign.site import Site
 
 from .rig import LEASE, WATCH, Got, Rig, Workload, totals_left, value

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ackq.core.inspection_results import DeadLetter
+from ackq import DeadLetter
 from tests.campaign.history import Log
 from tests.campaign.site import Site
 
