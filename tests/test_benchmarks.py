@@ -132,8 +132,8 @@ def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None
     assert result.benchmark == name
     found = {each.contestant for each in result.measures}
     wanted = CONTESTANTS.get(name)
-    assert found == wanted if wanted else any("ackq" in who for who in found)
-    assert all(who in done.stdout for who in found)
+    assert found == wanted if wanted else any("ackq" in contestant for contestant in found)
+    assert all(contestant in done.stdout for contestant in found)
     assert all(math.isfinite(value) for each in result.measures for value in each.rounds)
     assert all(math.isfinite(value) for each in result.ratios for value in each.rounds)
     assert {"server", "versions", "machine", "settings"} <= set(result.facts)

@@ -28,7 +28,7 @@ def test_it_measures_all_contestants_and_leaves_nothing(
     (result,) = from_json(json.loads(done.stdout))
     measured = {(each.case, each.contestant) for each in result.measures}
     players = {"bare list", "streams", "ackq"}
-    assert measured == {(case, who) for case in ("one by one", "by 7") for who in players}
+    assert measured == {(case, player) for case in ("one by one", "by 7") for player in players}
     assert "deleted afterwards" in done.stderr
     assert not traces(plain_client)
 
