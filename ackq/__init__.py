@@ -1,7 +1,7 @@
 """A reliable queue over the Redis list you already push to."""
 
 from ackq.config import Confirm, QueueConfig
-from ackq.core.inspection_results import DeadLetter, PeekedMessage
+from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage
 from ackq.errors import (
     AckqError,
     ConfigurationError,
@@ -40,6 +40,7 @@ __all__ = [
     "CrossSlotError",
     "DeadLetter",
     "EvictionPolicyError",
+    "Found",
     "IndexTaken",
     "InvalidMessage",
     "KeyTypeError",

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, Self, get_args
 
 from ackq.errors import ConfigurationError
 
 #: Longest visibility timeout in seconds, as in SQS.
 MAX_VISIBILITY_TIMEOUT = 12 * 3600.0
+
+#: A duration, as every class takes it: seconds, or a timedelta.
+Seconds = float | timedelta
 
 #: The end of its list from which a queue is popped.
 PopFrom = Literal["right", "left"]
@@ -61,6 +66,15 @@ class QueueConfig:
         check_record_errors(self.record_errors)
         _check_time_field(self.time_field)
 
+    def changed(self, changes: Mapping[str, Any]) -> Self:
+        """Return these settings with others for some; a duration may be a timedelta.
+
+        Raises:
+            ConfigurationError: a setting is out of range.
+        """
+        converted: dict[str, Any] = {name: in_seconds(each) for name, each in changes.items()}
+        return replace(self, **converted)
+
 
 def check_record_errors(detail: RecordErrors) -> None:
     """Raise `ConfigurationError` unless this says how much of an error is stored."""
@@ -83,7 +97,7 @@ class Confirm:
     #: which needs Redis 7.2 and an append-only file. Defaults to False.
     fsync: bool = False
     #: Seconds to wait for confirmation. Defaults to 1 second.
-    timeout: float = 1.0
+    timeout: Seconds = 1.0
 
     def __post_init__(self) -> None:
         """Check that every setting is in its range.
@@ -94,10 +108,15 @@ class Confirm:
         check_integer(self.replicas, "confirm.replicas", 0, 1000)
         if not self.replicas and not self.fsync:
             raise ConfigurationError("confirm asks for nothing: set replicas, fsync or both")
-        if not (isinstance(self.timeout, int | float) and 0.001 <= self.timeout <= 3600):
+        if not (isinstance(self.seconds, int | float) and 0.001 <= self.seconds <= 3600):
             raise ConfigurationError(
                 f"confirm.timeout is 0.001 to 3600 seconds, not {self.timeout!r}"
             )
+
+    @property
+    def seconds(self) -> float:
+        """The timeout in seconds."""
+        return in_seconds(self.timeout)
 
     @classmethod
     def of(cls, confirm: int | Confirm) -> Confirm:
@@ -128,17 +147,26 @@ def check_integer(value: int, name: str, low: int, high: int) -> None:
         raise ConfigurationError(f"{name} is an integer from {low} to {high}, not {value!r}")
 
 
-def microseconds(seconds: float, name: str, limit: float = MAX_VISIBILITY_TIMEOUT) -> int:
-    """Return ``seconds`` as whole microseconds, at least 1.
+def in_seconds(duration: Any) -> float:
+    """Return a timedelta as seconds, anything else as it is."""
+    seconds: float = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    return seconds
+
+
+def microseconds(
+    duration: Seconds, name: str, limit: float = MAX_VISIBILITY_TIMEOUT, *, zero: bool = False
+) -> int:
+    """Return a duration as whole microseconds, at least 1, or 0 where ``zero`` is allowed.
 
     Raises:
-        ConfigurationError: not a number, under 1 µs, or over ``limit``.
+        ConfigurationError: neither a number nor a timedelta, too short, or over ``limit`` seconds.
     """
+    seconds, low = in_seconds(duration), "0" if zero else "0.000001"
     if (
         not isinstance(seconds, int | float)
         or isinstance(seconds, bool)
         or math.isnan(seconds)
-        or not 1e-6 <= seconds <= limit
+        or not float(low) <= seconds <= limit
     ):
-        raise ConfigurationError(f"{name} is 0.000001 to {limit:g} seconds, not {seconds!r}")
+        raise ConfigurationError(f"{name} is {low} to {limit:g} seconds, not {duration!r}")
     return round(seconds * 1_000_000)

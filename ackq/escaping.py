@@ -28,7 +28,7 @@ def printable(value: object) -> str:
     text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
     if text.isprintable():
         return text
-    return "".join(each if _is_shown(each) else _escaped(each) for each in text)
+    return "".join(character if _is_shown(character) else _escaped(character) for character in text)
 
 
 def json_line(value: Any) -> bytes:
@@ -43,13 +43,13 @@ def json_line(value: Any) -> bytes:
     return _NOT_PRINTABLE_ASCII.sub(_json_escaped, text).encode()
 
 
-def _is_shown(each: str) -> bool:
+def _is_shown(character: str) -> bool:
     # isprintable() accepts only the ASCII space, but other spaces, such as no-break, are text too.
-    return each.isprintable() or unicodedata.category(each) == "Zs"
+    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
-def _escaped(each: str) -> str:
-    return each.encode("unicode_escape").decode()
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 #: DEL is the only ASCII control character that JSON, and so orjson, does not escape.
@@ -57,8 +57,8 @@ _NOT_PRINTABLE_ASCII = re.compile(r"[^ -~]")
 
 
 def _json_escaped(found: re.Match[str]) -> str:
-    each = found[0]
-    if _is_shown(each):
-        return each
-    units = each.encode("utf-16-be")
+    character = found[0]
+    if _is_shown(character):
+        return character
+    units = character.encode("utf-16-be")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

@@ -110,7 +110,7 @@ def run(settings: Settings) -> Result:
                 )
     for case, rounds in found.items():
         _report(result, str(case), rounds)
-    if over := [each.what for each in result.ratios if not each.reached]:
+    if over := [ratio.what for ratio in result.ratios if not ratio.reached]:
         result.notes.append(f"Over the limit: {'; '.join(over)}.")
     result.notes.append(
         "The longest idle loop is that of as many scripts that only count, each as long as the"

@@ -83,7 +83,7 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True)
     settings = parser.parse_args(arguments)
-    results = [each for path in settings.files for each in read_results(path)]
+    results = [result for path in settings.files for result in read_results(path)]
     _write(results, None, settings.out)
 
 

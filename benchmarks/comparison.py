@@ -60,15 +60,15 @@ def _benchmark(old: Result, new: Result) -> Iterable[str]:
     if differing := _differences(old.facts, new.facts):
         yield "of the old run -> of the new one\n" + "\n".join(f"  {each}" for each in differing)
     ratios = _rows(
-        {each.what: each for each in old.ratios},
-        {each.what: each for each in new.ratios},
+        {ratio.what: ratio for ratio in old.ratios},
+        {ratio.what: ratio for ratio in new.ratios},
         lambda key, each: (key, not each.ceiling),
     )
     if ratios:
         yield table(["ratios within a round", "old", "new", "new / old", "by chance", ""], ratios)
     measures = _rows(
-        {each.key: each for each in old.measures},
-        {each.key: each for each in new.measures},
+        {measure.key: measure for measure in old.measures},
+        {measure.key: measure for measure in new.measures},
         lambda key, each: (
             f"{each.case}: {each.contestant}: {each.figure}, {each.unit}",
             each.more_is_better,

@@ -76,7 +76,7 @@ class _Delayed(Contestant):
             self.client.hset(f"{key}:h", mapping=dict.fromkeys(names, "x" * 100))
 
     def side_keys(self) -> Iterable[str]:
-        return [each.decode() for each in self.client.scan_iter(f"{self.key}:*", count=1000)]
+        return [key.decode() for key in self.client.scan_iter(f"{self.key}:*", count=1000)]
 
 
 class Ackq(_Delayed):

@@ -72,7 +72,7 @@ def draw(result: Result, picture: Picture, path: Path) -> bool:
 
 def draw_targets(ratios: Sequence[Ratio], path: Path) -> bool:
     """Draw how far each ratio is from its target. Return False if no ratio has a target."""
-    aimed = [each for each in ratios if each.target]
+    aimed = [ratio for ratio in ratios if ratio.target]
     if not aimed:
         return False
     with _figure(path, 9.0, 1.3 + 0.36 * len(aimed)) as axes:
@@ -120,7 +120,7 @@ def colours_of(result: Result) -> dict[str, str]:
     own, others = iter(OWN * 9), iter(OTHERS * 9)
     return {
         contestant: next(own if "ackq" in contestant else others)
-        for contestant in dict.fromkeys(each.contestant for each in result.measures)
+        for contestant in dict.fromkeys(measure.contestant for measure in result.measures)
     }
 
 
@@ -136,12 +136,12 @@ def _chosen(measures: Iterable[Measure], picture: Picture) -> list[Measure]:
     """Return the measures that the picture shows, in its order of contestants."""
     order = {contestant: at for at, contestant in enumerate(picture.contestants)}
     found = [
-        each
-        for each in measures
-        if each.figure == picture.figure
-        and (not picture.cases or each.case.startswith(tuple(picture.cases)))
-        and (not order or each.contestant in order)
-        and (picture.kind == "bars" or each.at is not None)
+        measure
+        for measure in measures
+        if measure.figure == picture.figure
+        and (not picture.cases or measure.case.startswith(tuple(picture.cases)))
+        and (not order or measure.contestant in order)
+        and (picture.kind == "bars" or measure.at is not None)
     ]
     return sorted(found, key=lambda each: order.get(each.contestant, 0))
 
@@ -151,7 +151,7 @@ def _bars(
 ) -> None:
     spreads = _spreads(picture, measures)
     cases = list(dict.fromkeys(case for case, _ in spreads))
-    cases.sort(key=lambda case: [each.case for each in measures].index(case))
+    cases.sort(key=lambda case: [measure.case for measure in measures].index(case))
     contestants = list(dict.fromkeys(contestant for _, contestant in spreads))
     present = {
         case: [contestant for contestant in contestants if (case, contestant) in spreads]
@@ -235,11 +235,11 @@ def _lines(
     for (contestant, case), points in lines.items():
         colour = colours[contestant]
         points.sort(key=lambda each: each.at or 0)
-        xs = [_place(each.at or 0, picture.scale) for each in points]
+        xs = [_place(point.at or 0, picture.scale) for point in points]
         label = f"{contestant}, {case}" if case else contestant
         axes.plot(
             xs,
-            [each.spread.median for each in points],
+            [point.spread.median for point in points],
             styles[case],
             marker="o",
             markersize=4,
@@ -248,8 +248,8 @@ def _lines(
         )
         axes.fill_between(
             xs,
-            [each.spread.min for each in points],
-            [each.spread.max for each in points],
+            [point.spread.min for point in points],
+            [point.spread.max for point in points],
             color=colour,
             alpha=0.13,
             linewidth=0,
@@ -272,13 +272,17 @@ def _lines(
 def _spreads(picture: Picture, measures: Sequence[Measure]) -> dict[tuple[str, str], Spread]:
     """Return the values of the bars, by case and contestant."""
     if not picture.relative_to:
-        return {(each.case, each.contestant): each.spread for each in measures}
-    bases = {each.case: each for each in measures if each.contestant == picture.relative_to}
+        return {(measure.case, measure.contestant): measure.spread for measure in measures}
+    bases = {
+        measure.case: measure for measure in measures if measure.contestant == picture.relative_to
+    }
     found = {}
-    for each in measures:
-        base = bases.get(each.case)
-        if base is not None and each is not base and len(base.rounds) == len(each.rounds):
-            found[each.case, each.contestant] = Ratio.of("", each.rounds, base.rounds).spread
+    for measure in measures:
+        base = bases.get(measure.case)
+        if base is not None and measure is not base and len(base.rounds) == len(measure.rounds):
+            found[measure.case, measure.contestant] = Ratio.of(
+                "", measure.rounds, base.rounds
+            ).spread
     return found
 
 
@@ -290,7 +294,7 @@ def _columns(labels: Sequence[str]) -> int:
 
 def _several_cases(measures: Iterable[Measure]) -> bool:
     """Return whether a contestant has lines of several cases, which labels must tell apart."""
-    seen = [(each.contestant, each.at) for each in measures]
+    seen = [(measure.contestant, measure.at) for measure in measures]
     return len(set(seen)) < len(seen)
 
 

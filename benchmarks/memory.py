@@ -197,8 +197,8 @@ def bodies(count: int, id_size: int, size: int) -> Iterator[bytes]:
 def chunks(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
     """Yield messages in lists."""
     chunk: list[bytes] = []
-    for each in messages:
-        chunk.append(each)
+    for message in messages:
+        chunk.append(message)
         if len(chunk) == CHUNK:
             yield chunk
             chunk = []

@@ -42,9 +42,11 @@ server, and ratios are taken within a round: believe them more than the rates.</
 def write_report(results: Sequence[Result], folder: Path) -> None:
     """Write a PNG for each picture, and ``index.html``, into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    links = "".join(f'<a href="#{_e(each.benchmark)}">{_e(each.benchmark)}</a>' for each in results)
+    links = "".join(
+        f'<a href="#{_e(result.benchmark)}">{_e(result.benchmark)}</a>' for result in results
+    )
     parts = [HEAD.format(style=STYLE, links=links)]
-    parts += [_section(each, folder) for each in results]
+    parts += [_section(result, folder) for result in results]
     (folder / "index.html").write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8")
 
 
@@ -56,7 +58,7 @@ def _section(result: Result, folder: Path) -> str:
         _facts(result.facts),
     ]
     if result.notes:
-        parts.append("<ul>" + "".join(f"<li>{_e(each)}</li>" for each in result.notes) + "</ul>")
+        parts.append("<ul>" + "".join(f"<li>{_e(note)}</li>" for note in result.notes) + "</ul>")
     path = folder / f"{result.benchmark}-targets.png"
     if draw_targets(result.ratios, path):
         parts.append(_picture(path, "Ratios with a target", ""))
@@ -94,24 +96,26 @@ def _picture(path: Path, title: str, caption: str) -> str:
 
 def _ratios(result: Result) -> str:
     rows = []
-    for each in result.ratios:
-        kind = {True: "reached", False: "missed", None: ""}[each.reached]
-        low_high = f"{number(each.spread.min)}-{number(each.spread.max)}"
-        cells = (each.what, number(each.spread.median), low_high)
-        rows.append(f'{_row(cells)[:-5]}<td class="{kind}">{_e(each.verdict)}</td></tr>')
+    for ratio in result.ratios:
+        kind = {True: "reached", False: "missed", None: ""}[ratio.reached]
+        low_high = f"{number(ratio.spread.min)}-{number(ratio.spread.max)}"
+        cells = (ratio.what, number(ratio.spread.median), low_high)
+        rows.append(f'{_row(cells)[:-5]}<td class="{kind}">{_e(ratio.verdict)}</td></tr>')
     return _table(("ratio within a round", "median", "min-max", "target"), rows)
 
 
 def _measures(result: Result) -> str:
     rows, case = [], None
-    for each in result.measures:
-        if each.case != case:
-            case = each.case
+    for measure in result.measures:
+        if measure.case != case:
+            case = measure.case
             rows.append(f'<tr class="group"><td colspan="5">{_e(case)}</td></tr>')
-        spread = each.spread
+        spread = measure.spread
         low_high = f"{number(spread.min)}-{number(spread.max)}"
         rows.append(
-            _row((each.contestant, each.figure, number(spread.median), low_high, each.unit))
+            _row(
+                (measure.contestant, measure.figure, number(spread.median), low_high, measure.unit)
+            )
         )
     return _table(("contestant", "figure", "median", "min-max", "unit"), rows)
 
@@ -122,7 +126,7 @@ def _table(head: Iterable[str], rows: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    return "<tr>" + "".join(f"<td>{_e(each)}</td>" for each in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td>{_e(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _e(text: object) -> str:

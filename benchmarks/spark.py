@@ -27,7 +27,7 @@ from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
-from benchmarks.spark_pipeline import PIPELINE, PLAIN, QUEUE, commands
+from benchmarks.spark_pipeline import PIPELINE, PLAIN, QUEUE, Spent, commands
 from benchmarks.spark_queries import Queries, absent, queries
 from benchmarks.stalls import SLOW_US, logging_slow_commands, longest_idle_loop, script_times
 
@@ -105,7 +105,7 @@ class Found(NamedTuple):
 
     writing: Rounds
     reading: Rounds
-    commands: Rounds
+    commands: dict[str, list[Spent]]
     blocks: dict[str, list[dict[str, float]]]
     latencies: list[list[float]]
 
@@ -174,7 +174,7 @@ def _measure(url: str, settings: Settings, meter: _Meter, loop: Loop, found: Fou
         for _ in range(settings.rounds):
             _loops(loop, meter, settings, found)
         return
-    found.commands.update(commands(url, settings, SIZE, meter.turn))
+    found.commands.update(commands(url, settings, SIZE))
     progress("starting Spark")
     with queries(url) as spark:
         _warm_up(spark, settings, loop)
@@ -248,9 +248,18 @@ def _report(result: Result, settings: Settings, found: Found) -> None:
     if why := absent():
         result.notes.append(f"Spark is left out: {why}.")
         return
-    result.measures += measures_of(f"command, {carried}", found.commands)
+    for name in Spent._fields:
+        seconds = {
+            contestant: tuple(float(getattr(each, name)) for each in spent)
+            for contestant, spent in found.commands.items()
+        }
+        result.measures += [
+            Measure(f"command, {carried}", contestant, name, "s", values)
+            for contestant, values in seconds.items()
+        ]
+        what = f"command: {PIPELINE} / {PLAIN}: messages per second, {name}"
+        result.ratios.append(Ratio.of(what, seconds[PLAIN], seconds[PIPELINE], 0.9))
     result.ratios += [
-        *duel("command", found.commands, PIPELINE, PLAIN, 0.9)[:1],
         *duel("read", found.reading, AT_ONCE, POPPING, 4)[:1],
         *duel("read", found.reading, TENTHS, POPPING, 2)[:1],
         *duel("read", found.reading, AT_ONCE + WHOLE, POPPING),

@@ -1,24 +1,25 @@
 """``ackq pipeline run --once`` beside plain Spark that reads the same messages from a file.
 
 Both are whole commands: they start Spark, parse the messages with one schema, apply one check,
-write Parquet and end.
+write Parquet and end. They run at the same time, so that a disturbance affects both. The CPU is
+that of all their processes, without Redis.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from ackq import Queue
 from ackq.bench.messages import Messages
-from ackq.bench.rounds import Round, Rounds
 from benchmarks.frame import Settings, progress
 from benchmarks.spark_queries import SETTINGS
 
@@ -41,12 +42,17 @@ with quiet_session("plain", json.loads(settings), None) as spark:
     rows.write.parquet(target)
 """
 
-Turn = Callable[[Callable[[], int]], Round]
+
+class Spent(NamedTuple):
+    """What one command took, in seconds."""
+
+    wall: float
+    cpu: float
 
 
-def commands(url: str, settings: Settings, size: int, turn: Turn) -> Rounds:
-    """Return rounds of both commands, in turns; ``turn`` measures one."""
-    rounds: Rounds = {PIPELINE: [], PLAIN: []}
+def commands(url: str, settings: Settings, size: int) -> dict[str, list[Spent]]:
+    """Return what each command took in each round."""
+    spent: dict[str, list[Spent]] = {PIPELINE: [], PLAIN: []}
     with tempfile.TemporaryDirectory(prefix="ackq-bench-") as name:
         supply = bodies(settings.seed, settings.messages, size)
         source = Path(name, "messages.ndjson")
@@ -59,9 +65,11 @@ def commands(url: str, settings: Settings, size: int, turn: Turn) -> Rounds:
             folder = Path(name, str(number))
             folder.mkdir()
             made = {PIPELINE: _pipeline(folder, url), PLAIN: _plain(folder, source)}
-            for contestant in list(made)[:: -1 if number % 2 else 1]:
-                rounds[contestant].append(turn(made[contestant]))
-    return rounds
+            with ExitStack() as stack:
+                running = {each: stack.enter_context(made[each]) for each in made}
+                for contestant, command in running.items():
+                    spent[contestant].append(command.wait(settings.messages))
+    return spent
 
 
 def bodies(seed: int, count: int, size: int) -> list[bytes]:
@@ -81,8 +89,44 @@ def bodies(seed: int, count: int, size: int) -> list[bytes]:
     ]
 
 
-def _pipeline(folder: Path, url: str) -> Callable[[], int]:
-    """Return what runs a pipeline with all its defaults."""
+class _Command:
+    """A command that writes rows into a folder. Used as a context manager, it runs meanwhile."""
+
+    def __init__(self, arguments: Sequence[str | Path], target: Path) -> None:
+        self._target = target
+        self._result = target.with_suffix(".json")
+        measured = ("-m", "benchmarks.tree_cpu", self._result, sys.executable, "-c", *arguments)
+        self._arguments = [sys.executable, *map(str, measured)]
+
+    def __enter__(self) -> _Command:
+        self._output = self._target.with_suffix(".log").open("w+")
+        self._process = subprocess.Popen(
+            self._arguments, stdout=self._output, stderr=subprocess.STDOUT
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
+        self._output.close()
+
+    def wait(self, messages: int) -> Spent:
+        """Wait for its end; check that it wrote all messages."""
+        import pyarrow.dataset
+
+        if self._process.wait():
+            self._output.seek(0)
+            raise AssertionError(f"a command failed: {self._output.read()[-2000:]}")
+        rows = pyarrow.dataset.dataset(self._target, format="parquet").count_rows()
+        if rows != messages:
+            raise AssertionError(f"{rows} of {messages} messages came")
+        found = json.loads(self._result.read_text())
+        return Spent(found["seconds"], found["cpu"])
+
+
+def _pipeline(folder: Path, url: str) -> _Command:
+    """Return a pipeline with all its defaults."""
     config, target = folder / "pipeline.toml", folder / "ackq"
     config.write_text(
         f'name = "benchmark"\ncheckpoint = "{folder}/checkpoint"\n'
@@ -90,26 +134,9 @@ def _pipeline(folder: Path, url: str) -> Callable[[], int]:
         f'[sink]\nformat = "parquet"\npath = "{target}"\n[spark]\n'
         + "".join(f'"{name}" = "{value}"\n' for name, value in SETTINGS.items())
     )
-    return lambda: _run((_ACKQ, "pipeline", "run", str(config), "--once", "--url", url), target)
+    return _Command((_ACKQ, "pipeline", "run", config, "--once", "--url", url), target)
 
 
-def _plain(folder: Path, source: Path) -> Callable[[], int]:
+def _plain(folder: Path, source: Path) -> _Command:
     target = folder / "plain"
-    return lambda: _run((_PLAIN, source, target, DDL, CHECK, json.dumps(SETTINGS)), target)
-
-
-def _run(arguments: Sequence[str | Path], target: Path) -> int:
-    """Run a command; return how many rows it wrote."""
-    import pyarrow.dataset
-
-    done = subprocess.run(
-        [sys.executable, "-c", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ,
-    )
-    if done.returncode:
-        raise AssertionError(f"a command failed: {done.stderr[-2000:]}")
-    rows: int = pyarrow.dataset.dataset(target, format="parquet").count_rows()
-    return rows
+    return _Command((_PLAIN, source, target, DDL, CHECK, json.dumps(SETTINGS)), target)

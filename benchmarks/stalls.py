@@ -26,7 +26,7 @@ def script_times(client: redis.Redis, sha: bytes | None = None) -> list[float]:
     """Return the milliseconds of every script in SLOWLOG, or of the one with this ``sha``."""
     entries: Any = client.slowlog_get(100_000)
     begins = b"EVAL" if sha is None else b"EVALSHA " + sha
-    found = [each["duration"] / 1000 for each in entries if each["command"].startswith(begins)]
+    found = [entry["duration"] / 1000 for entry in entries if entry["command"].startswith(begins)]
     return found or ([SLOW_US / 1000] if sha is None else [])
 
 

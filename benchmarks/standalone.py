@@ -153,7 +153,7 @@ def _timed(config: Path, master: str, url: str, workers: list[int], server: Serv
         raise AssertionError(f"the pipeline failed: {errors[-2000:]}")
     rows, seconds, *parts = (b - a for a, b in zip(reached[0], reached[-1], strict=True))
     return Turn(
-        rows / seconds, dict(zip(PARTS, (1e6 * each / rows for each in parts), strict=True))
+        rows / seconds, dict(zip(PARTS, (1e6 * part / rows for part in parts), strict=True))
     )
 
 
@@ -185,17 +185,17 @@ def standalone(folder: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
         made = [
             _started(
                 stack,
-                folder / f"worker-{each}",
+                folder / f"worker-{number}",
                 "worker.Worker",
                 "--cores",
                 "1",
                 "--memory",
                 "1g",
                 "--work-dir",
-                str(folder / f"worker-{each}"),
+                str(folder / f"worker-{number}"),
                 url,
             )
-            for each in range(workers)
+            for number in range(workers)
         ]
         for log, _ in made:
             _wait_for(log, "Successfully registered with master")

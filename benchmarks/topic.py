@@ -45,7 +45,7 @@ class _Topic(Contestant):
         self._taken: Batch | tuple[()] = ()
 
     def side_keys(self) -> Iterable[str]:
-        return [each.decode() for each in self.client.scan_iter(f"{self.key}:*", count=1000)]
+        return [key.decode() for key in self.client.scan_iter(f"{self.key}:*", count=1000)]
 
     def cycle(self) -> int:
         if self.batch == 1:

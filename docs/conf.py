@@ -28,6 +28,7 @@ copybutton_prompt_text = "$ "
 html_theme = "furo"
 html_title = f"ackq {release}"
 html_static_path = ["_static"]
+html_logo = html_favicon = "_static/logo.svg"
 html_css_files = ["ackq.css"]
 #: Sources are in the repository, so the site does not ship them again.
 html_copy_source = False

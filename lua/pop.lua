@@ -12,7 +12,9 @@
 -- KEYS[10] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[12] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
--- Left end: KEYS[13] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
+-- KEYS[13] {name}WAITERS:LOOKS  STRING  time (µs):seconds, from which the waiting consumers are
+--                                  estimated; on this server alone, and expires
+-- Left end: KEYS[14] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
@@ -20,13 +22,17 @@
 -- ARGV[4] max_receives     integer 0..1000000          0: no limit
 -- ARGV[5] max_body         integer 1..536870912        bytes; longer ones are dead-lettered
 -- ARGV[6] requeue          front|back                  where expired messages go
--- ARGV[7] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
+-- ARGV[7] waited           integer -1..9007199254740991  µs for which the consumer has waited just
+--                                                       before; -1: it does not wait
+-- ARGV[8] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
 --
 -- Returns {'ok', refused, deadline, counts, key, body, key, body, ...}, where deadline is the
 -- receipt of every message, counts are the receive counts of the first #counts messages (the
 -- rest: 1), and refused the positions, from 1, of settled keys that are leased to another consumer
 -- or wait for redelivery; negative: the key is in neither set, see ack.lua;
--- {'empty', refused, wait}: wait µs until the next lease ends or message is due, or -1;
+-- {'last', ...}, as 'ok', to a consumer that waits: nothing else can be taken now;
+-- {'empty', refused, wait}: wait µs until the next lease ends or message is due, or -1. To a
+-- consumer that waits, {'empty', refused, wait, waiters}: about how many consumers do;
 -- {'paused', refused}; {'again', refused}: this call's budget is spent, none taken;
 -- {'held', refused, list}: the messages of that list belong to the queue again: return them with
 -- held/give_back before the next call.
@@ -37,10 +43,10 @@
 -- Roles: consumer, worker, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local held, counters, errors, record = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local held, counters, errors, looks, record = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local settled = 7
+local waited, settled = tonumber(ARGV[7]), 8
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local SLICE = 16 -- bodies of a list read at a time, as long as those before were short
@@ -59,6 +65,8 @@ local LONG_BATCH = 20 -- messages
 local LONG_KEY = '\0' .. string.rep('-', 64)
 local LONG_ID = 64 -- bytes; reading the rest of an id counts half as much as decoding
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
+local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
+local LOOKS_KEPT = 10000 -- ms, many times that
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
 -- Parts: outside
@@ -69,6 +77,7 @@ end
 
 if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
   or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
+  or outside(waited, -1, 9007199254740991)
   or (requeue ~= 'front' and requeue ~= 'back') then
   return redis.error_reply('ACKQ_ARGUMENT pop: an argument is out of range; see pop.lua')
 end
@@ -77,6 +86,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
 local deadline = now + timeout + jitter
+local is_waiting = waited >= 0
 local lease = string.format('%.0f', deadline)
 
 -- Check every type before the first write, so that an error means that nothing was done.
@@ -147,7 +157,7 @@ while settled <= #ARGV do
     or settled + 1 + size > #ARGV or #ARGV > 4100 then
     return redis.error_reply('ACKQ_ARGUMENT pop: a group is a receipt, a size and size keys')
   end
-  local keys = settled == 7 and whole_batch(receipt, size)
+  local keys = settled == 8 and whole_batch(receipt, size)
   if keys then
     done, batch = keys, receipt
   else
@@ -214,7 +224,8 @@ if next_body and not has_side and #expired == 0 and #next_body <= max_body then
     if watched and is_sample then
       redis.pcall('HINCRBY', counters, 'lease:' .. math.floor(timeout / 1000000), 1)
     end
-    return {'ok', refused, deadline, {}, id, next_body}
+    local is_last = is_waiting and redis.call('EXISTS', ready) == 0
+    return {is_last and 'last' or 'ok', refused, deadline, {}, id, next_body}
   end
 end
 
@@ -550,6 +561,18 @@ if has_handoff then
 end
 take_ready(ready, record)
 
+-- Return the µs until the next lease ends or message is due, 0 if one has or is, -1 if none will.
+local function next_event()
+  local wait = -1
+  for _, zset in ipairs({backup, delayed, held}) do
+    local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
+    if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
+      wait = math.max(0, tonumber(first[2]) - now)
+    end
+  end
+  return wait
+end
+
 count_up('returned', returned)
 local length = 'lease:' .. math.floor(timeout / 1000000)
 if watched and taken > 0 and (redis.call('HLEN', counters) < COUNTED
@@ -566,6 +589,9 @@ if taken > 0 then
   end
   if #recounted > 0 then
     redis.call('HSET', receives, unpack(recounted))
+  end
+  if is_waiting and redis.call('EXISTS', ready, handoff) == 0 and next_event() ~= 0 then
+    reply[1] = 'last'
   end
   return reply
 end
@@ -587,11 +613,26 @@ for i = 1, #keys do
     redis.call('HDEL', errors, keys[i])
   end
 end
-local wait = -1
-for _, zset in ipairs({backup, delayed, held}) do
-  local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
-  if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
-    wait = math.max(1, tonumber(first[2]) - now)
+
+-- Return about how many consumers wait. A look in vain counts for as many seconds as its consumer
+-- waited before it. So the looks of one consumer add up to a second in each second, however often
+-- it looks. The sum goes to no log and no replica, which would write for every look.
+local function waiters()
+  local stored, number = redis.pcall('GET', looks), waited / LOOKS_LAST
+  if type(stored) == 'table' then
+    return 0 -- the key is somebody else's
   end
+  local at, sum = string.match(stored or '', '^(%d+):(%d+%.%d+)$')
+  if at then
+    number = number + tonumber(sum) * math.exp(math.min(0, tonumber(at) - now) / LOOKS_LAST)
+  end
+  if waited > 0 then
+    pcall(redis.set_repl, redis.REPL_NONE)
+    redis.pcall('SET', looks, now_text .. string.format(':%.3f', number), 'PX', LOOKS_KEPT)
+    pcall(redis.set_repl, redis.REPL_ALL)
+  end
+  return math.ceil(number)
 end
-return {'empty', refused, wait}
+
+local wait = next_event()
+return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters() or nil}

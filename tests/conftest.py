@@ -13,6 +13,7 @@ import gc
 import importlib.metadata
 import os
 import signal
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ import ackq.embedded.binaries
 import ackq.embedded.server
 from ackq import AsyncQueue, Message, Queue
 from ackq.embedded import server_release
+from tests import reaper
 from tests.facade import AsSync, Portal
 from tests.left_open import is_open, left_open, watch
 from tests.scheduling import FilesInParts
@@ -33,6 +35,9 @@ from tests.servers import CLUSTERS, OFFERS, PLAIN, Client, Fleet, Survey, Target
 from tests.servers import free_port as find_free_port
 from tests.spark import home as spark_home
 from tests.waiting import wait_until
+
+#: That of this process, once it runs tests.
+REAPERS: list[subprocess.Popen[bytes]] = []
 
 pytest_plugins = ["pytester", "tests.interleaving"]
 
@@ -114,6 +119,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def survey_of(config: pytest.Config) -> Survey:
     """Return what this machine has."""
     return config.stash[_SURVEY]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _watched(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """If this process is killed, a reaper ends the servers and processes that it started."""
+    mark = uuid.uuid4().hex
+    REAPERS.append(reaper.watch(tmp_path_factory.getbasetemp(), mark))
+    os.environ[reaper.VARIABLE] = mark
+
+
+def pytest_unconfigure() -> None:
+    while REAPERS:
+        REAPERS.pop().communicate()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -20,7 +20,7 @@ import pytest
 import redis
 
 from ackq import scripts
-from ackq.core.effects import Clock, Effect, Operation, Request
+from ackq.core.effects import Clock, Effect, Operation, Pipeline, Request
 from ackq.core.io.driver import Driver
 from ackq.errors import LeaseLost, UnknownOutcome
 from ackq.scripts import Script
@@ -48,18 +48,41 @@ class Actor:
         self.request: Request | None = None
         self.is_repeated = False
         self.is_alive = True
+        #: The rest of the requests that it sent at once, and the answers to those before.
+        self._trip: deque[Request] = deque()
+        self._answers: list[Any] = []
         self.resume(None)
 
     def resume(self, answer: Any) -> None:
-        """Go on to the next request."""
+        """Go on to the next request, of those sent at once or later."""
+        if self._trip:
+            self._trip.popleft()
+            self._answers.append(answer)
+            if isinstance(answer, redis.ConnectionError):
+                self._answers += [answer] * len(self._trip)
+                self._trip.clear()
+            if self._trip:
+                self.request = self._trip[0]
+                return
+            answer = self._answers
         error = isinstance(answer, Exception)
         try:
             step = self.life.throw(answer) if error else self.life.send(answer)
-            while not isinstance(step, Request):
+            while not isinstance(step, Request | Pipeline):
                 step = self.life.send(0.0 if isinstance(step, Clock) else None)
+            if isinstance(step, Pipeline):
+                self._trip, self._answers = deque(map(_without_waiting, step.requests)), []
+                step = self._trip[0]
             self.request = step
         except StopIteration:
             self.is_alive = False
+
+
+def _without_waiting(request: Request) -> Request:
+    """Return a request that the server answers at once."""
+    if request.args[0] != b"BLMOVE":
+        return request
+    return dataclasses.replace(request, args=(b"LMOVE", *request.args[1:-1]), blocks=0.0)
 
 
 class Walk:
@@ -84,9 +107,9 @@ class Walk:
         """Let each process take its number of steps in ``lives``; then all of them are dead."""
         try:
             for _ in range(steps):
-                self._actors = [each for each in self._actors if each.is_alive]
+                self._actors = [actor for actor in self._actors if actor.is_alive]
                 missing = [
-                    name for name in lives if all(each.name != name for each in self._actors)
+                    name for name in lives if all(actor.name != name for actor in self._actors)
                 ]
                 if missing:
                     self.begin(missing[0], lives[missing[0]])

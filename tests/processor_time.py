@@ -25,9 +25,9 @@ class ProcessorTime:
 
     def _total(self) -> float:
         found = 0.0
-        for each in (self._process, *self._process.children(recursive=True)):
+        for child in (self._process, *self._process.children(recursive=True)):
             try:
-                used = each.cpu_times()
+                used = child.cpu_times()
             except psutil.NoSuchProcess:
                 continue
             found += used.user + used.system + used.children_user + used.children_system

@@ -130,12 +130,12 @@ def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     (result,) = from_json(json.loads(path.read_bytes()))
     assert result.benchmark == name
-    found = {each.contestant for each in result.measures}
+    found = {measure.contestant for measure in result.measures}
     wanted = CONTESTANTS.get(name)
     assert found == wanted if wanted else any("ackq" in contestant for contestant in found)
     assert all(contestant in done.stdout for contestant in found)
-    assert all(math.isfinite(value) for each in result.measures for value in each.rounds)
-    assert all(math.isfinite(value) for each in result.ratios for value in each.rounds)
+    assert all(math.isfinite(value) for measure in result.measures for value in measure.rounds)
+    assert all(math.isfinite(value) for ratio in result.ratios for value in ratio.rounds)
     assert {"server", "versions", "machine", "settings"} <= set(result.facts)
     assert result.facts["settings"]["seed"] == 1
     assert ("commit" in result.facts["versions"]) == (commit() is not None)
@@ -155,14 +155,22 @@ def test_a_case_measures_its_script_and_nothing_else(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (result,) = from_json(json.loads(path.read_bytes()))
     measured = [str(case) for case in facts.cases() if case.script in wanted]
-    assert list(dict.fromkeys(each.case for each in result.measures)) == measured
-    calls = {each.case: each.rounds for each in result.measures if each.figure == "slow calls"}
+    assert list(dict.fromkeys(measure.case for measure in result.measures)) == measured
+    calls = {
+        measure.case: measure.rounds
+        for measure in result.measures
+        if measure.figure == "slow calls"
+    }
     assert calls["claims/forget: 3,000,000 messages"] == (1,)
     if Path("/proc/self/schedstat").exists():
-        cpu = {each.case: each.rounds for each in result.measures if each.figure == blocked.CPU}
+        cpu = {
+            measure.case: measure.rounds
+            for measure in result.measures
+            if measure.figure == blocked.CPU
+        }
         assert list(cpu) == measured
         assert all(0 < value < 60_000 for values in cpu.values() for value in values)
-    assert [each.what for each in result.ratios] == [
+    assert [ratio.what for ratio in result.ratios] == [
         f"{case}: over the idle loop, ms" for case in measured
     ]
 
@@ -388,4 +396,4 @@ def test_every_peer_still_runs(
     (result,) = from_json(json.loads(path.read_bytes()))
     assert not [note for note in result.notes if peer.name in note.lower()]  # why it is left out
     assert peer.name in result.facts["versions"]
-    assert peer.name in {each.contestant.lower() for each in result.measures}
+    assert peer.name in {measure.contestant.lower() for measure in result.measures}

@@ -26,6 +26,7 @@ from ackq.demo.display import Display
 from ackq.demo.journal import Event, Journal, Reader, Tally
 from ackq.demo.source import JOBS, fingerprint, lines_of, standard_library
 from ackq.queue.messages import AuditFinding, AuditReport, QueueStats
+from tests import forked
 from tests.waiting import wait_until
 
 DEMO = [sys.executable, "-c", "from ackq.cli import main; main()", "demo"]
@@ -45,7 +46,7 @@ def test_a_small_demo_passes_on_lines_of_any_kind(tmp_path: Path) -> None:
     source.write_bytes(b"\n".join(LINES * 3) + b"\n")
     command = [*DEMO, "--input", str(source), "--seconds", "2"]
     environment = {**os.environ, "TMPDIR": str(tmp_path), "NO_COLOR": "1", "ACKQ_REDIS_URL": ""}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = forked.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "24 messages\nbare LPUSH onto the list ackq-demo-" in done.stdout
     assert "SIGKILL to worker" in done.stdout
@@ -66,7 +67,7 @@ def test_a_demo_on_a_given_server_deletes_its_queue(plain_client: redis.Redis, u
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), "ACKQ_REDIS_URL": ""}
     command = [*DEMO, "--workers", "3", "--producers", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    process = forked.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     demo = psutil.Process(process.pid)
     assert process.stdout is not None
     while "SIGKILL to" not in process.stdout.readline():

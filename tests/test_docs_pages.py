@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -27,12 +28,18 @@ from tests.waiting import wait_until
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 DOCS = ROOT / "docs"
+#: The asyncio modules that have a twin, and the workers, which are named by what they run in.
+TWINS = sorted((ROOT / "ackq").rglob("*_async.py"))
+WORKERS = {"worker/threads.py", "worker/tasks.py"}
+RUN = r"^```python\n(.*?)^```"
 PYTHON = r"^```python(?: no-run)?\n(.*?)^```"
 #: Pages, with how many of their examples run and the names of their queues.
 PAGES = {
     "tutorial.md": (5, "tutorial*"),
     "retries.md": (4, "mails*"),
+    "find.md": (2, "orders-to*"),
     "idempotence.md": (2, "payments*"),
+    "recipes.md": (14, "recipe-*"),
     "index.md": (1, "jobs*"),
     "metrics.md": (1, "orders*"),
 }
@@ -40,6 +47,7 @@ PAGES = {
 RUN_BY = {
     "delay.md": "delay/test_docs.py",
     "dropin.md": "dropin/test_guide.py",
+    "moving-from.md": "queue/test_from_celery.py",
     "moving-over.md": "dropin/test_guide.py",
     "pipeline.md": "spark/test_example.py",
     "pipeline-deploy.md": "spark/test_connect.py",
@@ -76,10 +84,9 @@ NAMING_COMMANDS = [
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(
-    page: str, plain_client: redis.Redis, url: str, monkeypatch: pytest.MonkeyPatch
+    page: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _point_at(plain_client, monkeypatch)
-    monkeypatch.setattr("ackq.embedded.shared_url", lambda: url)
     count, names = PAGES[page]
     examples = _examples(page)
     assert len(examples) == count
@@ -107,6 +114,18 @@ def test_every_path_that_the_architecture_names_exists() -> None:
         assert (DOCS.parent / path).exists(), path
 
 
+def test_the_twins_that_are_written_by_hand_are_those_that_the_architecture_explains() -> None:
+    package = ROOT / "ackq"
+    twins = [path.with_name(f"{path.stem.removesuffix('_async')}.py") for path in TWINS]
+    by_hand = {
+        twin.relative_to(package).as_posix()
+        for twin in twins
+        if "tools/blocking.py" not in twin.read_text().partition("\n")[0]
+    }
+    table = _page("architecture.md").split("| how threads and tasks differ |")[1].split("\n\n")[0]
+    assert set(re.findall(r"`([\w/]+\.py)`", table)) - WORKERS == by_hand
+
+
 def test_the_figures_that_the_autoscaling_guide_shows_are_those_of_the_exporter(
     plain_client: redis.Redis, name: str
 ) -> None:
@@ -115,9 +134,10 @@ def test_the_figures_that_the_autoscaling_guide_shows_are_those_of_the_exporter(
         queue.push_many([{"id": "working"}, {"id": "later"}])
         queue.pop()
         queue.nack(*queue.pop_many(1), delay=600)
-        queue.push_many([{"id": "expired"}, {"id": "due"}])
+        queue.push_many([{"id": "due"}, {"id": "expired"}])
+        due = queue.pop_many(1)
         queue.pop(visibility_timeout=0.001)
-        queue.nack(*queue.pop_many(1), delay=0)
+        queue.nack(*due, delay=0)
         wait_until(lambda: queue.stats().expired, "the lease ends")
         assert plain_client.llen(name) == 0
         _, port = exporter.address
@@ -133,6 +153,15 @@ def test_every_page_with_examples_is_run_by_a_test() -> None:
         if re.search(r"^```python$", page.read_text(), re.MULTILINE):
             runner = RUN_BY.get(page.name, "test_docs_pages.py")
             assert page.name in (TESTS / runner).read_text(), f"no test runs {page.name}"
+
+
+def test_no_example_needs_a_server_on_the_default_port() -> None:
+    """They use the embedded server, so that they run as printed. The drop-in, the mounted page and
+    Spark use the server of an existing program."""
+    for page in (*DOCS.glob("*.md"), ROOT / "README.md"):
+        if page.name not in ("dropin.md", "moving-over.md", "spark.md", "web.md"):
+            for example in re.findall(RUN, page.read_text(), re.M | re.S):
+                assert not re.search(r"\bRedis\(\)|localhost:6379", example), page.name
 
 
 def test_every_example_is_python() -> None:
@@ -161,7 +190,7 @@ def test_every_command_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_the_reference_lists_every_public_name() -> None:
-    page = _page("api.md")
+    page = "\n".join(path.read_text() for path in sorted(DOCS.glob("api*.md")))
     packages = [ackq, *(import_module(f"ackq.{name}") for name in PUBLIC)]
     for package in packages:
         whole = re.search(rf"^\.\. automodule:: {package.__name__}$", page, re.MULTILINE)
@@ -169,6 +198,26 @@ def test_the_reference_lists_every_public_name() -> None:
             single = rf"^\.\. autoclass:: ackq(\.\w+)*\.{name}$"
             error = hasattr(errors, name)  # on a page of its own
             assert whole or error or re.search(single, page, re.MULTILINE), f"{package}: {name}"
+
+
+def test_the_texts_in_troubleshooting_are_those_of_the_code() -> None:
+    """An ellipsis stands for names and numbers; the rest is in one module of the package."""
+    quoted = re.findall(r"^### `(.*)`$", _page("troubleshooting.md"), re.MULTILINE)
+    assert len(quoted) >= 20
+    modules = [_texts(path) for path in (ROOT / "ackq").rglob("*.py")]
+    for text in quoted:
+        parts = [part.strip() for part in text.split("…")]
+        assert any(all(part in texts for part in parts) for texts in modules), text
+
+
+def _texts(module: Path) -> str:
+    """Return the string literals of a module, one a line."""
+    literals = (
+        node.value
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return "\n".join(literals)
 
 
 def _command(words: list[str]) -> tuple[click.Command, list[str]]:

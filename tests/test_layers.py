@@ -43,7 +43,7 @@ CLOCKS = {"now", "today", "utcnow"}
 #: The packages whose operations are pure.
 PURE = ("core", "staging", "membership", "queue", "delay", "topic", "rsmq", "sharded")
 #: Their files that are not: clients, connections, and what threads and tasks do differently.
-RUNTIME = re.compile(r"(.*_)?(client|waiters|renewal|shards)(_async)?|__init__")
+RUNTIME = re.compile(r"(.*_)?(client|heartbeats|waiters|renewal|shards)(_async)?|__init__")
 #: Private names of other libraries that have no public twin, and why they are used.
 FOREIGN = {
     "_replace": "a documented method of named tuples",
@@ -56,6 +56,9 @@ FOREIGN = {
     "_jvm": "PySpark gives no other way to Spark's Java classes",
     "_jsparkSession": "the same",
     "_jdf": "the same",
+    "_jc": "the same, of a column",
+    "_jsc": "the same, of a context",
+    "_jo": "the same, of an observation, which cannot be asked otherwise without a wait",
 }
 ROOT = Path(ackq.__file__).parent
 
@@ -164,8 +167,8 @@ def _bases(
 def _written(scope: ast.AST) -> set[str]:
     """Return the private attributes that a class or function writes, of itself or of others."""
     nodes = [node for node in ast.walk(scope) if isinstance(node, ast.Attribute)]
-    return {each.attr for each in nodes if not isinstance(each.ctx, ast.Load)} - {
-        each.attr for each in nodes if not _is_private(each.attr)
+    return {node.attr for node in nodes if not isinstance(node.ctx, ast.Load)} - {
+        node.attr for node in nodes if not _is_private(node.attr)
     }
 
 

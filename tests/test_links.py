@@ -39,6 +39,15 @@ HOSTS = {
     "semver.org",
     "opentelemetry.io",
     "cloudevents.io",
+    # The documentation of the projects that docs/why.md compares.
+    "docs.celeryq.dev",
+    "python-rq.org",
+    "dramatiq.io",
+    "docs.bullmq.io",
+    "api.docs.bullmq.io",
+    "docs.aws.amazon.com",
+    "redis.io",
+    "flower.readthedocs.io",
 }
 #: How a page of the site contains another one.
 INCLUDE = re.compile(r"^```\{include\} (\S+)$.*?^```$", re.MULTILINE | re.DOTALL)

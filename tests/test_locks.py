@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from ackq import Message
 from ackq.dropin.renewal import LeaseRenewal
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.client_async import AsyncConsumerGroup
-from ackq.metrics.collector import Collector
-from ackq.metrics.exporter import Exporter
+from ackq.metrics.families import Families
+from ackq.ops.reads import SharedRead
 from ackq.process.figures import Reported
 from ackq.queue.renewal import Renewer, _Held
 from ackq.spark.pipeline.metrics_port import MetricsPort
@@ -61,12 +60,7 @@ def blank(cls: Any, **fields: Any) -> Any:
 
 
 def keep_alive(group: Any) -> Any:
-    group.session.next_heartbeat = 0.0
-    return group._keep_alive(group.session, *group_arguments(group))
-
-
-def group_arguments(group: Any) -> tuple[Any, ...]:
-    return (threading.Event(),) if isinstance(group, ConsumerGroup) else ()
+    return group._keep_alive(group.session)
 
 
 def run_once(renewal: LeaseRenewal) -> None:
@@ -93,8 +87,8 @@ def remove(renewer: Renewer) -> None:
 
 CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
     lambda: Watcher(redis.Redis(port=1)): (Watcher.look, Watcher.look_anew, Watcher.close),
-    lambda: Collector(redis.Redis(port=1)): (lambda made: list(made.families()), Collector.prepare),
-    lambda: blank(Exporter, _names=(), _one=None): (lambda made: made._queue("jobs", {}),),
+    lambda: SharedRead(int): (lambda made: made.get(1.0),),
+    lambda: Families(()): (lambda made: made.text(False),),
     lambda: Reported([]): (Reported.snapshot, lambda made: made.end(Path("none"))),
     lambda: blank(MetricsPort, _run=None): (
         lambda made: made.show(Progress("films")),
@@ -102,7 +96,9 @@ CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
     ),
     lambda: IdleTimer(60.0, print): (IdleTimer.touch, IdleTimer.cancel, IdleTimer._fire),
     lambda: Jobs(OperationLog(redis.Redis(port=1))): (
-        lambda made: made.start("who", "what", "done", "list", "jobs", 1, 1, lambda n: iter(())),
+        lambda made: made.start(
+            "who", "what", "done", "list", "jobs", 1, 1, lambda n: iter(()), chosen=True
+        ),
         Jobs.all,
         lambda made: made.find("id"),
     ),

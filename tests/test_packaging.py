@@ -20,6 +20,8 @@ from ackq.scripts import FORMAT
 ROOT = Path(__file__).parent.parent
 #: Where the command is installed.
 BIN = Path(sys.executable).parent
+# One process builds the wheel for all of them.
+pytestmark = pytest.mark.xdist_group("packaging")
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,7 @@ def test_the_package_is_typed_and_the_wheel_holds_nothing_else(wheel: Path) -> N
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "ackq",
         "pyspark_ackq.py",
+        "_ackq_command.py",
     }
 
 

@@ -11,7 +11,6 @@ import ackq.delay
 import ackq.rsmq
 import ackq.sharded
 import ackq.topic
-from ackq.membership.client import ConsumerGroup
 from ackq.membership.client_async import AsyncConsumerGroup
 
 #: The asyncio classes that users meet.
@@ -39,13 +38,3 @@ def test_what_asks_a_server_is_awaited_and_documented(cls: type, name: str) -> N
     method = getattr(cls, name)
     assert name in PLAIN or inspect.iscoroutinefunction(method)
     assert inspect.getdoc(method), f"{name} has no docstring"
-
-
-def test_the_twins_that_are_written_by_hand_have_the_same_methods() -> None:
-    renamed = {"close": "aclose", "__enter__": "__aenter__", "__exit__": "__aexit__"}
-    blocking, awaited = vars(ConsumerGroup), vars(AsyncConsumerGroup)
-    for name in filter(lambda name: not name.startswith("_"), blocking):
-        one, other = blocking[name], awaited[renamed.get(name, name)]
-        assert inspect.getdoc(one) == inspect.getdoc(other)
-        if inspect.isroutine(one):
-            assert inspect.signature(one).parameters == inspect.signature(other).parameters

@@ -26,20 +26,29 @@ RAW = "https://raw.githubusercontent.com/ackq/ackq/main/"
 BIN = Path(sys.executable).parent
 SHELL = shutil.which("sh") or "sh"
 #: What the examples leave behind.
-KEYS = ("jobs*", "payments*", "rsmq:*", "reminders*", "prices*", "{jobs:*", "*{jobs}*")
+KEYS = (
+    "jobs*",
+    "thumbnails*",
+    "uploads*",
+    "transfers*",
+    "images*",
+    "rsmq:*",
+    "invitations*",
+    "harvest*",
+    "{events:*",
+    "*{events}*",
+)
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_runs(
-    number: int, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    number: int, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _point_at(plain_client, monkeypatch)
-    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
     try:
         exec(compile(EXAMPLES[number], f"README example {number}", "exec"), {})
     finally:
-        embedded.stop_shared()
         for pattern in KEYS:
             for key in plain_client.scan_iter(pattern):
                 plain_client.unlink(key)
@@ -81,7 +90,7 @@ def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Pa
         )
     _, hero, seen, demo, command_line, example = printed
     assert hero == "a-1 resize\n"
-    assert seen.startswith("ready\t0\nin_flight\t0\n")
+    assert seen.startswith("ready\t1\nin_flight\t0\n")
     assert "nothing was lost" in demo
     assert '"task": "resize"' in command_line
     assert example == "resize\n"
@@ -92,13 +101,22 @@ def test_there_are_examples_to_run() -> None:
 
 
 def test_the_picture_shows_a_passed_demo_and_loads_nothing() -> None:
-    (link,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
-    picture = ROOT / link.removeprefix(RAW)
+    links = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    (picture,) = (ROOT / link.removeprefix(RAW) for link in links if "demo" in link)
     svg = picture.read_text()
     assert "nothing was lost" in _text(svg)
     assert "url(http" not in svg
     assert "FAIL" not in svg
     assert picture.stat().st_size < 40_000
+
+
+@pytest.mark.parametrize("name", ["logo", "states", "lease"])
+def test_a_drawing_is_valid_and_loads_nothing(name: str) -> None:
+    """It has a text for readers that cannot see it, and only the namespace is an address."""
+    svg = (ROOT / "docs" / "_static" / f"{name}.svg").read_text()
+    drawing = ET.fromstring(svg)
+    assert drawing.get("aria-label") or _text(svg).strip()
+    assert svg.count("http") == 1
 
 
 def test_a_picture_shows_what_is_on_the_screen_at_the_end() -> None:
@@ -120,9 +138,11 @@ def _text(svg: str) -> str:
 
 
 def _point_at(server: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a client with default settings connect to the test's server."""
+    """Make examples use the test's server, as the embedded one and as the one on port 6379."""
     settings = server.connection_pool.connection_kwargs
     address = {"host": settings["host"], "port": settings["port"]}
+    url = f"redis://{settings['host']}:{settings['port']}/0"
+    monkeypatch.setattr("ackq.embedded.shared_url", lambda: url)
 
     def here(original: Any) -> Any:
         class Here(original):  # type: ignore[misc]

@@ -1,22 +1,45 @@
-"""Operations as text: what they ask for, what they were answered, and how they ended.
+"""Operations as text: what they ask for, what they are answered, and how they end.
 
-A file of such traces shows at a glance what is sent, and a test compares every word of it.
+A file of such traces shows at a glance what is sent, and a test compares every word of it. The
+test's module has the operations, in ``PARTS``; its ``FILE`` has their answers and the rest::
+
+    # push soon after
+    > clock
+    < 4.9
+    > LPUSH q {"id":"a","n":1} -- once
+    < 1
+    = 'a'
+
+For a new operation, write a title and the answers into the file, fill in the other lines with
+``python -m tests.traces tests.queue.test_requests``, and look at the difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import ast
+import builtins
+import importlib
+import random
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+import redis.exceptions
 
-from ackq.core.effects import Operation, Request, Sleep
+from ackq import errors
+from ackq.core.effects import Operation, Pipeline, Request, Sleep
 
 #: Longer lists of arguments are cut, and longer arguments.
 SHOWN, LONGEST = 60, 100
-MISSING = object()
+UNANSWERED = "it asks for more"
+LOST = "the reply was lost: "
+NOT_SENT = "not sent: "
+
+#: What a part of a module's traces yields: a title; an operation, or a function to call; and
+#: messages whose state at the end is shown. A text belongs to the trace before it.
+Traces = Iterator[tuple[Any, ...] | str]
 
 
 @dataclass(frozen=True)
@@ -26,54 +49,91 @@ class Lost:
     error: Exception
 
 
-def trace(title: str, steps: Operation[Any], *answers: Any, watched: Iterable[Any] = ()) -> str:
+@dataclass(frozen=True)
+class NotSent:
+    """The answer to a pipeline of which nothing was sent."""
+
+    error: Exception
+
+
+def trace(title: str, answers: Iterable[Any], made: Any, watched: Iterable[Any] = ()) -> str:
     """Run an operation with these answers, and return its trace.
 
     An answer that is an exception is raised in the operation.
-
-    Args:
-        title: the first line.
-        steps: the operation.
-        answers: one for each effect.
-        watched: messages whose state at the end is shown.
     """
     lines = [f"# {title}"]
-    left = iter(answers)
+    try:
+        result = made() if callable(made) else made
+        if isinstance(result, Generator):
+            result = _run(result, iter(answers), lines)
+        lines.append(f"= {result!r}")
+    except Exception as error:
+        lines.append(f"! {type(error).__name__}: {error}")
+        lines += [f"  {name}: {each!r}" for name, each in _fields(error)]
+        lines += [f"  {note}" for note in getattr(error, "__notes__", ())]
+    lines += [f"  {_name(each)!r}: {_state(each)}" for each in watched]
+    return "\n".join(lines)
+
+
+def _run(steps: Operation[Any], answers: Iterator[Any], lines: list[str]) -> Any:
+    """Run an operation, note its effects and their answers, and return its result."""
     try:
         effect = next(steps)
         while True:
             lines.append(f"> {_effect(effect)}")
-            answer: Any = next(left, MISSING)
-            if answer is MISSING:
-                pytest.fail("\n".join([*lines, "it asks for more"]))
-            lines.append(f"< {_answer(answer)}")
+            try:
+                answer = next(answers)
+                if isinstance(effect, Pipeline) and not isinstance(answer, NotSent):
+                    answer = [answer, *(next(answers) for _ in effect.requests[1:])]
+            except (StopIteration, RuntimeError):
+                return f"{UNANSWERED}: write its answer below, as < ..."
+            shown = (
+                answer if isinstance(effect, Pipeline) and isinstance(answer, list) else [answer]
+            )
+            lines += [f"< {_answer(each)}" for each in shown]
+            answer = answer.error if isinstance(answer, NotSent) else answer
             if isinstance(answer, Lost) and isinstance(effect, Request):
                 effect.reply_lost, answer = True, answer.error
             failed = isinstance(answer, Exception)
             effect = steps.throw(answer) if failed else steps.send(answer)
     except StopIteration as ended:
-        lines.append(f"= {ended.value!r}")
-    except Exception as error:
-        lines.append(f"! {type(error).__name__}: {error}")
-        lines += [f"  {name}: {each!r}" for name, each in _fields(error)]
-    lines += [f"  {_name(each)!r}: {_state(each)}" for each in watched]
-    unused = list(left)
-    assert not unused, "\n".join([*lines, f"it ended before {unused}"])
-    return "\n".join(lines)
+        return ended.value
 
 
 def stored(file: Path) -> dict[str, str]:
-    """Return the traces that a file has, by title."""
-    traces = [each.rstrip("\n") for each in file.read_text().split("\n\n")]
+    """Return the traces that a file has, by their first lines."""
+    traces = [each.strip("\n") for each in file.read_text().split("\n\n")]
     return {each.partition("\n")[0]: each for each in traces}
 
 
-def compare(file: Path, traces: Iterable[str]) -> None:
-    """Compare traces with those that a file has."""
-    known, made = stored(file), list(traces)
+def answers(trace: str) -> list[Any]:
+    """Return the answers in a trace."""
+    return [_read(line[2:]) for line in trace.split("\n") if line.startswith("< ")]
+
+
+def traces(file: Path, parts: Iterable[Callable[[], Traces]]) -> list[str]:
+    """Return the traces of a module's parts, with the answers that the file has."""
+    known = stored(file)
+    made: list[str] = []
+    state = random.getstate()
+    for part in parts:
+        random.seed(1)
+        for each in part():
+            if isinstance(each, str):
+                made[-1] += f"\n{each}"
+            else:
+                made.append(trace(each[0], answers(known.get(f"# {each[0]}", "")), *each[1:]))
+    random.setstate(state)
+    return made
+
+
+def compare(file: Path, parts: Iterable[Callable[[], Traces]]) -> None:
+    """Compare the traces of a module's parts with those that its file has."""
+    known, made = stored(file), traces(file, parts)
     assert [each.partition("\n")[0] for each in made] == list(known)
     for trace, found in zip(known.values(), made, strict=True):
         assert found == trace
+        assert UNANSWERED not in found
 
 
 def write(file: Path, traces: Iterable[str]) -> None:
@@ -91,6 +151,8 @@ def _fields(error: Exception) -> Iterator[tuple[str, Any]]:
 def _effect(effect: Any) -> str:
     if isinstance(effect, Sleep):
         return f"sleep {effect.seconds!r}"
+    if isinstance(effect, Pipeline):
+        return "\n> & ".join(map(_effect, effect.requests))
     if not isinstance(effect, Request):
         return "clock"
     name = f"{effect.script.name}.lua " if effect.script else ""
@@ -100,6 +162,8 @@ def _effect(effect: Any) -> str:
     ends = [" -- " + {"True": "resend", "False": "once"}.get(f"{effect.resend}", "?")]
     if effect.confirm:
         ends.append(f", {effect.confirm!r}")
+    if effect.blocks:
+        ends.append(f", for {effect.blocks:.3f} s")
     return name + " ".join(args) + "".join(ends)
 
 
@@ -115,10 +179,26 @@ def _argument(value: Any) -> str:
 
 def _answer(value: Any) -> str:
     if isinstance(value, Lost):
-        return f"the reply was lost: {_answer(value.error)}"
+        return f"{LOST}{_answer(value.error)}"
+    if isinstance(value, NotSent):
+        return f"{NOT_SENT}{_answer(value.error)}"
     if isinstance(value, Exception):
         return f"{type(value).__name__}: {value}"
     return repr(value)
+
+
+def _read(text: str) -> Any:
+    """Return the answer that a line shows."""
+    if text.startswith(LOST):
+        return Lost(_read(text.removeprefix(LOST)))
+    if text.startswith(NOT_SENT):
+        return NotSent(_read(text.removeprefix(NOT_SENT)))
+    try:
+        return ast.literal_eval(text)
+    except SyntaxError:
+        name, _, words = text.partition(": ")
+    kinds = (getattr(module, name, None) for module in (redis.exceptions, errors, builtins))
+    return next(filter(None, kinds))(words)
 
 
 def _name(message: Any) -> Any:
@@ -131,3 +211,8 @@ def _state(message: Any) -> str:
         f"dead={message.dead} lost={message.lease_lost} settled={settled!r}"
         f" sent={message.settles_sent} until={message.lease_expires_at}"
     )
+
+
+if __name__ == "__main__":
+    module = importlib.import_module(sys.argv[1])
+    write(module.FILE, traces(module.FILE, module.PARTS))

@@ -19,6 +19,7 @@ SOURCES = (
     "core/io/nodes_async.py",
     "core/io/routes_async.py",
     "queue/client_async.py",
+    "membership/client_async.py",
     "delay/base_client_async.py",
     "delay/client_async.py",
     "topic/client_async.py",
@@ -37,6 +38,11 @@ WORDS = {
     ", on asyncio": ", blocking",
     " For asyncio.": "",
     "an asyncio client of redis-py": "a blocking client of redis-py",
+    "A task sends heartbeats from": "A background thread sends heartbeats from",
+    "    A handler that blocks the event loop for ``session_timeout`` loses the session.\n": "",
+    "For the tasks of one event loop, as one member.": (
+        "Safe to share between threads, as one member. A forked child is another member."
+    ),
     "For the tasks of one event loop.": "Safe to share between threads, and after a fork.",
     "For the tasks of one event loop, which are then one consumer.": (
         "Safe to share between threads, which are then one consumer, and after a fork."

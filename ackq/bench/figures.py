@@ -136,8 +136,8 @@ class Result:
         return {
             "benchmark": self.benchmark,
             "facts": self.facts,
-            "measures": [each.as_json() for each in self.measures],
-            "ratios": [each.as_json() for each in self.ratios],
+            "measures": [measure.as_json() for measure in self.measures],
+            "ratios": [ratio.as_json() for ratio in self.ratios],
             "notes": self.notes,
         }
 
@@ -146,15 +146,15 @@ class Result:
         return cls(
             found["benchmark"],
             found["facts"],
-            [Measure.from_json(each) for each in found["measures"]],
-            [Ratio.from_json(each) for each in found["ratios"]],
+            [Measure.from_json(measure) for measure in found["measures"]],
+            [Ratio.from_json(ratio) for ratio in found["ratios"]],
             found["notes"],
         )
 
 
 def to_json(results: Iterable[Result]) -> dict[str, Any]:
     """Return the results as the content of a file."""
-    return {"format": FORMAT, "results": [each.as_json() for each in results]}
+    return {"format": FORMAT, "results": [result.as_json() for result in results]}
 
 
 def from_json(content: Any) -> list[Result]:
@@ -165,7 +165,7 @@ def from_json(content: Any) -> list[Result]:
     """
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"these are not results of ackq's benchmarks in format {FORMAT}")
-    return [Result.from_json(each) for each in content["results"]]
+    return [Result.from_json(result) for result in content["results"]]
 
 
 def _fields(cls: type[Any], found: dict[str, Any]) -> dict[str, Any]:

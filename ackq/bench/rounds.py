@@ -175,15 +175,15 @@ def measures_of(case: str, rounds: Rounds) -> list[Measure]:
     """Return throughput, percentiles of the cycle, and server time of each contestant."""
     found = []
     for contestant, played in rounds.items():
-        rates = tuple(each.rate for each in played)
+        rates = tuple(round_.rate for round_ in played)
         found.append(
             Measure(case, contestant, "throughput", "messages/s", rates, more_is_better=True)
         )
         for name, share in PERCENTILES.items():
-            if values := percentiles(share, [each.cycles for each in played]):
+            if values := percentiles(share, [round_.cycles for round_ in played]):
                 milliseconds = tuple(value * 1000 for value in values)
                 found.append(Measure(case, contestant, f"cycle, {name}", "ms", milliseconds))
-        server = tuple(each.server_us for each in played)
+        server = tuple(round_.server_us for round_ in played)
         if not any(map(math.isnan, server)):
             found.append(Measure(case, contestant, "server time", "µs/message", server))
     return found
@@ -196,8 +196,8 @@ def percentiles(share: float, rounds: Sequence[Sequence[float]]) -> list[float]:
     """
     enough = 1 / (1 - share)
     if min(map(len, rounds)) >= enough:
-        return [percentile(share, each) for each in rounds]
-    together = sorted(value for each in rounds for value in each)
+        return [percentile(share, times) for times in rounds]
+    together = sorted(value for times in rounds for value in times)
     return [percentile(share, together)] if len(together) >= enough else []
 
 
@@ -229,6 +229,8 @@ def duel(
     """Compare the throughput and server time of two contestants; each ratio may have a target."""
     what = f"{case}: {above} / {below}" if case else f"{above} / {below}"
     pair = rounds[above], rounds[below]
-    found = [ratio(f"{what}: throughput", *pair, lambda each: each.rate, throughput)]
-    server = ratio(f"{what}: server time", *pair, lambda each: each.server_us, server_time, True)
+    found = [ratio(f"{what}: throughput", *pair, lambda round_: round_.rate, throughput)]
+    server = ratio(
+        f"{what}: server time", *pair, lambda round_: round_.server_us, server_time, True
+    )
     return found if any(map(math.isnan, server.rounds)) else [*found, server]

@@ -13,16 +13,16 @@ def text_of(result: Result) -> str:
     if result.ratios:
         parts.append(ratios_table(result.ratios))
     if result.notes:
-        parts.append("\n".join(f"note: {each}" for each in result.notes))
+        parts.append("\n".join(f"note: {note}" for note in result.notes))
     return "\n\n".join(parts)
 
 
 def measures_table(measures: Iterable[Measure]) -> str:
     """Return one block for each contestant of each case, with all of its figures."""
     lines: dict[tuple[str, str], list[str]] = {}
-    for each in measures:
-        lines.setdefault((each.case, each.contestant), []).append(
-            f"{each.figure} {shown(each.spread)} {each.unit}"
+    for measure in measures:
+        lines.setdefault((measure.case, measure.contestant), []).append(
+            f"{measure.figure} {shown(measure.spread)} {measure.unit}"
         )
     width = max((len(contestant) for _, contestant in lines), default=0)
     text: list[str] = []
@@ -40,12 +40,12 @@ def ratios_table(ratios: Iterable[Ratio]) -> str:
     """Return a table with a row for each ratio: name, median, range, verdict."""
     rows = [
         [
-            each.what,
-            number(each.spread.median),
-            f"{number(each.spread.min)}-{number(each.spread.max)}",
-            each.verdict,
+            ratio.what,
+            number(ratio.spread.median),
+            f"{number(ratio.spread.min)}-{number(ratio.spread.max)}",
+            ratio.verdict,
         ]
-        for each in ratios
+        for ratio in ratios
     ]
     return table(["ratio within a round", "median", "min-max", ""], rows)
 

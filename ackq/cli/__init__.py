@@ -1,8 +1,8 @@
 """The command ``ackq``.
 
-To add a command, add a module with a click command of the same name, and a line in `COMMANDS`.
-Shared options and output are in `connection`. A module is imported only when its command runs;
-``ackq --help`` lists commands from `COMMANDS`. This keeps start-up fast.
+To add a command, add a module with a click command of the same name, and a line in `GROUPS`.
+Shared options are in `options`. A module is imported only when its command runs;
+``ackq --help`` lists commands from `GROUPS`. This keeps start-up fast.
 """
 
 from __future__ import annotations
@@ -24,44 +24,63 @@ from ackq.errors import AckqError, PipelineFenced, redact
 from ackq.escaping import printable
 from ackq.scripts import FORMAT
 
-#: Name of each command, with its line in ``ackq --help``.
-COMMANDS = {
-    "demo": "Watch ackq survive a killed worker, and check the result.",
-    "push": "Push JSON objects.",
-    "pop": "Take messages, each under a lease.",
-    "ack": "Acknowledge messages taken with pop.",
-    "nack": "Return messages taken with pop.",
-    "extend": "Extend the leases of messages taken with pop.",
-    "work": "Run workers that call your function for each message.",
-    "workers": "List workers and their messages; quiet or stop them.",
-    "stats": "Count the messages of a queue by state.",
-    "top": "Watch all queues live.",
-    "exporter": "Serve metrics to Prometheus and KEDA.",
-    "web": "Watch all queues on a web page.",
-    "peek": "Show messages without taking them.",
-    "delayed": "List, run or cancel delayed messages.",
-    "dead": "List, redrive or drop dead letters.",
-    "claims": "List or release the claims of queries.",
-    "pause": "Pause a queue: no consumer takes messages.",
-    "resume": "Resume a paused queue.",
-    "adopt": "Look at a list before ackq takes it over.",
-    "recover": "Put back messages left in processing lists.",
-    "move": "Move or copy messages to another queue or server.",
-    "drain": "Put all messages back on the list, for a bare RPOP.",
-    "audit": "Check every record of a queue.",
-    "purge": "Delete every message of a queue.",
-    "rsmq": "Work with queues shared with RSMQ and its ports.",
-    "topic": "Work with topics that can be replayed.",
-    "delay": "Work with delay queues.",
-    "pipeline": "Process a queue or topic with Spark: check, transform, write.",
-    "sharded": "Work with queues sharded over several nodes.",
-    "serve": "Run a Redis server for development.",
-    "doctor": "Check whether a Redis is safe to use as a queue.",
-    "acl": "Print least-privilege ACL rules for the users of a queue.",
-    "bench": "Compare ackq with a bare list and a stream on a Redis.",
-    "scripts": "Show the Lua scripts, or load them into a server.",
-    "completion": "Print the shell completion script.",
+#: The commands by group, each with its line in ``ackq --help``.
+GROUPS = {
+    "Everyday commands": {
+        "demo": "Watch ackq survive a killed worker, and check the result.",
+        "push": "Push JSON objects.",
+        "pop": "Take messages, each under a lease.",
+        "ack": "Acknowledge messages taken with pop.",
+        "nack": "Return messages taken with pop.",
+        "extend": "Extend the leases of messages taken with pop.",
+        "work": "Run workers that call your function for each message.",
+        "queues": "List the queues and lists of a server; also: ackq ls.",
+        "stats": "Count the messages of a queue by state.",
+        "peek": "Show messages without taking them.",
+        "find": "Find a message by its id.",
+        "search": "Search for messages by their fields.",
+    },
+    "Watching and operating": {
+        "top": "Watch all queues live.",
+        "web": "Watch all queues on a web page.",
+        "exporter": "Serve metrics to Prometheus and KEDA.",
+        "workers": "List workers and their messages; quiet or stop them.",
+        "delayed": "List, run or cancel delayed messages.",
+        "dead": "List, redrive or drop dead letters.",
+        "claims": "List or release the claims of queries.",
+        "pause": "Pause a queue: no consumer takes messages.",
+        "resume": "Resume a paused queue.",
+        "move": "Move or copy messages to another queue or server.",
+        "drain": "Put all messages back on the list, for a bare RPOP.",
+        "purge": "Delete every message of a queue.",
+        "audit": "Check every record of a queue.",
+        "doctor": "Check whether a Redis is safe to use as a queue.",
+        "acl": "Print least-privilege ACL rules for the users of a queue.",
+    },
+    "Moving a list to ackq": {
+        "adopt": "Look at a list before ackq takes it over.",
+        "recover": "Put back messages left in processing lists.",
+    },
+    "Other kinds of queue": {
+        "topic": "Work with topics that can be replayed.",
+        "delay": "Work with delay queues.",
+        "rsmq": "Work with queues shared with RSMQ and its ports.",
+        "sharded": "Work with queues sharded over several nodes.",
+    },
+    "Spark": {
+        "pipeline": "Process a queue or topic with Spark: check, transform, write.",
+    },
+    "Tools": {
+        "serve": "Run a Redis server for development.",
+        "bench": "Compare ackq with a bare list and a stream on a Redis.",
+        "scripts": "Show the Lua scripts, or load them into a server.",
+        "completion": "Print the shell completion script.",
+    },
 }
+#: The same without the groups.
+COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
+#: Where a command is that its module is not named after, and its second name.
+MODULES = {"queues": "ls", "ls": "ls"}
 
 #: Exit codes. They are part of the public interface: shell scripts branch on them.
 NOTHING, USAGE, FAILED, UNREACHABLE, FENCED, INTERRUPTED, UNREAD = 1, 2, 3, 4, 5, 130, 141
@@ -108,14 +127,17 @@ class Commands(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in MODULES:
             return None
-        command: click.Command = getattr(import_module(f"ackq.cli.{cmd_name}"), cmd_name)
+        name = MODULES.get(cmd_name, cmd_name)
+        command: click.Command = getattr(import_module(f"ackq.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), line) for name, line in commands.items()])
 
     def make_context(
         self,

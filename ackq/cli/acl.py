@@ -7,7 +7,8 @@ from textwrap import wrap
 
 import click
 
-from ackq.cli.connection import examples, json_option, print_json
+from ackq.cli.options import examples, json_option
+from ackq.cli.output import print_json
 from ackq.cli.queues import queue_argument
 from ackq.config import PopFrom
 from ackq.membership.operations import MAX_PARTITIONS
@@ -129,6 +130,6 @@ def acl(
 
 def _quoted(word: str) -> str:
     """Return a word, quoted for redis-cli if necessary."""
-    if word.isprintable() and not any(each in word for each in " \"'\\"):
+    if word.isprintable() and not any(character in word for character in " \"'\\"):
         return word
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import (
-    examples,
-    json_option,
-    print_findings,
-    print_json,
-    print_steps,
-    url_option,
-)
+from ackq.cli.options import examples, json_option, url_option
+from ackq.cli.output import print_json
+from ackq.cli.tables import print_findings, print_steps
 
 if TYPE_CHECKING:
     from ackq.ops.survey import Survey
@@ -54,12 +49,14 @@ def adopt(ctx: click.Context, name: str, url: str | None, seconds: float, as_jso
     from ackq.ops.survey.advice import advise
 
     with client_of(url) as client, Surveyor(client, name) as surveyor:
-        survey = surveyor.look(seconds)
+        survey = surveyor.survey(seconds)
     advice = advise(survey)
     if as_json:
         print_json(_fields(survey, advice))
     else:
-        print_findings((each.verdict, each.check, each.text) for each in advice.findings)
+        print_findings(
+            (finding.verdict, finding.check, finding.text) for finding in advice.findings
+        )
         print_steps("What to do", advice.steps)
     if not advice.sound:
         ctx.exit(NOTHING)
@@ -79,7 +76,7 @@ def _fields(survey: Survey, advice: Advice) -> dict[str, Any]:
         "pushed": advice.pushed,
         "taken": advice.taken,
         **fields,
-        "findings": [asdict(each) for each in advice.findings],
+        "findings": [asdict(finding) for finding in advice.findings],
         "steps": advice.steps,
     }
 

@@ -7,7 +7,8 @@ from dataclasses import asdict
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import examples, json_option, print_json
+from ackq.cli.options import examples, json_option
+from ackq.cli.output import print_json
 from ackq.cli.queues import on_queue_end, open_list
 from ackq.escaping import printable
 
@@ -24,9 +25,9 @@ def audit(ctx: click.Context, queue: str, url: str | None, repair: bool, as_json
     if as_json:
         print_json({"sound": report.sound, **asdict(report)})
     else:
-        for each in report.findings:
-            mark = "repaired" if each.repaired else "FOUND"
-            click.echo(f"{mark}: {each.problem}: {printable(each.key)}")
+        for finding in report.findings:
+            mark = "repaired" if finding.repaired else "FOUND"
+            click.echo(f"{mark}: {finding.problem}: {printable(finding.key)}")
         verdict = "sound" if report.sound else "not sound; --repair mends what can be mended"
         click.echo(f"{printable(queue)}: {report.checked:,} records checked: {verdict}")
     if not report.sound:

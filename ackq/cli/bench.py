@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from ackq.cli.connection import examples, json_option, print_json, url_option
+from ackq.cli.options import examples, json_option, url_option
+from ackq.cli.output import print_json
 
 #: Maximum bytes of a batch: the limit of one pop.
 MAX_BYTES = 8 * 1024 * 1024

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ackq.cli import Group
-from ackq.cli.connection import (
-    ask,
-    examples,
-    json_option,
-    print_json,
-    print_table,
-    yes_option,
-)
+from ackq.cli.confirmation import ask
+from ackq.cli.options import examples, json_option, yes_option
+from ackq.cli.output import print_json
 from ackq.cli.queues import on_any_queue, open_any
+from ackq.cli.tables import print_table
 from ackq.core.claim_groups import HeldClaim
 from ackq.ops.figures import span
 
@@ -51,12 +47,12 @@ def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None
     with open_any(url, queue, "claims") as opened:
         found = _of_group(opened, group)
     if as_json:
-        for each in found:
-            print_json(asdict(each))
+        for claim in found:
+            print_json(asdict(claim))
         return
     print_table(
         ("group", "batch", "messages", "lease ends"),
-        [(each.group, each.batch, each.rows, _lease(each.lease_ends_in)) for each in found],
+        [(claim.group, claim.batch, claim.rows, _lease(claim.lease_ends_in)) for claim in found],
     )
 
 
@@ -73,15 +69,15 @@ def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
     """
     with open_any(url, queue, "claims") as opened:
         found = _of_group(opened, group)
-        groups = sorted({each.group for each in found})
-        count = sum(each.rows for each in found)
+        groups = sorted({claim.group for claim in found})
+        count = sum(claim.rows for claim in found)
         if groups:
             ask(f"Take {count:,} messages from {', '.join(groups)}?", yes)
-        click.echo(sum(opened.kind.release_claims(opened.client, each) for each in groups))
+        click.echo(sum(opened.kind.release_claims(opened.client, name) for name in groups))
 
 
 def _of_group(opened: Opened, group: str | None) -> list[HeldClaim]:
-    return [each for each in opened.client.claims() if group in (None, each.group)]
+    return [claim for claim in opened.client.claims() if group in (None, claim.group)]
 
 
 def _lease(seconds: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from ackq.cli.connection import examples
+from ackq.cli.options import examples
 
 
 @click.command(epilog=examples("ackq completion zsh"))

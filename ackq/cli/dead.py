@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import chain, islice
+from functools import partial
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.connection import (
-    ask,
-    body_fields,
-    examples,
-    id_fields,
-    json_option,
-    local_time,
-    print_json,
-    print_table,
-    short_time,
-    yes_option,
-)
+from ackq.cli.confirmation import ask
+from ackq.cli.options import examples, json_option, yes_option
+from ackq.cli.output import body_fields, id_fields, print_count, print_json
+from ackq.cli.progress import OnStep, progress
 from ackq.cli.queues import on_any_queue, open_any, part_column
+from ackq.cli.tables import print_table
+from ackq.cli.times import local_time, short_time
 from ackq.core.failure import Failure
 from ackq.core.inspection_results import DeadLetter
 from ackq.escaping import printable
-from ackq.ops.dead_letters import every, find
+from ackq.ops.dead_letters import every, find, newest_first
 from ackq.ops.kinds import only_part
+from ackq.ops.kinds.lists import SHARDED
+from ackq.queue import inspection
+from ackq.queue.client import Queue
 
 if TYPE_CHECKING:
     from ackq.ops.kinds.kind import Opened, Part
@@ -44,9 +43,9 @@ _ENTRY = re.compile(r"[0-9]+-[0-9]+")
 def _check_entries(
     ctx: click.Context, parameter: click.Parameter, entries: tuple[str, ...]
 ) -> tuple[str, ...]:
-    for each in entries:
-        if not _ENTRY.fullmatch(each):
-            raise click.BadParameter(f"{each!r} is not an entry such as 17-0")
+    for entry in entries:
+        if not _ENTRY.fullmatch(entry):
+            raise click.BadParameter(f"{entry!r} is not an entry such as 17-0")
     return entries
 
 
@@ -84,24 +83,24 @@ def dead() -> None:
     help=f"Number of dead letters.  [{NUMBER}; all with --causes]",
 )
 @click.option("--causes", is_flag=True, help="Count the dead letters by cause.")
+@click.option("--oldest", is_flag=True, help="Begin with the oldest dead letters.")
 @json_option
-def list_(queue: str, url: str | None, number: int | None, causes: bool, as_json: bool) -> None:
+def list_(
+    queue: str, url: str | None, number: int | None, causes: bool, oldest: bool, as_json: bool
+) -> None:
     """List the dead letters of QUEUE, or count them by cause.
 
-    The oldest come first. The cause is the type of the last error and the line that raised it, if
-    the consumer recorded an error; otherwise the reason. In a narrow terminal the bodies are left
-    out; ackq dead show prints them, and all recorded errors. The dead letters of a sharded queue
-    are listed shard by shard, those of a partitioned delay queue partition by partition.
+    The newest come first, unless you give --oldest. The cause is the type of the last error and the
+    line that raised it, if the consumer recorded an error; otherwise the reason. In a narrow
+    terminal the bodies are left out; ackq dead show prints them, and all recorded errors. The dead
+    letters of all shards or partitions are listed together.
     """
     with open_any(url, queue, "dead") as opened:
-        parts = opened.parts()
+        read = _in_order(opened, oldest)
         if causes:
-            _print_causes(chain.from_iterable(map(every, parts)), number, as_json)
+            _print_causes((letter for _, letter in islice(read, number)), as_json)
             return
-        found: list[tuple[str, DeadLetter]] = []
-        for part in parts:
-            left = (NUMBER if number is None else number) - len(found)
-            found += [(part.name, letter) for letter in part.dead_letters(left)]
+        found = [*islice(read, NUMBER if number is None else number)]
     if as_json:
         for name, letter in found:
             print_json(({"queue": name} if opened.divided else {}) | _fields(letter))
@@ -109,12 +108,12 @@ def list_(queue: str, url: str | None, number: int | None, causes: bool, as_json
     letters = [letter for _, letter in found]
     columns: dict[str, Sequence[object]] = {
         **part_column(opened, [name for name, _ in found]),
-        "entry": [each.entry for each in letters],
-        "id": [each.id for each in letters],
-        "reason": [_reason_of(each) for each in letters],
-        "receives": [each.receive_count for each in letters],
-        "died": [short_time(each.died_at) for each in letters],
-        "body": [each.body for each in letters],
+        "entry": [dead_letter.entry for dead_letter in letters],
+        "id": [dead_letter.id for dead_letter in letters],
+        "reason": [_reason_of(dead_letter) for dead_letter in letters],
+        "receives": [dead_letter.receive_count for dead_letter in letters],
+        "died": [short_time(dead_letter.died_at) for dead_letter in letters],
+        "body": [dead_letter.body for dead_letter in letters],
     }
     print_table(tuple(columns), [*zip(*columns.values(), strict=True)])
 
@@ -130,12 +129,12 @@ def show(
     """Show dead letters of QUEUE in full. Exit code 1 if none of them exists."""
     with open_any(url, queue, "dead") as opened:
         looked_up = [find(part, entry) for part in opened.parts() for entry in entries]
-    letters = [each for each in looked_up if each is not None]
-    for each in letters:
+    letters = [known for known in looked_up if known is not None]
+    for letter in letters:
         if as_json:
-            print_json(_fields(each))
+            print_json(_fields(letter))
         else:
-            _show(each)
+            _show(letter)
     if not letters:
         ctx.exit(NOTHING)
 
@@ -171,15 +170,33 @@ def redrive(
         raise click.UsageError("give ENTRIES, --number, --cause or --all")
     with open_any(url, queue, "dead") as opened:
         if entries:
-            click.echo(_only_part(opened).redrive(entries=entries))
+            redriven = _only_part(opened).redrive(entries=entries)
         elif cause is not None:
             chosen = _with_cause(opened, cause)
-            click.echo(sum(part.redrive(0, entries=found) for part, found in chosen))
+            redriven = sum(part.redrive(0, entries=found) for part, found in chosen)
         else:
-            redriven = 0
-            for part in opened.parts():
-                redriven += part.redrive(None if number is None else number - redriven)
-            click.echo(redriven)
+            redriven = _redrive(opened, number)
+    print_count(redriven, "dead letter", "redriven")
+
+
+def _add(on_step: OnStep, before: int, count: int) -> None:
+    on_step(before + count)
+
+
+def _redrive(opened: Opened, number: int | None) -> int:
+    """Redrive the oldest dead letters of each part, ``number`` in all; None: all of them."""
+    redriven = 0
+    total = opened.kind.stats(opened.client).get("dead") if number is None else number
+    with progress("dead letters redriven", total, "run it again to go on") as on_step:
+        for part in opened.parts():
+            left = None if number is None else number - redriven
+            if isinstance(part, Queue):
+                step = partial(_add, on_step, redriven)
+                redriven += part.execute(inspection.redrive, left, (), step)
+            else:
+                redriven += part.redrive(left)
+                on_step(redriven)
+    return redriven
 
 
 @dead.command(
@@ -253,23 +270,35 @@ def _drop_oldest(part: Part, count: int) -> int:
         letters = part.dead_letters(min(CHUNK, count - dropped))
         if not letters:
             break
-        dropped += part.drop_dead_letters(*(each.entry for each in letters))
+        dropped += part.drop_dead_letters(*(letter.entry for letter in letters))
     return dropped
 
 
-def _print_causes(letters: Iterable[DeadLetter], number: int | None, as_json: bool) -> None:
-    """Print the causes with their counts and newest dead letters, the most frequent first.
+def _in_order(opened: Opened, oldest: bool) -> Iterator[tuple[str, DeadLetter]]:
+    """Yield the dead letters of all parts in the order of their deaths, with their parts' names."""
+    kind, client = "list" if opened.kind is SHARDED else opened.kind.name, opened.lender
+    assert client is not None  # the commands open queues with a client that lends
 
-    Args:
-        letters: oldest first. They are read as far as they are needed.
-        number: how many to count; None: all.
-        as_json: print JSON.
-    """
+    def named(part: Part) -> Iterator[tuple[str, DeadLetter]]:
+        letters = every(part) if oldest else newest_first(client, kind, part.name)
+        return ((part.name, letter) for letter in letters)
+
+    return merge(*map(named, opened.parts()), key=_died_at, reverse=not oldest)
+
+
+def _died_at(found: tuple[str, DeadLetter]) -> float:
+    return found[1].died_at
+
+
+def _print_causes(letters: Iterable[DeadLetter], as_json: bool) -> None:
+    """Print the causes with their counts and newest dead letters, the most frequent first."""
     counts: Counter[str] = Counter()
     newest: dict[str, DeadLetter] = {}
-    for each in islice(letters, number):
-        counts[each.cause] += 1
-        newest[each.cause] = each
+    for dead_letter in letters:
+        cause = dead_letter.cause
+        counts[cause] += 1
+        if cause not in newest or dead_letter.died_at >= newest[cause].died_at:
+            newest[cause] = dead_letter
     rows = [(count, cause, newest[cause]) for cause, count in counts.most_common()]
     if as_json:
         for count, cause, letter in rows:
@@ -279,7 +308,10 @@ def _print_causes(letters: Iterable[DeadLetter], number: int | None, as_json: bo
         return
     print_table(
         ("count", "cause", "newest", "died"),
-        [(count, cause, each.entry, short_time(each.died_at)) for count, cause, each in rows],
+        [
+            (count, cause, dead_letter.entry, short_time(dead_letter.died_at))
+            for count, cause, dead_letter in rows
+        ],
     )
 
 
@@ -296,7 +328,7 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
         "receive_count": letter.receive_count,
         "died_at": letter.died_at,
         "cause": letter.cause,
-        "errors": [asdict(each) for each in letter.errors],
+        "errors": [asdict(error) for error in letter.errors],
         **body_fields(letter.body),
     }
 
@@ -307,8 +339,8 @@ def _show(letter: DeadLetter) -> None:
     click.echo(f"reason    {printable(letter.reason)}")
     click.echo(f"receives  {letter.receive_count}")
     click.echo(f"died      {local_time(letter.died_at)}")
-    for each in letter.errors:
-        _show_failure(each)
+    for error in letter.errors:
+        _show_failure(error)
     click.echo(f"body      {len(letter.body):,} bytes")
     click.echo(printable(letter.body) + "\n")
 

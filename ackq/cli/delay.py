@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.connection import (
-    body_fields,
+from ackq.cli.options import (
     examples,
-    id_fields,
     json_option,
     lease_option,
     number_option,
-    print_body,
-    print_json,
     seconds_option,
     url_option,
     wait_option,
 )
+from ackq.cli.output import body_fields, id_fields, print_body, print_json
 
 if TYPE_CHECKING:
     from ackq.delay.client import DelayQueue, PartitionedDelayQueue
@@ -98,18 +95,18 @@ def take(
     """Take ready messages of QUEUE and print them. Exit code 1 if there are none."""
     with _open(url, queue, partitions, visibility_timeout=lease) as opened:
         found = opened.take(number, wait)
-        for each in found:
+        for message in found:
             if as_json:
                 print_json(
                     {
-                        **id_fields(each.key, "key"),
-                        "receive_count": each.receive_count,
-                        "ready_time": each.ready_time,
-                        **body_fields(each.body),
+                        **id_fields(message.key, "key"),
+                        "receive_count": message.receive_count,
+                        "ready_time": message.ready_time,
+                        **body_fields(message.body),
                     }
                 )
             else:
-                print_body(each.body)
+                print_body(message.body)
         sys.stdout.flush()
         if delete:
             opened.delete(*found)

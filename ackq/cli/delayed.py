@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackq.cli import Group
-from ackq.cli.connection import (
-    ask,
-    body_fields,
-    examples,
-    json_option,
-    print_json,
-    print_table,
-    short_time,
-    yes_option,
-)
+from ackq.cli.confirmation import ask
+from ackq.cli.options import examples, json_option, yes_option
+from ackq.cli.output import body_fields, print_json
 from ackq.cli.queues import on_queue, on_queue_end, open_any
+from ackq.cli.tables import print_table
+from ackq.cli.times import short_time
 
 if TYPE_CHECKING:
     from ackq.core.inspection_results import PeekedMessage
@@ -68,25 +63,25 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
         found: list[PeekedMessage] = []
         for shard in opened.parts():
             found += shard.peek(number - len(found), "delayed")
-    causes = [each.errors[-1].cause if each.errors else "" for each in found]
+    causes = [message.errors[-1].cause if message.errors else "" for message in found]
     if as_json:
-        for each, cause in zip(found, causes, strict=True):
+        for message, cause in zip(found, causes, strict=True):
             print_json(
                 {
-                    "entry": each.entry,
-                    "id": each.id,
-                    "due": each.at,
-                    "receive_count": each.receive_count,
+                    "entry": message.entry,
+                    "id": message.id,
+                    "due": message.at,
+                    "receive_count": message.receive_count,
                     "cause": cause,
-                    **body_fields(each.body),
+                    **body_fields(message.body),
                 }
             )
         return
     print_table(
         ("entry", "id", "due", "receives", "error"),
         [
-            (each.entry, each.id, short_time(each.at), each.receive_count, cause)
-            for each, cause in zip(found, causes, strict=True)
+            (message.entry, message.id, short_time(message.at), message.receive_count, cause)
+            for message, cause in zip(found, causes, strict=True)
         ],
     )
 
@@ -181,6 +176,6 @@ def _each_page(queue: Queue, count: int, change: Callable[..., int]) -> int:
         page = queue.peek(min(PAGE, count - looked), "delayed", skip=looked - changed)
         if not page:
             break
-        changed += change(*(each.entry for each in page))
+        changed += change(*(message.entry for message in page))
         looked += len(page)
     return changed

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import examples, url_option
+from ackq.cli.options import examples, url_option
 
 
 @click.command(epilog=examples("ackq demo --seconds 1 --input orders.ndjson"))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import examples, json_option, print_findings, print_json, url_option
+from ackq.cli.options import examples, json_option, url_option
+from ackq.cli.output import print_json
+from ackq.cli.tables import print_findings
 
 if TYPE_CHECKING:
     from ackq.config import PopFrom
@@ -55,4 +57,4 @@ def _print(address: str, diagnosis: Diagnosis, as_json: bool, named: bool) -> No
         return
     if named:
         click.secho(address, bold=True)
-    print_findings((each.verdict, each.check, each.text) for each in diagnosis.findings)
+    print_findings((finding.verdict, finding.check, finding.text) for finding in diagnosis.findings)

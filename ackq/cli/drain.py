@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import ask, examples, yes_option
+from ackq.cli.confirmation import ask
+from ackq.cli.options import examples, yes_option
+from ackq.cli.output import print_count
+from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_list
+from ackq.queue import inspection
 
 
 @click.command(epilog=examples("ackq drain jobs --yes"))
@@ -21,11 +25,14 @@ def drain(queue: str, url: str | None, yes: bool) -> None:
     Prints the number of messages put back.
     """
     with open_list(url, queue) as opened:
+        now = opened.stats()
         if not yes:
-            now = opened.stats()
             ask(
                 f"End the leases of {now.in_flight:,} messages of {queue}, and make"
                 f" {now.delayed:,} delayed ones ready?",
                 yes,
             )
-        click.echo(opened.drain())
+        total = now.in_flight + now.delayed
+        with progress("messages put back", total, "run it again to go on") as on_step:
+            moved = opened.execute(inspection.drain, on_step)
+        print_count(moved, "message", "put back")

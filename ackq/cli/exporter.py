@@ -9,7 +9,7 @@ from contextlib import closing
 
 import click
 
-from ackq.cli.connection import examples, time_field_option, url_option
+from ackq.cli.options import examples, time_field_option, url_option
 from ackq.errors import AckqError
 
 #: Where it listens by default.

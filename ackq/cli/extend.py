@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, seconds_option
+from ackq.cli.options import examples, seconds_option
 from ackq.cli.queues import on_queue, open_list
 from ackq.cli.receipts import messages_of, settled_argument
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, seconds_option
+from ackq.cli.options import examples, seconds_option
+from ackq.cli.output import print_count
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
 from ackq.config import PopFrom
@@ -74,8 +75,8 @@ def move(
         open_any(to_url, destination, "push", pop_from=to_pop_from) as opened_target,
     ):
         source, target, lists = opened.client, opened_target.client, opened.parts()
-        for each in (source, *lists):
-            mover.check_apart(each, target)
+        for given in (source, *lists):
+            mover.check_apart(given, target)
         before = source.stats()
         total = number if number is not None else before.ready
         with progress("copied" if copying else "moved", total, again(copying), skip) as on_step:
@@ -84,7 +85,7 @@ def move(
             else:
                 count = mover.move_all(lists, target, number, on_step=on_step)
         left = before if copying else source.stats()
-    click.echo(count)
+    print_count(count, "message", "copied" if copying else "moved")
     others = f"{left.in_flight:,} in flight, {left.delayed:,} delayed, {left.dead:,} dead"
     if copying and (left.in_flight or left.delayed or left.dead):
         click.echo(f"ackq: not copied from {queue}: {others}", err=True)

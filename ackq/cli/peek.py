@@ -7,17 +7,11 @@ from dataclasses import asdict
 
 import click
 
-from ackq.cli.connection import (
-    body_fields,
-    examples,
-    id_fields,
-    json_option,
-    print_json,
-    print_table,
-    short_time,
-    time_field_option,
-)
+from ackq.cli.options import examples, json_option, time_field_option
+from ackq.cli.output import body_fields, id_fields, print_json
 from ackq.cli.queues import on_any_queue, open_any, part_column
+from ackq.cli.tables import print_table
+from ackq.cli.times import short_time
 from ackq.core.inspection_results import PeekedMessage, State
 
 
@@ -49,27 +43,29 @@ def peek(
             messages += part.peek(number - len(messages), state)
             names += [part.name] * (len(messages) - len(names))
     if as_json:
-        for each, name in zip(messages, names, strict=True):
+        for message, name in zip(messages, names, strict=True):
             print_json(
                 {
                     **({"queue": name} if opened.divided else {}),
-                    **id_fields(each.id),
-                    "receive_count": each.receive_count,
-                    "at": each.at,
-                    "created_at": each.created_at,
-                    "errors": [asdict(error) for error in each.errors],
-                    **body_fields(each.body),
+                    **id_fields(message.id),
+                    "receive_count": message.receive_count,
+                    "at": message.at,
+                    "created_at": message.created_at,
+                    "errors": [asdict(error) for error in message.errors],
+                    **body_fields(message.body),
                 }
             )
         return
     columns: dict[str, Sequence[object]] = {
         **part_column(opened, names),
-        "id": [each.id for each in messages],
-        "receives": [each.receive_count for each in messages],
-        "created": [short_time(each.created_at) for each in messages],
-        "lease ends" if state == "in_flight" else "due": [short_time(each.at) for each in messages],
-        "body": [each.body for each in messages],
+        "id": [message.id for message in messages],
+        "receives": [message.receive_count for message in messages],
+        "created": [short_time(message.created_at) for message in messages],
+        "lease ends" if state == "in_flight" else "due": [
+            short_time(message.at) for message in messages
+        ],
+        "body": [message.body for message in messages],
     }
-    if not any(each.created_at for each in messages):
+    if not any(message.created_at for message in messages):
         del columns["created"]
     print_table(tuple(columns), [*zip(*columns.values(), strict=True)])

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ackq.cli import Group
-from ackq.cli.connection import examples, json_option, print_json, url_option
+from ackq.cli.options import examples, json_option, url_option
+from ackq.cli.output import print_json
 from ackq.cli.pipeline_runs import (
     config_argument,
     make,
@@ -83,7 +84,7 @@ def check(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Check CONFIG without running it. Prints nothing if it is valid.
+    """Check CONFIG without running it, and say that it is valid.
 
     Without --spark the check is fast. It covers keys, values, names, options, and whether the
     transform's function exists. Only Spark can tell whether the sink's format is available; it may
@@ -101,6 +102,7 @@ def check(
     if sample is None and against is None:
         if spark:
             made.check()
+        click.echo(f"{config} is valid" + ("" if spark else "; --spark checks the sink, too"))
         return
     if sample is not None:
         point_at_source(made, url)
@@ -130,7 +132,7 @@ def _print_comparison(compared: Comparison, new: str, old: str, *, sampled: bool
     )
     for config, verdicts in ((new, compared.gained), (old, compared.lost)):
         for reason, verdict in verdicts.items():
-            ids = ", ".join(each or "(no id)" for each in verdict.examples)
+            ids = ", ".join(example or "(no id)" for example in verdict.examples)
             text = f"accepted only by {config}  ({reason})  such as {ids}"
             click.echo(printable(f"{verdict.count:>9,}  {text}"))
 
@@ -138,7 +140,7 @@ def _print_comparison(compared: Comparison, new: str, old: str, *, sampled: bool
 def _print_trial(trial: Trial) -> None:
     click.echo(f"{trial.rows:,} messages, {trial.accepted:,} accepted")
     for reason, verdict in trial.rejected.items():
-        ids = ", ".join(each or "(no id)" for each in verdict.examples)
+        ids = ", ".join(example or "(no id)" for example in verdict.examples)
         click.echo(printable(f"{verdict.count:>9,}  {reason}  such as {ids}"))
     if trial.fields:
         click.echo("by column:")
@@ -189,7 +191,7 @@ def infer(queue: str, sample: int, url: str | None) -> None:
 
     with open_list(url, queue) as opened:
         pages = (opened.peek(min(PAGE, sample - at), skip=at) for at in range(0, sample, PAGE))
-        found = infer_schema(each.body for page in takewhile(bool, pages) for each in page)
+        found = infer_schema(message.body for page in takewhile(bool, pages) for message in page)
     if not found.types:
         raise ConfigurationError(f"queue {queue!r} has no ready messages that are JSON objects")
     click.echo(f"# From {found.messages:,} messages, {found.malformed:,} of them not JSON objects.")
@@ -232,17 +234,17 @@ def report(
     summary = write(queues, html=html, parquet=parquet)
     if as_json:
         failures = [
-            {"queue": each.queue, "reason": each.reason, "count": each.dead}
-            for each in summary.failures
+            {"queue": failure.queue, "reason": failure.reason, "count": failure.dead}
+            for failure in summary.failures
         ]
         rules = [
             {
-                "queue": each.queue,
-                "rule": each.rule,
-                "count": each.dead,
-                "examples": [each.first_id, each.latest_id],
+                "queue": rule.queue,
+                "rule": rule.rule,
+                "count": rule.dead,
+                "examples": [rule.first_id, rule.latest_id],
             }
-            for each in summary.broken_rules
+            for rule in summary.broken_rules
         ]
         print_json(
             {

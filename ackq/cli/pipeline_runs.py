@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ackq.cli import FAILED, INTERRUPTED
-from ackq.cli.connection import examples, json_option, url_option
+from ackq.cli.options import examples, json_option, url_option
 from ackq.errors import ConfigurationError
 
 if TYPE_CHECKING:

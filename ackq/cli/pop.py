@@ -7,25 +7,17 @@ import sys
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import (
-    body_fields,
-    examples,
-    json_option,
-    key_to_text,
-    lease_option,
-    number_option,
-    print_body,
-    print_json,
-    wait_option,
-)
+from ackq.cli.options import examples, json_option, lease_option, number_option, wait_option
+from ackq.cli.output import body_fields, print_body, print_json
 from ackq.cli.queues import on_queue_end, open_list
+from ackq.cli.receipts import key_to_text
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 
 
 @click.command(
     epilog=examples(
-        "ackq pop jobs", "ackq pop jobs -n 10 --json --lease 300", "ackq pop jobs --wait 5 --ack"
+        "ackq pop jobs", "ackq pop jobs -n 10 --json --lease 300", "ackq pop jobs --timeout 5 --ack"
     )
 )
 @on_queue_end

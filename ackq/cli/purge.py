@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import ask, examples, yes_option
+from ackq.cli.confirmation import ask
+from ackq.cli.options import examples, yes_option
+from ackq.cli.output import print_count
 from ackq.cli.queues import on_any_queue, open_any
 
 
@@ -15,7 +17,8 @@ from ackq.cli.queues import on_any_queue, open_any
 def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
     """Delete every message of QUEUE permanently, in flight too. Asks for confirmation.
 
-    Prints the number deleted. The markers of pushes with dedup= stay until their windows end.
+    Prints the number of messages deleted. The markers of pushes with dedup= stay until their
+    windows end.
     """
     with open_any(url, queue, "purge") as opened:
         if not yes:
@@ -23,4 +26,4 @@ def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
             waiting = f"{now.ready:,} ready, {now.in_flight:,} in flight, {now.delayed:,} delayed"
             letters = f", {now.dead:,} dead" if dead else ""
             ask(f"Delete every message of {queue}: {waiting}{letters}?", yes)
-        click.echo(opened.client.purge(dead=dead))
+        print_count(opened.client.purge(dead=dead), "message", "deleted")

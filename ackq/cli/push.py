@@ -7,12 +7,14 @@ import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from datetime import datetime
+from functools import partial
+from typing import Any, BinaryIO
 
 import click
 import orjson
 
-from ackq.cli.connection import examples, seconds_option
+from ackq.cli.options import examples, seconds_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
 from ackq.core.ids import key_of_id
@@ -24,9 +26,27 @@ from ackq.escaping import printable
 CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 
 
+class _Time(click.ParamType):  # type: ignore[type-arg]
+    """A time in ISO 8601; without an offset, in local time."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        try:
+            return datetime.fromisoformat(value).astimezone()
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 2026-12-24T18:00", param, ctx)
+
+
+TIME = _Time()
+
+
 @click.command(
     epilog=examples(
         """ackq push jobs '{"task": "resize"}' '{"id": "a-7", "task": "mail"}'""",
+        """ackq push jobs --id a-8 --dedup order-8 '{"task": "invoice"}'""",
         "ackq push jobs --file orders.ndjson --skip 1",
         "ackq push jobs --raw --delay 60 < orders.ndjson",
     )
@@ -39,6 +59,18 @@ CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
     "--delay",
     help="Time until they become ready.  [0]",
 )
+@click.option(
+    "--at",
+    type=TIME,
+    metavar="TIME",
+    help="When they become ready: 2026-12-24T18:00, in local time unless it has an offset.",
+)
+@click.option(
+    "--dedup",
+    metavar="KEY",
+    help="For one argument: store it only if KEY was not pushed within the last hour.",
+)
+@click.option("--id", "own_id", metavar="ID", help="For one argument without an id: its id.")
 @click.option(
     "--time-field",
     metavar="FIELD",
@@ -60,6 +92,9 @@ def push(
     file: BinaryIO | None,
     raw: bool,
     delay: float | None,
+    at: datetime | None,
+    dedup: str | None,
+    own_id: str | None,
     time_field: str | None,
     skip: int,
     ids: bool,
@@ -79,18 +114,29 @@ def push(
         raise click.UsageError("give either JSON arguments or lines, with --file, --skip, --ids")
     if raw and time_field:
         raise click.UsageError("--raw pushes messages unchanged: leave out --time-field")
+    if (dedup is not None or own_id is not None) and len(json) != 1:
+        raise click.UsageError("--dedup and --id are for one argument")
+    if own_id is not None:
+        json = (_with_id(json[0], own_id),)
     with open_any(url, queue, "push", time_field=time_field) as opened:
-        push_many = opened.client.push_many
+        push_many = partial(opened.client.push_many, delay=delay, at=at)
+        if dedup is not None:
+            ((body,), _, _) = next(_chunks(arguments(json), 0, raw, time_field))
+            pushed_once = opened.client.push(body, delay=delay, at=at, dedup=dedup)
+            _print([pushed_once])
+            if not pushed_once.stored:
+                click.echo("ackq: not stored: the message with this id was pushed before", err=True)
+            return
         if json:
             for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field):
-                _print(push_many(chunk, delay=delay))
+                _print(push_many(chunk))
             return
         source = file or sys.stdin.buffer
         advice = "go on with --skip {count}"
         pushed = 0
         with progress("lines pushed", _size(source), advice, skip) as on_step:
             for chunk, number, read in _chunks(source, skip, raw, time_field):
-                stored = push_many(chunk, delay=delay)
+                stored = push_many(chunk)
                 on_step(number, read)
                 pushed += len(stored)
                 if ids:
@@ -99,9 +145,22 @@ def push(
             click.echo(f"{pushed:,} message{'s' * (pushed != 1)} pushed")
 
 
+def _with_id(json: str, id: str) -> str:
+    """Return an object with this id, which is not re-encoded."""
+    body = json.encode(errors="surrogateescape")
+    try:
+        parsed = orjson.loads(body)
+    except ValueError as error:
+        raise NotPushed(f"--id is for a JSON object: {error}") from error
+    if not isinstance(parsed, dict) or "id" in parsed:
+        raise click.UsageError("--id is for a JSON object without an id")
+    rest = json.lstrip()[1:]
+    return f'{{"id":{orjson.dumps(id).decode()}{"," * bool(parsed)}{rest}'
+
+
 def _print(ids: Iterable[str]) -> None:
     shown = printable if sys.stdout.isatty() else str
-    click.echo("".join(f"{shown(each)}\n" for each in ids), nl=False)
+    click.echo("".join(f"{shown(message_id)}\n" for message_id in ids), nl=False)
 
 
 def _size(source: BinaryIO) -> int | None:
@@ -135,7 +194,7 @@ def _chunks(
 
 def arguments(json: Iterable[str]) -> Iterator[bytes]:
     """Yield the arguments as the exact bytes that the shell passed."""
-    return (each.encode(errors="surrogateescape") for each in json)
+    return (text.encode(errors="surrogateescape") for text in json)
 
 
 def objects(json: Iterable[str]) -> list[bytes]:

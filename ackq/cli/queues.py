@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ackq.cli.connection import url_option
+from ackq.cli.options import url_option
 from ackq.config import PopFrom
 from ackq.core.client import client_of
 from ackq.core.io.lender import Lender
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-queue_argument = click.argument("queue")
+
+def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    from ackq.cli.completing import complete_queue
+
+    return complete_queue(ctx, parameter, begun)
+
+
+queue_argument = click.argument("queue", shell_complete=_complete)
 
 
 def _note(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -70,7 +77,7 @@ def on_any_queue(verb: Verb) -> Callable[[F], F]:
 
     An RSMQ queue is named NAMESPACE:QUEUE.
     """
-    kinds = [each.name for each in KINDS.values() if verb in each.does]
+    kinds = [known.name for known in KINDS.values() if verb in known.does]
     kind_option = click.option(
         "--kind",
         type=click.Choice(kinds),
@@ -126,7 +133,7 @@ def open_any(
 
 def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:
     found = kinds_of(client, name, verb)
-    able = [each for each in found if verb in each.does]
+    able = [place for place in found if verb in place.does]
     if SHARDED in found:
         if able in ([], [LIST]) and SHARDED not in able:
             raise ConfigurationError(
@@ -138,8 +145,8 @@ def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:
             click.echo(printable(text), err=True)
             able.remove(LIST)
     if len(able) > 1:
-        called = " and ".join(each.called for each in able)
-        kinds = " or ".join(each.name for each in able)
+        called = " and ".join(able_kind.called for able_kind in able)
+        kinds = " or ".join(able_kind.name for able_kind in able)
         raise click.UsageError(f"{name} is the name of {called}: choose one with --kind {kinds}")
     return able[0]
 

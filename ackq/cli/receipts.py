@@ -1,10 +1,11 @@
-"""The arguments of ack, nack and extend: the KEY and RECEIPT of each message."""
+"""The KEY and RECEIPT of messages, as pop prints them and ack, nack and extend take them."""
 
 from __future__ import annotations
 
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
 import click
 
-from ackq.cli.connection import key_from_text
 from ackq.queue.messages import Message
 
 settled_argument = click.argument(
@@ -30,3 +31,13 @@ def _receipt(text: str) -> int:
     if not 0 <= receipt < 2**53:
         raise click.UsageError(f"{text!r} is not a RECEIPT")
     return receipt
+
+
+def key_to_text(key: bytes) -> str:
+    """Return a lease key as a command-line argument, percent-encoded where necessary."""
+    return quote_from_bytes(key, safe="/:@+=,~ ")
+
+
+def key_from_text(text: str) -> bytes:
+    """Return the lease key that `key_to_text` encoded."""
+    return unquote_to_bytes(text)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import ask, examples, print_table, yes_option
+from ackq.cli.confirmation import ask
+from ackq.cli.options import examples, yes_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue
+from ackq.cli.tables import print_table
 
 
 @click.command(

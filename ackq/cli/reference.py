@@ -36,7 +36,9 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
             assert command is not None
             yield (name,), command
             if isinstance(command, click.Group):
-                yield from (((name, each), inner) for each, inner in command.commands.items())
+                yield from (
+                    ((name, subcommand), inner) for subcommand, inner in command.commands.items()
+                )
 
 
 def help_of(names: tuple[str, ...], command: click.Command, width: int = WIDTH) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples
+from ackq.cli.options import examples
 from ackq.cli.queues import on_queue, open_any
 
 

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.connection import (
-    ask,
-    body_fields,
+from ackq.cli.confirmation import ask
+from ackq.cli.options import (
     examples,
     json_option,
     number_option,
-    print_body,
-    print_json,
     url_option,
     wait_option,
     yes_option,
 )
+from ackq.cli.output import body_fields, print_body, print_json
 from ackq.escaping import printable
 
 if TYPE_CHECKING:
@@ -136,14 +134,21 @@ def receive(
     """
     with _open(url, ns) as opened:
         found = opened.receive_messages(qname, number, vt, wait)
-        for each in found:
+        for message in found:
             if as_json:
-                print_json({"id": each.id, "rc": each.rc, "fr": each.fr, **body_fields(each.body)})
+                print_json(
+                    {
+                        "id": message.id,
+                        "rc": message.rc,
+                        "fr": message.fr,
+                        **body_fields(message.body),
+                    }
+                )
             else:
-                print_body(each.body)
+                print_body(message.body)
         sys.stdout.flush()
         if delete:
-            opened.delete_messages(qname, [each.id for each in found])
+            opened.delete_messages(qname, [message.id for message in found])
     if not found:
         ctx.exit(NOTHING)
 

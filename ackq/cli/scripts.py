@@ -6,7 +6,9 @@ import click
 
 from ackq import scripts as stored
 from ackq.cli import Group
-from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
+from ackq.cli.options import examples, json_option, url_option
+from ackq.cli.output import print_json
+from ackq.cli.tables import print_table
 
 
 @click.group(cls=Group)
@@ -32,13 +34,15 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
             raise click.UsageError(f"there is no script {name!r}; ackq scripts show lists them")
     found = [stored.load(name) for name in names or known]
     if as_json:
-        for each in found:
-            print_json({"name": each.name, "sha1": each.sha.decode(), "text": each.text.decode()})
+        for script in found:
+            print_json(
+                {"name": script.name, "sha1": script.sha.decode(), "text": script.text.decode()}
+            )
     elif names:
-        for each in found:
-            click.echo(each.text, nl=False)
+        for script in found:
+            click.echo(script.text, nl=False)
     else:
-        print_table(("name", "sha1"), [(each.name, each.sha) for each in found])
+        print_table(("name", "sha1"), [(script.name, script.sha) for script in found])
 
 
 @scripts.command(epilog=examples("ackq scripts load"))

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from ackq.cli import FAILED
-from ackq.cli.connection import examples
-from ackq.embedded.files import private
+from ackq.cli.options import examples
+from ackq.embedded.files import answers, port_of, private, socket_path
 from ackq.errors import AckqError
 
 
@@ -37,9 +37,9 @@ def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> N
     """Run a Redis server for development, until Ctrl-C.
 
     It listens on the loopback interface only and prints its URL, with a password that stays the
-    same. CONFIG SET, MODULE, DEBUG, ACL and REPLICAOF are disabled, so that anyone who has the
-    password still cannot write files as you. It runs the newest installed Redis that can read the
-    data.
+    same. If it is already running, only the URL is printed again. CONFIG SET, MODULE, DEBUG, ACL
+    and REPLICAOF are disabled, so that anyone who has the password still cannot write files as
+    you. It runs the newest installed Redis that can read the data.
 
     The data is kept in files that only you can read. If the server is killed or the power fails,
     the last 2 seconds or so of confirmed writes can be lost.
@@ -52,18 +52,26 @@ def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> N
     folder = directory or embedded.data_folder() / "serve"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
+    if answers(socket_path(Path(folder).absolute())):
+        _print_url(_password_in(Path(folder)), port_of(Path(folder)))
+        click.echo(f"ackq: it is already running, data in {folder}", err=True)
+        return
     try:
         with embedded.exclusive(folder):
             _check_free(port)
             password = _password_in(Path(folder))
             with embedded.Server(folder, port=port, options={"user": _user(password)}) as server:
-                click.echo(f"export ACKQ_REDIS_URL=redis://:{password}@127.0.0.1:{port}/0")
+                _print_url(password, port)
                 click.echo(f"ackq: {server.release}, data in {folder}; Ctrl-C ends it", err=True)
                 server.wait()
                 click.echo("ackq: the redis-server ended by itself; its log is there", err=True)
                 ctx.exit(FAILED)
     except KeyboardInterrupt:
         return
+
+
+def _print_url(password: str, port: int) -> None:
+    click.echo(f"export ACKQ_REDIS_URL=redis://:{password}@127.0.0.1:{port}/0")
 
 
 def _password_in(folder: Path) -> str:

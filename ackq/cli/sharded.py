@@ -8,16 +8,15 @@ from typing import Any, TypeVar
 import click
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.connection import (
+from ackq.cli.options import (
     examples,
     json_option,
     lease_option,
     number_option,
-    print_body,
-    print_json,
     seconds_option,
     url_option,
 )
+from ackq.cli.output import print_body, print_json
 from ackq.cli.pop import print_messages, settle
 from ackq.cli.queues import open_shards, pop_from_option
 

@@ -8,17 +8,19 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+from redis.exceptions import NoPermissionError
 
-from ackq.cli.connection import (
-    examples,
-    json_option,
-    local_time,
-    print_json,
-    print_table,
-    time_field_option,
-)
+from ackq.cli import NOTHING
+from ackq.cli.options import examples, json_option, time_field_option
+from ackq.cli.output import print_json
 from ackq.cli.queues import on_any_queue, open_any
+from ackq.cli.tables import print_table
+from ackq.cli.times import local_time
 from ackq.core.counters import MAX_WATCH
+from ackq.escaping import printable
+from ackq.ops.kinds.lists import LIST
+from ackq.queue.client import Queue
+from ackq.queue.inspection import has_keys
 
 #: The counts of a table, in this order: those before the dead, by reason, and those after.
 BEFORE = ("pushed", "taken", "acked", "returned", "nacked", "released")
@@ -45,15 +47,25 @@ COLUMNS = ("ready", "in_flight", "delayed", "dead", "paused")
 @click.option("--parts", is_flag=True, help="Show each shard or partition, then the total.")
 @time_field_option
 @json_option
+@click.pass_context
 def stats(
-    queue: str, url: str | None, totals: bool, parts: bool, time_field: str | None, as_json: bool
+    ctx: click.Context,
+    queue: str,
+    url: str | None,
+    totals: bool,
+    parts: bool,
+    time_field: str | None,
+    as_json: bool,
 ) -> None:
-    """Count the messages of QUEUE by state.
+    """Count the messages of QUEUE by state. Exit code 1 if there is no such queue.
 
     Each message is counted once, as ready, in_flight, delayed or dead. expired (lease ended) and
     due (delay over) are parts of ready; claimed, the messages in claims, is part of in_flight.
     oldest_ready is the time for which the oldest ready message of a list has been ready. It is
     unknown if that message contains no time. For a sharded or partitioned queue, these are sums.
+
+    A list queue that is empty has no keys, so Redis cannot tell it from one that never was. It is
+    found while its messages are counted, as a worker or --totals does.
 
     A queue of RSMQ, NAMESPACE:QUEUE, has its settings and counts. msgs includes hiddenmsgs, those
     that were received or are delayed. For topics, see ackq topic stats.
@@ -63,11 +75,20 @@ def stats(
     with open_any(url, queue, "stats", time_field=time_field) as opened:
         found = [(part.name, opened.kind.stats(part)) for part in opened.parts() if parts]
         counts = opened.kind.stats(opened.client)
+        missing = not totals and opened.kind is LIST and not _has_keys(opened.client)
         counted = opened.client.counters(MAX_WATCH) if totals else None
     if parts:
         _print_parts([*found, (queue, counts)], as_json)
-        return
-    fields = asdict(counted) if counted else {}
+    else:
+        _print(queue, counts, asdict(counted) if counted else {}, as_json)
+    if missing:
+        text = f"ackq: there is no queue {queue!r}, or it is empty; ackq queues lists what there is"
+        click.echo(printable(text), err=True)
+        ctx.exit(NOTHING)
+
+
+def _print(queue: str, counts: dict[str, Any], fields: dict[str, Any], as_json: bool) -> None:
+    """Print the counts of a queue, and its totals if ``fields`` has them."""
     fields.pop("timeouts", None)
     if as_json:
         print_json(counts | ({"totals": fields} if fields else {}))
@@ -76,24 +97,31 @@ def stats(
     print_table(("", queue), [*rows, *(_total_rows(fields) if fields else ())])
 
 
+def _has_keys(queue: Queue) -> bool:
+    try:
+        return bool(queue.execute(has_keys))
+    except NoPermissionError:
+        return True
+
+
 def _print_parts(found: list[tuple[str, dict[str, Any]]], as_json: bool) -> None:
     """Print the counts of each part, and of the queue as the last one."""
     if as_json:
         for name, counts in found:
             print_json({"queue": name, **counts})
         return
-    columns = [each for each in COLUMNS if each in found[-1][1]]
+    columns = [column for column in COLUMNS if column in found[-1][1]]
     found[-1] = ("total", found[-1][1])
     print_table(
-        ("queue", *(each.replace("_", " ") for each in columns)),
-        [(name, *(_shown(each, counts[each]) for each in columns)) for name, counts in found],
+        ("queue", *(column.replace("_", " ") for column in columns)),
+        [(name, *(_shown(column, counts[column]) for column in columns)) for name, counts in found],
     )
 
 
 def _total_rows(fields: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield the rows of the table that show the totals; each kind of queue has some of them."""
     names = ("since", *BEFORE, "dead", *AFTER)
-    for name in (each for each in names if each in fields):
+    for name in (field for field in names if field in fields):
         if isinstance(fields[name], dict):
             for reason, number in sorted(fields[name].items()):
                 yield f"dead: {reason}", number

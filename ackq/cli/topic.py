@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.connection import (
-    ask,
-    body_fields,
+from ackq.cli.confirmation import ask
+from ackq.cli.options import (
     examples,
     json_option,
     number_option,
-    print_body,
-    print_json,
-    print_table,
     url_option,
     wait_option,
     yes_option,
 )
+from ackq.cli.output import body_fields, print_body, print_json
+from ackq.cli.tables import print_table
 
 if TYPE_CHECKING:
     from ackq.topic.client import Topic
@@ -55,7 +53,7 @@ def _open(url: str | None, name: str, **settings: Any) -> Topic:
 def publish(name: str, messages: tuple[str, ...], url: str | None) -> None:
     """Publish messages to topic NAME and print their indexes."""
     with _open(url, name) as opened:
-        for index in opened.publish_many([each.encode() for each in messages]):
+        for index in opened.publish_many([message.encode() for message in messages]):
             click.echo(index)
 
 
@@ -126,11 +124,11 @@ def consume(
     """
     with _open(url, name) as opened:
         batch = opened.consume(consumer, number, wait)
-        for each in batch:
+        for message in batch:
             if as_json:
-                print_json({"index": each.index, **body_fields(each.body)})
+                print_json({"index": message.index, **body_fields(message.body)})
             else:
-                print_body(each.body)
+                print_body(message.body)
         sys.stdout.flush()
         if batch:
             opened.commit(batch)
@@ -164,12 +162,13 @@ def stats(name: str, consumers: tuple[str, ...], url: str | None, as_json: bool)
     """
     with _open(url, name) as opened:
         ends = {"oldest": opened.oldest(), "newest": opened.newest()}
-        lags = {each: opened.lag(each) for each in consumers}
+        lags = {consumer: opened.lag(consumer) for consumer in consumers}
     if as_json:
         print_json({**ends, "lag": lags})
     else:
         print_table(
-            ("", name), [*ends.items(), *((f"lag of {each}", lag) for each, lag in lags.items())]
+            ("", name),
+            [*ends.items(), *((f"lag of {consumer}", lag) for consumer, lag in lags.items())],
         )
 
 

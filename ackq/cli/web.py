@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ackq.cli.connection import examples, time_field_option, url_option
+from ackq.cli.options import examples, time_field_option, url_option
 from ackq.errors import ConfigurationError
 
 

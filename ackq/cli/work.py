@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import click
 
-from ackq.cli.connection import (
-    examples,
-    seconds,
-    time_field_option,
-    url_option,
-)
+from ackq.cli.options import examples, seconds, time_field_option, url_option
+from ackq.errors import ConfigurationError
 from ackq.ops.kinds.kind import MAX_BODY_BYTES
 
 
@@ -178,11 +175,30 @@ def work(
     # A worker may take a moment to load its modules; other commands should not.
     from ackq.process.children import Processes
     from ackq.process.plan import Plan, set_up_logs
-    from ackq.process.reload import watching
 
     if traceback:
         settings["log_errors"] = "traceback"
     plan = Plan(processes=processes, **settings)
     set_up_logs(plan.log_json, plan.verbose)
-    changed = watching(os.getcwd()) if reload else None
+    changed = _watch(os.getcwd()) if reload else None
     ctx.exit(Processes(plan, changed).run())
+
+
+def _watch(folder: str) -> threading.Event:
+    """Return an event that is set whenever a Python file under ``folder`` changes.
+
+    Raises:
+        ConfigurationError: watchfiles is not installed.
+    """
+    try:
+        from watchfiles import PythonFilter, watch
+    except ImportError as error:
+        raise ConfigurationError("--reload needs watchfiles: pip install 'ackq[reload]'") from error
+    changed = threading.Event()
+
+    def run() -> None:
+        for _ in watch(folder, watch_filter=PythonFilter(), raise_interrupt=False):
+            changed.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    return changed

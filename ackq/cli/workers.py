@@ -14,22 +14,17 @@ from click.core import ParameterSource
 from redis.exceptions import NoPermissionError
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.connection import (
-    examples,
-    json_option,
-    print_json,
-    print_table,
-    seconds,
-    short_time,
-    url_option,
-)
+from ackq.cli.options import examples, json_option, seconds, url_option
+from ackq.cli.output import print_json
+from ackq.cli.tables import print_table
+from ackq.cli.times import short_time
 from ackq.errors import AckqError
 from ackq.escaping import printable
 from ackq.ops.figures import span
 
 if TYPE_CHECKING:
-    from ackq.ops.registry import Order
     from ackq.ops.worker_info import WorkerInfo
+    from ackq.queue.registry import Order
 
 #: Seconds between two looks at workers that have an order.
 LOOK_INTERVAL = 0.1
@@ -44,7 +39,9 @@ queues_option = click.option(
 )
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 wait_option = click.option(
+    "--timeout",
     "--wait",
+    "wait",
     type=float,
     callback=seconds,
     metavar="SECONDS",
@@ -69,29 +66,29 @@ def workers(ctx: click.Context, url: str | None, queues: tuple[str, ...], as_jso
     frozen, is "late" after two heartbeat intervals and no longer listed after six (30 s).
     """
     if ctx.invoked_subcommand is not None:
-        given = (each.name for each in ctx.command.params)
-        if any(ctx.get_parameter_source(each) == ParameterSource.COMMANDLINE for each in given):
+        given = (param.name for param in ctx.command.params)
+        if any(ctx.get_parameter_source(option) == ParameterSource.COMMANDLINE for option in given):
             raise click.UsageError("write the options after the command")
         return
     found = _workers(url, queues)
     if as_json:
-        for each in found:
-            print_json(_fields(each))
+        for worker in found:
+            print_json(_fields(worker))
         return
     print_table(
         ("id", "name", "state", "queues", "busy", "since", "seen", "version"),
         [
             (
-                each.id,
-                each.name if each.name != each.id else None,
-                _state(each),
-                ",".join(each.queues),
-                f"{each.busy}/{each.concurrency}",
-                short_time(each.started_at),
-                short_time(each.seen_at),
-                each.version,
+                worker.id,
+                worker.name if worker.name != worker.id else None,
+                _state(worker),
+                ",".join(worker.queues),
+                f"{worker.busy}/{worker.concurrency}",
+                short_time(worker.started_at),
+                short_time(worker.seen_at),
+                worker.version,
             )
-            for each in found
+            for worker in found
         ],
     )
 
@@ -105,17 +102,22 @@ def busy(url: str | None, queues: tuple[str, ...], as_json: bool) -> None:
 
     As of the last heartbeat of each worker; at most 50 messages of a worker in each queue.
     """
-    found = [(message, each) for each in _workers(url, queues) for message in each.running]
+    found = [(message, worker) for worker in _workers(url, queues) for message in worker.running]
     found.sort(key=lambda pair: pair[0].since)
     if as_json:
-        for message, each in found:
-            print_json({**asdict(message), "worker": each.name, "worker_id": each.id})
+        for message, worker in found:
+            print_json({**asdict(message), "worker": worker.name, "worker_id": worker.id})
     else:
         print_table(
             ("queue", "id", "runs for", "worker"),
             [
-                (message.queue, message.message_id, _age(each.seen_at - message.since), each.name)
-                for message, each in found
+                (
+                    message.queue,
+                    message.message_id,
+                    _age(worker.seen_at - message.since),
+                    worker.name,
+                )
+                for message, worker in found
             ],
         )
 
@@ -181,8 +183,8 @@ def _order(
     from ackq.ops.workers import send_order, workers
 
     with client_of(url) as client, _searching(queues):
-        listed = [each for each in workers(client, queues) if {each.name, each.id} & {*names}]
-        known = {each.name for each in listed} | {each.id for each in listed}
+        listed = [entry for entry in workers(client, queues) if {entry.name, entry.id} & {*names}]
+        known = {entry.name for entry in listed} | {entry.id for entry in listed}
         for name in dict.fromkeys(names):
             if name not in known:
                 click.echo(f"ackq: there is no worker {printable(name)!r}", err=True)
@@ -190,11 +192,11 @@ def _order(
         for worker in ordered:
             click.echo(printable(worker))
         until = time.monotonic() + (wait or 0.0)
-        watched = sorted({each.found_in[0] for each in listed})
+        watched = sorted({entry.found_in[0] for entry in listed})
         undone = set(ordered) if wait is not None else set()
         while undone:
-            now = {each.id: each for each in workers(client, watched)}
-            undone = {each for each in undone if not DONE[order](now.get(each))}
+            now = {entry.id: entry for entry in workers(client, watched)}
+            undone = {id for id in undone if not DONE[order](now.get(id))}
             if time.monotonic() >= until:
                 break
             time.sleep(LOOK_INTERVAL if undone else 0.0)

@@ -33,7 +33,7 @@ def call(spec: Spec, request: Request, *context: Any) -> Operation[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of a call that is not of one queue alone: whose they are, and their types."""
+    """The keys of a call that concerns several queues: their owner, and their types."""
 
     owner: str
     types: Mapping[bytes, str]

@@ -79,9 +79,12 @@ class Client(Closable):
 
     def _after_check(self, steps: Operation[T]) -> Operation[T]:
         if not self._checked:
-            yield from check_server(self._key)
-            self._checked = True
+            yield from self._check()
         return (yield from steps)
+
+    def _check(self) -> Operation[None]:
+        yield from check_server(self._key)
+        self._checked = True
 
     def _observed(
         self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
@@ -111,18 +114,18 @@ class Client(Closable):
         self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
     ) -> T:
         """Run an operation that sends, receives or settles messages; the observer sees it."""
-        # Without an observer, `_observed` would only cost a call, and past the first operation so
-        # would `_run`.
-        if observing.observer is None:
-            steps = operation(*args, **settings)
-        else:
-            steps = self._observed(operation, *args, **settings)
+        if observing.observer is not None:
+            first = None if self._checked else self._check()
+            observe = observing.observer.operation
+            return self._driver.run(observe(operation, self.address, args, settings, first))
+        # Past the first operation, `_run` would only cost a call.
+        steps = operation(*args, **settings)
         return self._driver.run(steps) if self._checked else self._run(steps)
 
     def _fit(self, confirm: int | Confirm) -> Confirm:
         """Return ``confirm`` as a `Confirm` that fits the connections."""
         checked = Confirm.of(confirm)
-        check_confirm_fits(checked.timeout, self._driver.route.socket_timeout)
+        check_confirm_fits(checked.seconds, self._driver.route.socket_timeout)
         return checked
 
 

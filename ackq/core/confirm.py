@@ -43,7 +43,7 @@ def check_confirmed(confirm: Confirm, reply: Any) -> None:
     if replicas < confirm.replicas or local < 1:
         raise NotConfirmed(
             f"applied on the primary, but {replicas} of {confirm.replicas} replicas confirmed"
-            f" within {confirm.timeout:g} s"
+            f" within {confirm.seconds:g} s"
             + ("" if local else " and the primary has not written it to disk")
             + ": a failover now could undo it",
             confirmed=replicas,

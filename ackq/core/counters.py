@@ -87,11 +87,11 @@ def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dic
 def total(found: Sequence[Counters]) -> Counters:
     """Return the sums for a queue that counts in several parts; ``since`` is the latest of them."""
     summed: dict[str, Any] = {
-        "at": max(each.at for each in found),
-        "since": max(each.since for each in found),
+        "at": max(counters.at for counters in found),
+        "since": max(counters.since for counters in found),
     }
-    for name in (each.name for each in fields(Counters) if each.name not in summed):
-        values = [getattr(each, name) for each in found]
+    for name in (own.name for own in fields(Counters) if own.name not in summed):
+        values = [getattr(counters, name) for counters in found]
         if name == "dead":
             summed[name] = dict(sum(map(Counter, values), Counter()))
         else:

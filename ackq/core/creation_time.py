@@ -41,7 +41,7 @@ def created_at(body: bytes, field: str | None) -> float | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a time as it is written in JSON, in seconds since the epoch; None if it is none."""
+    """Return a time in JSON in seconds since the epoch, or None if the value is not a time."""
     if isinstance(value, str) and _RFC_3339.fullmatch(value):
         try:
             return datetime.fromisoformat(value.upper()).timestamp()

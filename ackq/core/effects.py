@@ -33,6 +33,7 @@ class Request:
             harm.
         confirm: the replicas or disks to wait for.
         constant: how many of a script's first arguments are the same in every call for the queue.
+        blocks: seconds for which the server may wait before it replies.
         by_text: send the script's text, not its SHA, because the server does not know it.
         reply_lost: whether an earlier reply was lost, or a script ended halfway, so it may already
             have been applied.
@@ -43,6 +44,7 @@ class Request:
     resend: bool = False
     confirm: Confirm | None = None
     constant: int = 0
+    blocks: float = 0.0
     by_text: bool = False
     reply_lost: bool = False
 
@@ -70,17 +72,37 @@ def _packed_start(args: tuple[Arg, ...]) -> bytes:
 
 
 def _without_count(args: tuple[Arg, ...]) -> bytes:
-    """Return arguments as they are within a longer command."""
+    """Return packed arguments without the count that begins a command."""
     packed = pack(args)
     return packed[packed.index(b"\n") + 1 :]
 
 
 def wait_command(confirm: Confirm) -> tuple[Arg, ...]:
     """Return the command that waits for replicas or disks."""
-    milliseconds = max(1, round(confirm.timeout * 1000))
+    milliseconds = max(1, round(confirm.seconds * 1000))
     if confirm.fsync:
         return (b"WAITAOF", 1, confirm.replicas, milliseconds)
     return (b"WAIT", confirm.replicas, milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Requests that are sent at once, over one connection, to the server that holds the queue.
+
+    Answered with a list of one answer for each: the reply, the error that the server replied with,
+    or the error for which no reply came. In the last case it may have been applied. Nothing is sent
+    again. If the server is not reached, the error is raised instead, and nothing was applied.
+
+    Attributes:
+        requests: without ``confirm``.
+    """
+
+    requests: tuple[Request, ...]
+
+    @property
+    def blocks(self) -> float:
+        """Seconds for which the server may wait before its last reply."""
+        return sum(each.blocks for each in self.requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +117,6 @@ class Clock:
     """Read a monotonic clock. Answered with seconds."""
 
 
-Effect = Request | Sleep | Clock
+Effect = Request | Pipeline | Sleep | Clock
 T = TypeVar("T")
 Operation = Generator[Effect, Any, T]

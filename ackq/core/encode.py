@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
-import enum
-import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 
 from ackq.core import observing
 from ackq.core.ids import key_of_id, usable_id, usable_ids
+from ackq.core.json_values import Record, fields_of, is_record, not_finite, to_json
 from ackq.core.observing import Members
 from ackq.core.outside import Outside
 from ackq.errors import InvalidMessage, MessageTooLarge
 
+T = TypeVar("T")
 #: A message ready to be pushed: its id (empty if it has none), and its body. A bare tuple, since
 #: batches make one a message.
 Encoded = tuple[str, bytes]
+#: What producers may push.
+Pushable = Mapping[str, Any] | bytes | Record
 _BYTES = (bytes, bytearray, memoryview)
-#: A name that a path shows as it is; others are quoted.
-_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-#: Types of values that never contain a number without a form in JSON.
-_SAFE = frozenset({str, int, bool, type(None)})
-
-
 #: Random ids, and encoded bodies, that one call of a fast C function handles in `encode_many`.
 _AT_ONCE = 64
 
 
 def encode(
-    message: Mapping[str, Any] | bytes, limit: int, outside: Outside, time_field: str | None = None
+    message: Pushable, limit: int, outside: Outside, time_field: str | None = None
 ) -> Encoded:
     """Return ``message`` as bytes, its id first, so that the pop script need not decode it.
 
-    A mapping (or a dataclass) becomes a JSON object. If it has no ``id``, it gets a random one of
+    A mapping or a record becomes a JSON object. If it has no ``id``, it gets a random one of
     16 characters. If it has no ``time_field``, it gets the time there. Bytes are unchanged.
 
     Raises:
@@ -56,7 +50,7 @@ def encode(
 
 
 def encode_many(
-    messages: Iterable[Mapping[str, Any] | bytes],
+    messages: Iterable[Pushable],
     limit: int,
     outside: Outside,
     time_field: str | None = None,
@@ -71,7 +65,7 @@ def encode_many(
     added = _added(outside, time_field)
     ids: list[str] = []
     bodies: list[bytes] = []
-    iterator = iter(messages)
+    iterator = iter(several(messages, "push_many"))
     while batch := list(islice(iterator, _AT_ONCE)):
         if set(map(type, batch)) == {bytes}:
             some_ids, some = _check_bodies(cast(list[bytes], batch), limit)
@@ -133,13 +127,13 @@ def _random_ids(outside: Outside, at_once: int) -> Iterator[str]:
             yield text[start : start + 16]
 
 
-def _encode(message: Mapping[str, Any] | bytes, draw_id: Callable[[], str]) -> Encoded:
+def _encode(message: Pushable, draw_id: Callable[[], str]) -> Encoded:
     """Encode a message without checking its length, or searching it for NaN and infinity."""
     if type(message) is not dict:
         if isinstance(message, _BYTES):
             body = bytes(message)
             return usable_id(body) or "", body
-        message = _mapping_of(message)
+        message = mapping_of(message)
     if "id" in message:
         raw_id = message["id"]
         if (id := key_of_id(raw_id)) is None:
@@ -149,10 +143,19 @@ def _encode(message: Mapping[str, Any] | bytes, draw_id: Callable[[], str]) -> E
             )
     else:
         raw_id = id = draw_id()
+    whole = message
+    if type(message) is not dict or next(iter(message), None) != "id":
+        whole = {"id": raw_id, **message}
     try:
-        if type(message) is dict and next(iter(message), None) == "id":
-            return id, orjson.dumps(message)
-        return id, orjson.dumps({"id": raw_id, **message})
+        return id, orjson.dumps(whole)
+    except TypeError:
+        return id, _encode_others(id, whole)
+
+
+def _encode_others(id: str, message: Mapping[str, Any]) -> bytes:
+    """Encode a message with values that orjson does not know."""
+    try:
+        return to_json(message)
     except TypeError as error:
         raise InvalidMessage(f"message {id!r} cannot be JSON: {error}") from error
 
@@ -174,70 +177,40 @@ def _with_members(added: Sequence[Members], message: Any, body: bytes, limit: in
     return body
 
 
-def _mapping_of(message: Any) -> Mapping[str, Any]:
-    if dataclasses.is_dataclass(message) and not isinstance(message, type):
-        return {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
-    if not isinstance(message, Mapping):
+def mapping_of(message: Any) -> Mapping[str, Any]:
+    """Return a mapping, or a record as one.
+
+    Raises:
+        InvalidMessage: it is neither.
+    """
+    if isinstance(message, Mapping):
+        return message
+    if is_record(message) and isinstance(fields := fields_of(message), Mapping):
+        return fields
+    raise InvalidMessage(
+        f"a message is a mapping, a record or bytes, not {type(message).__name__}: wrap the value,"
+        " as in {'value': ...}, or encode it yourself"
+    )
+
+
+def several(messages: Iterable[T], method: str) -> Iterable[T]:
+    """Return ``messages``, unless this is one message instead of several.
+
+    Raises:
+        InvalidMessage: it is one message.
+    """
+    single = isinstance(messages, Mapping | str | bytes | bytearray | memoryview)
+    if single or is_record(messages):
         raise InvalidMessage(
-            f"push takes a mapping or bytes, not {type(message).__name__}: wrap the value, as in"
-            " {'value': ...}, or encode it yourself"
+            f"{method} takes several messages, not one {type(messages).__name__}: pass a list of"
+            f" messages, or call {method.removesuffix('_many')}"
         )
-    return message
+    return messages
 
 
 def _check_finite(id: str, message: Any) -> None:
     """Raise an error if orjson wrote a number of ``message`` as null."""
     if isinstance(message, _BYTES):
         return
-    if (found := _non_finite(dict(_mapping_of(message)))) is not None:
-        raise InvalidMessage(f"message {id!r} cannot be JSON: {_not_json(*found)}")
-
-
-def to_json(value: Any) -> bytes:
-    """Return ``value`` as JSON.
-
-    orjson writes NaN and infinity as null, which would change the message. To detect this, only
-    values whose JSON contains ``null`` are searched, so others cost only the search for that word.
-
-    Raises:
-        orjson.JSONEncodeError: a TypeError: a value that JSON cannot hold; names it by its path.
-    """
-    body = orjson.dumps(value)
-    if body.count(b"null") and (found := _non_finite(value)) is not None:
-        raise orjson.JSONEncodeError(_not_json(*found))
-    return body
-
-
-def _not_json(path: str, number: float) -> str:
-    return f"${path} is {number}, and JSON has no such number: push None or a string instead"
-
-
-def _non_finite(value: Any) -> tuple[str, float] | None:
-    """Return the first number in ``value`` that is not finite, with the path to it, or None."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else ("", value)
-    if isinstance(value, enum.Enum):
-        return _non_finite(value.value)
-    for name, inner in _members(value):
-        # Most values are text, integers or None, which need no call.
-        if type(inner) not in _SAFE and (found := _non_finite(inner)) is not None:
-            return _path_step(name) + found[0], found[1]
-    return None
-
-
-def _members(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the members that orjson writes, by name or position."""
-    if isinstance(value, dict):
-        return value.items()
-    if isinstance(value, list | tuple):
-        return enumerate(value)
-    if not dataclasses.is_dataclass(value):
-        return ()
-    names = getattr(value, "__dict__", None) or [each.name for each in dataclasses.fields(value)]
-    return [(name, getattr(value, name)) for name in names if not name.startswith("_")]
-
-
-def _path_step(name: Any) -> str:
-    if isinstance(name, int):
-        return f"[{name}]"
-    return f".{name}" if _PLAIN_NAME.fullmatch(name) else f"[{name!r}]"
+    if (text := not_finite(dict(mapping_of(message)))) is not None:
+        raise InvalidMessage(f"message {id!r} cannot be JSON: {text}")

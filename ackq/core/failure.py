@@ -25,7 +25,7 @@ MAX_STORED = 8192
 _MAX_READ = 4000
 _ACKQ = Path(__file__).parents[1]
 #: Folders of code that is not the user's: the standard library and installed packages.
-_INSTALLED = tuple({sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
+_INSTALLED = tuple({sysconfig.get_path(folder) for folder in ("stdlib", "purelib", "platlib")})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from ackq.config import RecordErrors
 from ackq.core.call import Spec, call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import Failure, capture, parse
-from ackq.core.inspection_results import PeekedMessage
+from ackq.core.inspection_results import Found, PeekedMessage
 
 #: Messages that one call settles if it records why they failed: each failure takes up to 8 KiB.
 FAILED_CHUNK = 100
@@ -28,6 +28,7 @@ class Failing(Protocol):
 
 
 S = TypeVar("S")
+Seen = TypeVar("Seen", bound=PeekedMessage | Found)
 
 
 def note_error(
@@ -59,9 +60,9 @@ def arguments(messages: Sequence[Failing]) -> list[Arg]:
 
 
 def with_errors(
-    spec: Spec, errors: bytes, seen: Sequence[PeekedMessage], keys: Sequence[bytes]
-) -> Operation[list[PeekedMessage]]:
-    """Return peeked messages with why they failed; only redelivered ones can have failed.
+    spec: Spec, errors: bytes, seen: Sequence[Seen], keys: Sequence[bytes]
+) -> Operation[list[Seen]]:
+    """Return messages with why they failed; only redelivered ones can have failed.
 
     Args:
         spec: of the queue.
@@ -81,13 +82,13 @@ def with_errors(
     return found
 
 
-def _of_this_message(note: bytes | None, message: PeekedMessage) -> tuple[Failure, ...]:
+def _of_this_message(note: bytes | None, message: PeekedMessage | Found) -> tuple[Failure, ...]:
     """Return the failures in a note, unless it belongs to an earlier message with the same key."""
     mark, _, lines = (note or b"").partition(b"\n")
     if mark != _mark(message.body):
         return ()
     failures = parse(lines)
-    return failures if all(each.attempt <= message.receive_count for each in failures) else ()
+    return failures if all(failure.attempt <= message.receive_count for failure in failures) else ()
 
 
 def _mark(body: bytes) -> bytes:

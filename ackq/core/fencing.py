@@ -21,7 +21,7 @@ from ackq.core.call import Spec
 from ackq.core.chunking import settle_chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
-from ackq.errors import AckqError, LeaseLost
+from ackq.errors import AckqError, ConfigurationError, LeaseLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,33 @@ class Leased:
 
 
 M = TypeVar("M", bound=Leased)
+
+
+def not_leased(
+    given: object, method: str, taken_by: str = "pop", kinds: str = "messages"
+) -> ConfigurationError:
+    """Return the error for an argument of a settling method that nothing returned under a lease.
+
+    Args:
+        given: the argument.
+        method: that was called.
+        taken_by: the method that returns such messages.
+        kinds: what these are, in the plural.
+    """
+    if given is None:
+        why = f"{taken_by} returns None if there is nothing to take: check for that first"
+    elif isinstance(given, list | tuple | set):
+        why = f"unpack it, as in {method}(*{kinds})"
+    else:
+        why = "pass a reason, a delay or a timeout by its name, as in reject(message, reason='…')"
+    return ConfigurationError(
+        f"{method} takes {kinds} that {taken_by} returned, not {_name_of(given)}: {why}"
+    )
+
+
+def _name_of(given: object) -> str:
+    return "None" if given is None else f"a {type(given).__name__}"
+
 
 #: Errors raised for an error reply, or if the server was not reached.
 APPLIED_NOTHING = (RedisError, AckqError, OSError)
@@ -257,21 +284,28 @@ def lease_lost(
     reasons = []
     if refused:
         reasons.append(
-            f"{verb.name} refused for {_named(refused)}: {first.cause}, and the message was, or"
-            " will be, delivered again, unless others have settled or deleted it by now. Use a"
-            " longer visibility_timeout or extend in time"
+            f"{verb.name} refused for {_named(refused)}: {first.cause}, so the message is delivered"
+            " again, unless another client has settled or deleted it. Use a longer"
+            " visibility_timeout, or extend the lease in time"
         )
     if given_back:
         earlier = given_back[0].settled_by
         reasons.append(
-            f"{verb.name} refused for {_named(given_back)}: this consumer gave the message back"
-            f" with {earlier and earlier.name}, so it may be another's by now. Nothing was sent"
+            f"{verb.name} refused for {_named(given_back)}: this consumer has returned the message"
+            f" with {earlier and earlier.name}, so another one may have it by now. Nothing was sent"
         )
     return LeaseLost(
-        f"{first.kind} {first.queue!r}: {'; '.join(reasons)}; the other {settled} were settled",
+        f"{first.kind} {first.queue!r}: {'; '.join(reasons)}{others_settled(settled)}",
         messages=(*refused, *given_back),
         settled=settled,
     )
+
+
+def others_settled(number: int) -> str:
+    """Return the end of an error's text: what happened to the messages that were not refused."""
+    if not number:
+        return ""
+    return f". {number} other{'s were' if number > 1 else ' was'} settled"
 
 
 def _named(messages: Sequence[Leased]) -> str:

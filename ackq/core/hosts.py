@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
-from urllib.parse import urlsplit
+
+#: A name or an address, perhaps with a port.
+_HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]@]+)\]|(?P<name>[^\[\]:@/?#\s]+))(?::[0-9]*)?")
 
 
 class KnownHosts:
@@ -24,14 +27,14 @@ class KnownHosts:
         self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
 
     def allow(self, hosts: Sequence[str]) -> bool:
-        """Return whether the Host headers of a request are one, with a name of this server."""
-        if len(hosts) != 1 or "@" in hosts[0]:
+        """Return whether a request has exactly one Host header, with a name of this server."""
+        match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if match is None:
             return False
-        try:
-            host = urlsplit(f"//{hosts[0]}").hostname or ""
-        except ValueError:
-            return False
-        return host.rstrip(".") in self._names or _address(host) is not None
+        host = (match["ipv6"] or match["name"]).lower()
+        return _address(host) is not None or (
+            match["ipv6"] is None and host.rstrip(".") in self._names
+        )
 
 
 def is_loopback(host: str) -> bool:

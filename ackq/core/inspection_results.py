@@ -9,7 +9,7 @@ from typing import Literal
 from ackq.core.failure import Failure
 from ackq.errors import ConfigurationError
 
-_ENTRY = re.compile(r"[0-9]+-[0-9]+")
+_ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 #: The reason of a delayed message that was canceled.
 CANCELED = "canceled"
 
@@ -65,13 +65,47 @@ class DeadLetter:
 
 
 State = Literal["ready", "in_flight", "delayed"]
+#: Where `find` looks for a message, in the order in which it prefers what it finds.
+Place = Literal["in_flight", "ready", "delayed", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message that `find` or `search` found, and where it was at that time."""
+
+    id: str
+    #: "ready", "in_flight", "delayed" or "dead".
+    state: Place
+    body: bytes
+    receive_count: int
+    #: The queue, or the shard of a sharded queue.
+    queue: str = ""
+    #: Ready: how many messages are delivered before it, unless others become ready first. Else
+    #: None.
+    position: int | None = None
+    #: In flight: seconds until its lease ends.
+    lease_ends_in: float | None = None
+    #: Delayed: seconds until it is due.
+    due_in: float | None = None
+    #: In flight: the worker that handles it, as in `ackq workers`. None if that is unknown.
+    worker: str | None = None
+    #: Why its last deliveries failed, oldest first; see `Failure`.
+    errors: tuple[Failure, ...] = ()
+    #: Delayed: `PeekedMessage.entry`; dead: `DeadLetter.entry`. Else empty.
+    entry: str = ""
+    #: Dead: `DeadLetter.reason`. Else empty.
+    reason: str = ""
 
 
 def check_entry(text: str) -> None:
-    """Raise an error for what cannot be the `DeadLetter.entry` of a dead letter.
+    """Raise an error for a text that cannot be the `DeadLetter.entry` of a dead letter.
 
     Raises:
         ConfigurationError: it is not the id of an entry in a stream.
     """
-    if not isinstance(text, str) or not _ENTRY.fullmatch(text):
+    if (
+        not isinstance(text, str)
+        or not _ENTRY.fullmatch(text)
+        or any(int(each) >= 2**64 for each in text.split("-"))
+    ):
         raise ConfigurationError(f"{text!r} is not the entry of a dead letter, such as '17-0'")

@@ -41,13 +41,24 @@ RATELIMIT, TICKS = "RATELIMIT", "TICKS"
 #: a colon, since the names of queues that exist may end in WORKERS.
 WORKERS_SEEN, WORKERS_DOING = "WORKERS:SEEN", "WORKERS:DOING"
 WORKERS_ORDERS = "WORKERS:ORDERS"
+#: From which the consumers that wait are estimated. Only `pop` uses it, and it expires.
+LOOKS = "WAITERS:LOOKS"
 #: The held lists of a queue that is popped from the left. Its HELD key records that end.
 HELD_LEFT = "HELD:LEFT"
 #: Longest name in bytes, so that every key stays short enough to read in a log.
 MAX_NAME = 200
 
 
-_ENDS = (*SUFFIXES, RATELIMIT, TICKS, WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS, HELD_LEFT)
+_ENDS = (
+    *SUFFIXES,
+    RATELIMIT,
+    TICKS,
+    WORKERS_SEEN,
+    WORKERS_DOING,
+    WORKERS_ORDERS,
+    LOOKS,
+    HELD_LEFT,
+)
 _PREFIXES = re.compile("|".join((DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING)))
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")
 _GROUP = re.compile(rf"(?:(?![*?\[\]\\{{}}])[!-~]){{1,{MAX_NAME}}}")
@@ -61,14 +72,25 @@ def check_name(name: str) -> None:
         QueueNameError: empty, over 200 bytes, with control characters or one of ``*?[]\\``,
             with unbalanced braces, or ending like a key of another queue.
     """
+    if not isinstance(name, str):
+        raise QueueNameError(
+            f"the name of a queue is text, not {_described(name)}. The client comes first, then the"
+            " name, as in Queue(client, 'jobs')"
+        )
     problem = _problem_of(name)
     if problem:
         raise QueueNameError(f"queue name {name!r} {problem}; choose another name")
 
 
+def _described(name: object) -> str:
+    if isinstance(name, bytes):
+        return f"bytes: pass {name.decode(errors='replace')!r}"
+    return f"a {type(name).__name__}"  # a client's text may contain its password
+
+
 def _problem_of(name: str) -> str | None:
-    if not isinstance(name, str) or not name:
-        return "must be a non-empty string"
+    if not name:
+        return "is empty"
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -80,7 +102,7 @@ def _problem_of(name: str) -> str | None:
     if name.count("{") != name.count("}") or (("{" in name) and not _HASH_TAG.search(name)):
         return "has braces that do not form a hash tag such as {jobs}"
     if name.endswith(_ENDS):
-        suffix = next(each for each in _ENDS if name.endswith(each))
+        suffix = next(end for end in _ENDS if name.endswith(end))
         return f"ends in {suffix}, so it would collide with a key of another queue"
     if found := _PREFIXES.search(name):
         return f"contains {found[0]}, so it would collide with a key of another queue"

@@ -1,9 +1,9 @@
-"""Which operations an observer sees: each says so itself, with a line above its definition.
+"""Which operations an observer sees: those with a decorator above their definition.
 
     @observed(Settle("nack"))
     def nack(spec, messages, ...) -> Operation[int]: ...
 
-The line only makes an entry in a table: it costs a call nothing.
+The decorator only makes an entry in a table: it costs a call nothing.
 """
 
 from __future__ import annotations

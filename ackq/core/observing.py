@@ -28,8 +28,12 @@ class Observer(Protocol):
         address: str,
         args: tuple[Any, ...],
         settings: Mapping[str, Any],
+        first: Operation[None] | None = None,
     ) -> Operation[T]:
-        """Return the operation of a client on the server at ``address``, observed."""
+        """Return the operation of a client on the server at ``address``, observed.
+
+        ``first`` is done before it, as a part of it: it may fail to connect.
+        """
 
     def sending(
         self, name: str, address: str, messages: Sequence[Any]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from redis.exceptions import OutOfMemoryError, ResponseError
+from redis.exceptions import AskError, OutOfMemoryError, ResponseError
 
+from ackq.config import Seconds, in_seconds
 from ackq.core.call import Spec, call
 from ackq.core.effects import Arg, Clock, Operation, Request, Sleep
+from ackq.core.retries import FIRST_PAUSE, TEMPORARY, pause_before_resend
 from ackq.errors import ConfigurationError
 
 #: Seconds between two checks of a paused queue.
@@ -20,7 +23,7 @@ MIN_BLOCK = 0.01
 INTERRUPTED = object()
 
 
-def check_timeout(timeout: float | None) -> float:
+def check_timeout(timeout: Seconds | None) -> float:
     """Return the seconds to wait: 0 for None, which does not wait.
 
     Raises:
@@ -28,18 +31,19 @@ def check_timeout(timeout: float | None) -> float:
     """
     if timeout is None:
         return 0.0
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
+    seconds = in_seconds(timeout)
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:
         raise ConfigurationError(
             f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
         )
-    return timeout
+    return seconds
 
 
 class Deadline:
     """When a call that waits for work gives up. Its time starts at the first use of `left`."""
 
-    def __init__(self, timeout: float | None) -> None:
-        """Check ``timeout``: seconds from 0, ``math.inf``, or None, which does not wait.
+    def __init__(self, timeout: Seconds | None) -> None:
+        """Check ``timeout``: a duration from 0, ``math.inf``, or None, which does not wait.
 
         Raises:
             ConfigurationError: it is anything else.
@@ -51,10 +55,34 @@ class Deadline:
         """Return the remaining seconds; 0 means give up."""
         if not self.timeout:
             return 0.0
-        now: float = yield Clock()
+        return self.left_at((yield Clock()))
+
+    def left_at(self, now: float) -> float:
+        """Return the seconds that remain at a time of the monotonic clock."""
         if self._end is None:
             self._end = now + self.timeout
         return max(0.0, self._end - now)
+
+
+@dataclass
+class Emptiness:
+    """What a client remembers of a queue that its last request left empty.
+
+    All its threads or tasks share it. It only decides what is asked first, so a race costs a
+    request.
+    """
+
+    #: Whether nothing was left to take.
+    is_known: bool = False
+    #: When to look again, in seconds of a monotonic clock.
+    look_at: float = 0.0
+
+    def lasts(self, deadline: Deadline) -> Operation[float]:
+        """Return the seconds until the next look or the deadline; 0: look now."""
+        if not self.is_known or not deadline.timeout:
+            return 0.0
+        now: float = yield Clock()
+        return max(0.0, min(self.look_at - now, deadline.left_at(now)))
 
 
 #: The deadline of a call that does not wait.
@@ -81,3 +109,46 @@ def block(spec: Spec, command: tuple[Arg, ...], seconds: float, *context: Any) -
         if not str(error).startswith("UNBLOCKED"):
             raise
     return INTERRUPTED
+
+
+def check_waited(spec: Spec, answer: Any, seconds: float) -> Operation[None]:
+    """Let time pass if a wait of up to ``seconds`` failed, so that the next one may succeed.
+
+    A server out of memory rejects commands that may allocate, such as BLMOVE, while scripts that
+    free memory still run. A failover or resharding ends waits with an error.
+
+    Args:
+        spec: of the queue.
+        answer: to the blocking command: its reply, or its error.
+        seconds: as sent.
+
+    Raises:
+        ResponseError: it will never succeed; translated by ``spec``.
+    """
+    if isinstance(answer, OutOfMemoryError):
+        yield Sleep(seconds)
+    elif not isinstance(answer, Exception) or str(answer).startswith("UNBLOCKED"):
+        return
+    elif isinstance(answer, ResponseError) and not isinstance(answer, (AskError, *TEMPORARY)):
+        yield from spec.raise_for_reply(answer)
+    else:
+        yield Sleep(min(seconds, FIRST_PAUSE))
+
+
+def raise_unknown(answer: Exception, waited: Any, request: Request) -> None:
+    """Raise an error if a request that was sent with a wait may have been applied.
+
+    If the wait itself has no reply, its connection was lost while nothing came: in all likelihood
+    nothing was applied.
+
+    Args:
+        answer: why the request failed.
+        waited: the answer to the blocking command before it.
+        request: that failed.
+
+    Raises:
+        UnknownOutcome: the wait has ended, and the reply was lost.
+    """
+    is_lost = not isinstance(answer, ResponseError)
+    if is_lost and (not isinstance(waited, Exception) or isinstance(waited, ResponseError)):
+        pause_before_resend(answer, request, sent=True, attempt=0)

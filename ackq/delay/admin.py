@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackq import scripts
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.counters import MAX_WATCH, Counters, derived, total
 from ackq.core.effects import Arg, Operation, Request
@@ -40,7 +40,7 @@ def stats(spec: DelaySpec) -> Operation[DelayStats]:
     )
 
 
-def counters(spec: DelaySpec, window: float) -> Operation[Counters]:
+def counters(spec: DelaySpec, window: Seconds) -> Operation[Counters]:
     """Read the counters; see `ackq.delay.DelayQueue.counters`."""
     milliseconds = max(1, microseconds(window, "window", MAX_WATCH) // 1000)
     found: list[Counters] = []
@@ -83,7 +83,7 @@ def dead_letters(
             size = min(size, wanted - len(letters))
             request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
             entries = yield from call(spec, request)
-            page = [_dead_letter(entry) for entry in entries]
+            page = [dead_letter_of(entry) for entry in entries]
             letters += page
             if len(page) < size:
                 break
@@ -164,7 +164,7 @@ def _part(spec: DelaySpec, partition: int | None) -> DelayKeys:
     return spec.partitions[partition or 0]
 
 
-def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
+def dead_letter_of(entry: Sequence[Any]) -> DeadLetter:
     fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
     return DeadLetter(
         entry=entry[0].decode(),

@@ -8,11 +8,11 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import redis
 
-from ackq.config import Confirm
+from ackq.config import Confirm, Seconds, in_seconds
 from ackq.core import observing
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client
@@ -52,7 +52,7 @@ class DelayClient(Client):
         key: str,
         body: Body,
         *,
-        delay: float | timedelta | None = None,
+        delay: Seconds | None = None,
         delay_ms: int | None = None,
         at: float | datetime | None = None,
         at_ms: int | None = None,
@@ -125,7 +125,7 @@ class DelayClient(Client):
         self,
         key: str,
         *,
-        delay: float | timedelta | None = None,
+        delay: Seconds | None = None,
         delay_ms: int | None = None,
         at: float | datetime | None = None,
         at_ms: int | None = None,
@@ -140,8 +140,8 @@ class DelayClient(Client):
     def take(
         self,
         n: int = 1,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
     ) -> list[DelayedMessage]:
         """Lease and return up to ``n`` ready messages. `delete` them when the work is done.
 
@@ -186,7 +186,7 @@ class DelayClient(Client):
     def nack(
         self,
         *messages: DelayedMessage,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
         """Return messages to the queue, to be ready again later, and return how many.
@@ -235,7 +235,7 @@ class DelayClient(Client):
         """
         return self._perform(settle.reject, self._spec, messages, reason, error=error)
 
-    def extend(self, *messages: DelayedMessage, timeout: float | None = None) -> int:
+    def extend(self, *messages: DelayedMessage, timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
         This sets each message's ``lease_expires_at``. The receipt does not change.
@@ -255,7 +255,7 @@ class DelayClient(Client):
         handler: Handler,
         *,
         batch_size: int = 100,
-        idle_timeout: float = math.inf,
+        idle_timeout: Seconds = math.inf,
         stop: Callable[[], bool] | None = None,
     ) -> int:
         """Take messages and handle them one after another; return how many succeeded.
@@ -275,12 +275,12 @@ class DelayClient(Client):
                 returns the remaining messages to the queue and ends.
         """
         handler = observing.handled(handler, {self.name: self.address})
-        handled = 0
+        handled, longest_idle = 0, in_seconds(idle_timeout)
         seen = time.monotonic()
-        while not (stop and stop()) and (idle := time.monotonic() - seen) <= idle_timeout:
+        while not (stop and stop()) and (idle := time.monotonic() - seen) <= longest_idle:
             began = time.monotonic()
             with observing.prefetching():
-                messages = self.take(batch_size, min(MAX_TAKE, idle_timeout - idle))
+                messages = self.take(batch_size, min(MAX_TAKE, longest_idle - idle))
             if messages:
                 batch = BatchProgress(messages, self._spec.config.visibility_timeout, began)
                 handled += self._handle(batch, handler, stop)
@@ -341,7 +341,7 @@ class DelayClient(Client):
         """Count the messages by state. Cost: one round trip, O(partitions log n)."""
         return self._run(admin.stats(self._spec))
 
-    def counters(self, window: float = 10.0) -> Counters:
+    def counters(self, window: Seconds = 10.0) -> Counters:
         """Return what happened to messages since counting began, and keep counting.
 
         The first call starts the counts at 0. Everything is counted as long as each call follows

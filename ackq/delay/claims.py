@@ -20,7 +20,6 @@ from ackq.core.claim_groups import (
     check_epoch,
     facts,
     following,
-    last,
     read_only,
 )
 from ackq.core.claim_groups import begin as take_over
@@ -36,10 +35,9 @@ __all__ = [
     "begin",
     "claim",
     "held",
-    "last",
-    "look",
     "open_claims",
     "read",
+    "readable",
     "release",
     "release_all",
 ]
@@ -171,11 +169,11 @@ def beat(group: Group) -> Operation[None]:
             )
 
 
-def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
-    """List the readable claims; see `DelayClaims.look`."""
+def readable(group: Group, first: int, last: int) -> Operation[list[Claim]]:
+    """List the readable claims; see `DelayClaims.readable`."""
     check_integer(first, "first", 0, MAX_INTEGER)
     check_integer(last, "last", 0, MAX_INTEGER)
-    return [each for each in (yield from _open(group)) if first <= each.batch <= last]
+    return [listed for listed in (yield from _open(group)) if first <= listed.batch <= last]
 
 
 def read(
@@ -233,7 +231,7 @@ def held(spec: DelaySpec) -> Operation[list[HeldClaim]]:
             elif left is not None:
                 left = min(left, soonest)
             totals[group, batch] = (before + rows, left)
-    return [HeldClaim(*each, rows, ends) for each, (rows, ends) in sorted(totals.items()) if rows]
+    return [HeldClaim(*claim, rows, ends) for claim, (rows, ends) in sorted(totals.items()) if rows]
 
 
 def release_all(spec: DelaySpec, group: str) -> Operation[int]:

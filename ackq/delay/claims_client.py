@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import redis
 
 from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
-from ackq.core.client import Client, client_of
+from ackq.core.claims_client import ClaimsBase
 from ackq.core.io.outside import SYSTEM
 from ackq.delay import claims
 from ackq.delay.claims import ClaimedMessage
 from ackq.delay.messages import DelaySpec
 
 
-class DelayClaims(Client):
+class DelayClaims(ClaimsBase):
     """A group of claims on the delay queue ``name``: batches of ready messages.
 
     Guarantee: at least once, never early, and exact replay. Messages stay where they are, each
     under a lease. A claim has the same messages in the same order until it is acked, whichever
     process dies. If its leases are not renewed, its messages are ready again, in their order, for
-    consumers of any kind, also those of releases that know no claims.
+    consumers of any kind, also those that know no claims.
 
-    A message leaves its claim only if somebody cancels it with ``in_flight=True`` or purges the
-    queue, if another consumer takes it after its lease has ended, or if a client of the article
+    A message leaves its claim only if it is canceled with ``in_flight=True``, if the queue is
+    purged, if another consumer takes it after its lease has ended, or if a client of the article
     pushes its key again. The other messages keep their places.
 
     To claim from a partitioned queue, use a group for each partition; partition 3 of ``invoices``
@@ -37,6 +35,8 @@ class DelayClaims(Client):
     Safe to share between threads, and after a fork. It opens its own connections with the
     client's settings. Close it, or use it as a context manager.
     """
+
+    _group: claims.Group
 
     def __init__(
         self,
@@ -63,37 +63,6 @@ class DelayClaims(Client):
         self._group = claims.Group(name, keys, group, SYSTEM, timeout)
         super().__init__(client, name)
 
-    @classmethod
-    def from_url(cls, url: str | None, name: str, group: str, **settings: Any) -> Self:
-        """Return group ``group`` of queue ``name`` on the server at ``url``.
-
-        Args:
-            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
-            name: name of the queue.
-            group: name of the group.
-            settings: the keyword arguments of `DelayClaims`.
-
-        Raises:
-            ConfigurationError: the URL is invalid. The error does not show its password.
-            ServerNotFound: there is no URL, and no redis-server was found.
-        """
-        return cls(client_of(url), name, group, **settings)
-
-    @property
-    def name(self) -> str:
-        """The queue's name."""
-        return self._group.queue
-
-    @property
-    def group(self) -> str:
-        """The name of the group."""
-        return self._group.name
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that `begin` returned; 0 before `begin` and after `release`."""
-        return self._group.epoch
-
     def begin(self) -> int:
         """Take over the group, and return its epoch. A driver calls this once, first.
 
@@ -102,13 +71,6 @@ class DelayClaims(Client):
         trips.
         """
         return self._run(claims.begin(self._group))
-
-    def adopt(self, epoch: int) -> None:
-        """Use an ``epoch`` that `begin` returned in another process of the same driver.
-
-        Nothing is sent. Later changes raise `Fenced` if this is not the group's epoch.
-        """
-        self._group.epoch = epoch
 
     def open(self) -> list[Claim]:
         """List the claims that are neither acked nor being returned, oldest first.
@@ -120,10 +82,6 @@ class DelayClaims(Client):
             Fenced: another process took over the group, and may be claiming.
         """
         return self._run(claims.open_claims(self._group))
-
-    def last(self) -> int:
-        """Return the highest batch number that the group claimed or acked; 0 before the first."""
-        return self._run(claims.last(self._group))
 
     def claim(
         self, after: int, *, messages: int, size: int | None = None, batch: int | None = None
@@ -171,12 +129,12 @@ class DelayClaims(Client):
         """
         self._run(claims.beat(self._group))
 
-    def look(self, first: int, last: int) -> list[Claim]:
+    def readable(self, first: int, last: int) -> list[Claim]:
         """List the open claims from batch ``first`` to ``last``.
 
         Cost: two round trips, and one per open claim.
         """
-        return self._run(claims.look(self._group, first, last))
+        return self._run(claims.readable(self._group, first, last))
 
     def read(self, batch: int, start: int, count: int) -> list[ClaimedMessage | None]:
         """Read up to ``count`` messages of a claim from place ``start`` on, counted from 0.

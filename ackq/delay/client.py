@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import redis
 
-from ackq.config import QueueConfig, RecordErrors
+from ackq.config import QueueConfig, RecordErrors, Seconds, in_seconds
 from ackq.core.client import client_of
 from ackq.core.io.outside import SYSTEM
 from ackq.delay.base_client import DelayClient
@@ -33,7 +33,7 @@ class DelayQueue(DelayClient):
         client: redis.Redis | redis.RedisCluster,
         name: str,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         max_body_bytes: int = 1024 * 1024,
         record_errors: RecordErrors = "text",
@@ -55,7 +55,11 @@ class DelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(
-            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+            in_seconds(visibility_timeout),
+            max_receives,
+            "front",
+            max_body_bytes,
+            record_errors=record_errors,
         )
         super().__init__(client, name)
         self._spec = DelaySpec.plain(name, config, self._block_limit, SYSTEM)
@@ -95,10 +99,10 @@ class PartitionedDelayQueue(DelayClient):
         name: str,
         partitions: int,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         max_body_bytes: int = 1024 * 1024,
-        session_timeout: float = 10.0,
+        session_timeout: Seconds = 10.0,
         record_errors: RecordErrors = "text",
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
@@ -119,7 +123,11 @@ class PartitionedDelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(
-            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+            in_seconds(visibility_timeout),
+            max_receives,
+            "front",
+            max_body_bytes,
+            record_errors=record_errors,
         )
         group = GroupSpec.of(name, partitions, session_timeout)
         super().__init__(client, name)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import redis.asyncio
 
-from ackq.config import QueueConfig, RecordErrors
+from ackq.config import QueueConfig, RecordErrors, Seconds, in_seconds
 from ackq.core.client_async import client_of
 from ackq.core.io.outside import SYSTEM
 from ackq.delay.base_client_async import DelayClient
@@ -32,7 +32,7 @@ class AsyncDelayQueue(DelayClient):
         client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
         name: str,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         max_body_bytes: int = 1024 * 1024,
         record_errors: RecordErrors = "text",
@@ -54,7 +54,11 @@ class AsyncDelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(
-            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+            in_seconds(visibility_timeout),
+            max_receives,
+            "front",
+            max_body_bytes,
+            record_errors=record_errors,
         )
         super().__init__(client, name)
         self._spec = DelaySpec.plain(name, config, self._block_limit, SYSTEM)
@@ -94,10 +98,10 @@ class AsyncPartitionedDelayQueue(DelayClient):
         name: str,
         partitions: int,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         max_body_bytes: int = 1024 * 1024,
-        session_timeout: float = 10.0,
+        session_timeout: Seconds = 10.0,
         record_errors: RecordErrors = "text",
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
@@ -118,7 +122,11 @@ class AsyncPartitionedDelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(
-            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+            in_seconds(visibility_timeout),
+            max_receives,
+            "front",
+            max_body_bytes,
+            record_errors=record_errors,
         )
         group = GroupSpec.of(name, partitions, session_timeout)
         super().__init__(client, name)

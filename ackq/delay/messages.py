@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import mmh3
-import orjson
 from redis.exceptions import ResponseError
 
-from ackq.config import QueueConfig, check_integer
+from ackq.config import QueueConfig, Seconds, check_integer
 from ackq.core import observing
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
-from ackq.core.encode import to_json
+from ackq.core.encode import Pushable, mapping_of
 from ackq.core.fencing import Leased
+from ackq.core.json_values import from_json, is_record, to_json
 from ackq.core.outside import Outside
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from ackq.membership.operations import GroupKeys, GroupSpec
@@ -201,7 +201,7 @@ class DelayedMessage(Leased):
         Raises:
             orjson.JSONDecodeError: the body is not JSON (a ValueError).
         """
-        return orjson.loads(self.body)
+        return from_json(self.body, self.key)
 
     def __repr__(self) -> str:
         # A body may contain secrets, and this text may be logged, so show only the size.
@@ -227,7 +227,7 @@ class DelayStats:
     next_event_in: float | None
 
 
-Body = bytes | str | Mapping[str, Any]
+Body = Pushable | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class DelayEntry:
     #: Bytes, stored unchanged; text, stored as UTF-8; or a mapping, stored as JSON.
     body: Body
     #: Until it is ready: seconds, or a timedelta; up to a hundred years.
-    delay: float | timedelta | None = None
+    delay: Seconds | None = None
     #: Until it is ready, in milliseconds.
     delay_ms: int | None = None
     #: When it is ready: seconds since the epoch, or a datetime with a time zone.
@@ -311,13 +311,13 @@ def encode_body(key: str, body: Body, limit: int) -> bytes:
 
 
 def _json(body: Any) -> bytes:
-    if not isinstance(body, Mapping):
-        raise TypeError(f"it is bytes, text or a mapping, not {type(body).__name__}")
-    return to_json(dict(body))
+    if not isinstance(body, Mapping) and not is_record(body):
+        raise TypeError(f"it is bytes, text, a mapping or a record, not {type(body).__name__}")
+    return to_json(dict(mapping_of(body)))
 
 
 def due(
-    delay: float | timedelta | None,
+    delay: Seconds | None,
     delay_ms: int | None,
     at: float | datetime | None,
     at_ms: int | None,
@@ -327,7 +327,7 @@ def due(
     Raises:
         ConfigurationError: more than one is given, or one is out of range.
     """
-    given = [each for each in (delay, delay_ms, at, at_ms) if each is not None]
+    given = [option for option in (delay, delay_ms, at, at_ms) if option is not None]
     if len(given) > 1:
         raise ConfigurationError("give one of delay, delay_ms, at and at_ms")
     if delay_ms is not None:

@@ -38,7 +38,7 @@ class BatchProgress:
     @property
     def waiting(self) -> tuple[DelayedMessage, ...]:
         """The leased messages that are not handled yet, including the current one."""
-        return tuple(each for each in reversed(self._waiting) if not each.lease_lost)
+        return tuple(message for message in reversed(self._waiting) if not message.lease_lost)
 
     def must_extend(self, now: float) -> bool:
         """Return whether half of the lease time has passed, so that leases must be extended."""

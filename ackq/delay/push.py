@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from redis.exceptions import RedisError
 
 from ackq import scripts
-from ackq.config import Confirm
+from ackq.config import Confirm, Seconds
 from ackq.core.call import call
 from ackq.core.chunking import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
@@ -32,13 +32,13 @@ def push_many(
         yield from require_confirmable(confirm)
     stored = sent = 0
     duplicates: list[str] = []
-    sizes = [len(each.body) for each in encoded]
+    sizes = [len(message.body) for message in encoded]
     for chunk in chunked(encoded, sizes, CHUNK_PUSHED):
-        partitions = sorted({each.partition for each in chunk})
+        partitions = sorted({message.partition for message in chunk})
         keys = spec.keys_of(partitions)
         args: list[Arg] = []
-        for each in chunk:
-            args += (partitions.index(each.partition) + 1, *each[2:])
+        for message in chunk:
+            args += (partitions.index(message.partition) + 1, *message[2:])
         request = Request(
             (len(keys), *keys, *args), script=scripts.load("delay/push"), confirm=confirm
         )
@@ -91,7 +91,7 @@ def cancel(
 def reschedule(
     spec: DelaySpec,
     key: str,
-    delay: float | timedelta | None,
+    delay: Seconds | None,
     delay_ms: int | None,
     at: float | datetime | None,
     at_ms: int | None,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ackq.config import microseconds
+from ackq.config import Seconds, microseconds
 from ackq.core.backoff import backoff
 from ackq.core.chunking import settle_chunks
 from ackq.core.effects import Arg, Operation
 from ackq.core.failure_notes import failed_chunks, note_error
-from ackq.core.fencing import Verb, settle
+from ackq.core.fencing import Verb, not_leased, settle
 from ackq.core.observed import Settle, observed
 from ackq.delay.messages import MAX_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
@@ -19,12 +19,12 @@ Messages = Sequence[DelayedMessage]
 
 def _by_session(messages: Messages) -> Iterable[Messages]:
     """Return messages in chunks of one session each, so that a fenced session fails alone."""
-    return (chunk for each in _sessions(messages) for chunk in settle_chunks(each))
+    return (chunk for session in _sessions(messages) for chunk in settle_chunks(session))
 
 
 def _failed_by_session(messages: Messages) -> Iterable[Messages]:
     """Return messages in chunks of one session each that one nack or reject may settle."""
-    return (chunk for each in _sessions(messages) for chunk in failed_chunks(each))
+    return (chunk for session in _sessions(messages) for chunk in failed_chunks(session))
 
 
 def _sessions(messages: Messages) -> Iterable[Messages]:
@@ -51,12 +51,13 @@ def delete(spec: DelaySpec, messages: Messages) -> Operation[int]:
 def nack(
     spec: DelaySpec,
     messages: Messages,
-    delay: float | None,
+    delay: Seconds | None,
     charge: bool = True,
     error: BaseException | None = None,
 ) -> Operation[int]:
     """Nack or release; see `ackq.delay.DelayQueue.nack` and `ackq.delay.DelayQueue.release`."""
-    fixed = None if delay is None else _delay_us(delay)
+    limit = MAX_DELAY / 1_000_000
+    fixed = None if delay is None else microseconds(delay, "delay", limit, zero=True)
 
     def delay_of(message: DelayedMessage) -> int:
         return round(backoff(message.receive_count) * 1_000_000) if fixed is None else fixed
@@ -79,7 +80,7 @@ def reject(
     return (yield from _settle(spec, REJECT, (reason,), messages, error=error))
 
 
-def extend(spec: DelaySpec, messages: Messages, timeout: float | None) -> Operation[int]:
+def extend(spec: DelaySpec, messages: Messages, timeout: Seconds | None) -> Operation[int]:
     """Renew leases; see `ackq.delay.DelayQueue.extend`."""
     seconds = spec.config.visibility_timeout if timeout is None else timeout
     lease = microseconds(seconds, "timeout")
@@ -94,7 +95,7 @@ def _settle(
     delay_of: Callable[[DelayedMessage], int] | None = None,
     error: BaseException | None = None,
 ) -> Operation[int]:
-    _check_own(spec, messages)
+    _check_own(spec, messages, verb)
     note_error(messages, error, spec.config.record_errors)
 
     def arguments(chunk: Messages) -> tuple[tuple[Arg, ...], Messages]:
@@ -126,16 +127,10 @@ def _group(
     return [*spec.fence.all()[:2], *spec.keys_of(partitions)], args, order
 
 
-def _delay_us(delay: float) -> int:
-    return 0 if delay == 0 else microseconds(delay, "delay", MAX_DELAY / 1_000_000)
-
-
-def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:
+def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage], verb: Verb) -> None:
     for message in messages:
         if not isinstance(message, DelayedMessage):
-            raise ConfigurationError(
-                f"settle takes messages that take returned, not {type(message).__name__}"
-            )
+            raise not_leased(message, verb.name, "take")
         if message.queue != spec.name:
             raise ConfigurationError(
                 f"message {message.key!r} was taken from delay queue {message.queue!r},"

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ackq import scripts
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
@@ -32,8 +32,8 @@ IDLE_POLL = 0.1
 def take(
     spec: DelaySpec,
     wanted: int,
-    timeout: float | None,
-    visibility_timeout: float | None,
+    timeout: Seconds | None,
+    visibility_timeout: Seconds | None,
     session: Session | None,
     unfinished: UnfinishedCommits,
 ) -> Operation[list[DelayedMessage]]:

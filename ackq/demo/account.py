@@ -47,10 +47,10 @@ def check(evidence: Evidence) -> list[Check]:
 
 
 def _pushed_and_processed(evidence: Evidence) -> list[Check]:
-    pushed = total(each.pushed for each in evidence.producers)
-    processed = total(each.processed for each in evidence.workers.values())
+    pushed = total(producer.pushed for producer in evidence.producers)
+    processed = total(worker.processed for worker in evidence.workers.values())
     missing, unknown = evidence.input - processed, set(processed) - set(evidence.input)
-    wrong = [key for each in evidence.workers.values() for key in each.wrong]
+    wrong = [key for worker in evidence.workers.values() for key in worker.wrong]
     return [
         Check(
             "pushed",
@@ -77,9 +77,9 @@ def _pushed_and_processed(evidence: Evidence) -> list[Check]:
 
 
 def _acked(evidence: Evidence) -> list[Check]:
-    acked = total(each.acked for each in evidence.workers.values())
+    acked = total(worker.acked for worker in evidence.workers.values())
     lost, twice = evidence.input - acked, acked - evidence.input
-    unearned = [key for each in evidence.workers.values() for key in each.unearned]
+    unearned = [key for worker in evidence.workers.values() for key in worker.unearned]
     return [
         Check(
             "acked",
@@ -100,10 +100,10 @@ def _acked(evidence: Evidence) -> list[Check]:
 
 def _faults(evidence: Evidence) -> list[Check]:
     others = [tally for name, tally in evidence.workers.items() if name != evidence.killed]
-    redelivered = total(each.redelivered for each in others)
+    redelivered = total(other.redelivered for other in others)
     held = {key for key, _ in evidence.killed_held}
     back = sum(redelivered[key] > 0 for key in held)
-    refused = sum(each.refused for each in evidence.workers.values())
+    refused = sum(worker.refused for worker in evidence.workers.values())
     return [
         Check(
             "redelivered",

@@ -60,7 +60,7 @@ class Display:
         """Show the progress."""
         tallies = [worker.tally for worker in workers]
         processed, acked, redelivered = (
-            total(getattr(each, name) for each in tallies).total()
+            total(getattr(tally, name) for tally in tallies).total()
             for name in ("processed", "acked", "redelivered")
         )
         if not self._live and elapsed >= self._next_line:
@@ -73,7 +73,7 @@ class Display:
         counts = Text.from_markup(
             f"ready [bold]{stats.ready:,}[/]   in flight [bold]{stats.in_flight:,}[/]   "
             f"acked [bold]{acked:,}[/]   redelivered [bold]{redelivered:,}[/]   "
-            f"stale acks refused [bold]{sum(each.refused for each in tallies):,}[/]"
+            f"stale acks refused [bold]{sum(tally.refused for tally in tallies):,}[/]"
         )
         self._view = [self._bars(pushed, acked), Text(), counts, Text(), _rows(workers)]
         self._draw()

@@ -80,7 +80,7 @@ def run(plan: Plan, display: Display) -> bool:
         stage.play()
         checks = stage.account()
     display.account(checks)
-    return all(each.ok for each in checks)
+    return all(result.ok for result in checks)
 
 
 def _delete(url: str, name: str) -> None:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 #: Methods that keep an object for later. They count if the container is older than the message.
 KEEPS = frozenset({"append", "appendleft", "extend", "extendleft"})
-#: Functions, methods and classes by which somebody else does the work, later.
+#: Functions, methods and classes that hand work to others, to be done later.
 HANDS_ON = frozenset(
     {
         *("put", "put_nowait", "send_nowait", "submit", "add_done_callback", "add_task"),
@@ -102,7 +102,7 @@ def _found(code: CodeType, offset: int, loops: bool) -> str | None:
         loops: whether the function came back to that call. If not, it has returned.
     """
     instructions = list(dis.get_instructions(code))
-    offsets = [each.offset for each in instructions]
+    offsets = [instruction.offset for instruction in instructions]
     index = {offset: number for number, offset in enumerate(offsets)}
     following = [_following(instructions, number, index) for number in range(len(instructions))]
     # In a call, it may be the offset of one of the caches behind the instruction.
@@ -115,10 +115,10 @@ def _found(code: CodeType, offset: int, loops: bool) -> str | None:
                 leading[other].append(number)
         after &= _reached(start, leading)
     names = {
-        each.argval
+        instruction.argval
         for number in after
-        if (each := instructions[number]).opname.startswith("LOAD_")
-        and isinstance(each.argval, str)
+        if (instruction := instructions[number]).opname.startswith("LOAD_")
+        and isinstance(instruction.argval, str)
     }
     if (handed := HANDS_ON & names) and not WAITS & names:
         return min(handed)
@@ -134,7 +134,7 @@ def _found(code: CodeType, offset: int, loops: bool) -> str | None:
             renews = functools.partial(_stores, path)
         else:
             continue
-        new = {at for at, each in enumerate(instructions) if renews(each)}
+        new = {at for at, instruction in enumerate(instructions) if renews(instruction)}
         if number in _reached(start, following, new):
             return kept
     return None

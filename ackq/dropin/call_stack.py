@@ -250,7 +250,7 @@ def _has_ended(frame: FrameType) -> bool:
     """
     code = frame.f_code
     # By identity: variables of the user's may be compared to the code in any way.
-    return any(each is code for each in gc.get_referents(frame))
+    return any(referent is code for referent in gc.get_referents(frame))
 
 
 def _failed(ended: FrameType) -> bool:

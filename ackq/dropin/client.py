@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import redis
 from redis.exceptions import RedisError
 
-from ackq.config import PopFrom, QueueConfig
+from ackq.config import PopFrom, QueueConfig, Seconds, in_seconds
 from ackq.core.io.routes import route_of
 from ackq.dropin import loops
 from ackq.dropin.arguments import Key, count_of, name_of, names_of, timeout_of
@@ -70,7 +70,7 @@ class Redis(PassedOn):
         """Return a client that is also of the class of ``client``; see `__init__`."""
         check_interpreter()
         if isinstance(client, Redis):
-            raise ConfigurationError("client is an ackq.dropin client already")
+            raise ConfigurationError("client is already an ackq.dropin client")
         route_of(client, b"")
         return wrapper_of(cls, client)
 
@@ -78,7 +78,7 @@ class Redis(PassedOn):
         self,
         client: redis.Redis | redis.RedisCluster,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         collect: Literal["warn", "refuse", "hold"] = "warn",
         hold: int | None = None,
@@ -104,7 +104,7 @@ class Redis(PassedOn):
                 out of range.
         """
         settings: dict[str, Any] = {
-            "visibility_timeout": visibility_timeout,
+            "visibility_timeout": in_seconds(visibility_timeout),
             "max_receives": max_receives,
         }
         self._ackq_given = {**settings, "collect": collect, "hold": hold}
@@ -118,7 +118,7 @@ class Redis(PassedOn):
         cls,
         url: str,
         *args: Any,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         collect: Literal["warn", "refuse", "hold"] = "warn",
         hold: int | None = None,
@@ -160,7 +160,7 @@ class Redis(PassedOn):
         """
         return self._pop(name, count, "left", Caller(sys._getframe()))
 
-    def brpop(self, keys: Key | Iterable[Key], timeout: float | None = 0) -> Any:
+    def brpop(self, keys: Key | Iterable[Key], timeout: Seconds | None = 0) -> Any:
         """Settle what this thread popped from ``keys`` before, and wait for the next message.
 
         Args:
@@ -178,7 +178,7 @@ class Redis(PassedOn):
         """
         return self._wait_and_pop(keys, timeout, "right", Caller(sys._getframe()))
 
-    def blpop(self, keys: Key | Iterable[Key], timeout: float | None = 0) -> Any:
+    def blpop(self, keys: Key | Iterable[Key], timeout: Seconds | None = 0) -> Any:
         """Do as `brpop` does, at the left end of the lists; see `lpop`."""
         return self._wait_and_pop(keys, timeout, "left", Caller(sys._getframe()))
 
@@ -201,7 +201,7 @@ class Redis(PassedOn):
             more: further lists.
         """
         names = names_of((name, *more), self._ackq_encoder)
-        all_in_flight = [self._ackq.in_flight(each, end) for each in names for end in COMMANDS]
+        all_in_flight = [self._ackq.in_flight(text, end) for text in names for end in COMMANDS]
         all_in_flight = [in_flight for in_flight in all_in_flight if not in_flight.in_batch]
         for in_flight in all_in_flight:
             in_flight.settle()
@@ -235,7 +235,9 @@ class Redis(PassedOn):
         """
         text = name_of(name, self._ackq_encoder)
         if not values:
-            held = [each for each in self._ackq.of_consumer(text) if not each.in_batch]
+            held = [
+                in_flight for in_flight in self._ackq.of_consumer(text) if not in_flight.in_batch
+            ]
             count = sum(len(in_flight.messages) for in_flight in held)
             for in_flight in held:
                 in_flight.settle()
@@ -312,7 +314,9 @@ class Redis(PassedOn):
             return values[0] if values else None
         return values or None
 
-    def _wait_and_pop(self, keys: Any, timeout: float | None, end: PopFrom, caller: Caller) -> Any:
+    def _wait_and_pop(
+        self, keys: Any, timeout: Seconds | None, end: PopFrom, caller: Caller
+    ) -> Any:
         names, seconds = names_of(keys, self._ackq_encoder), timeout_of(timeout)
         if len(names) > 1:
             try:
@@ -328,7 +332,7 @@ class Redis(PassedOn):
         return self._pair(names[0], values) if values else None
 
     def _take(
-        self, in_flight: InFlight, wanted: int, caller: Caller, timeout: float | None = None
+        self, in_flight: InFlight, wanted: int, caller: Caller, timeout: Seconds | None = None
     ) -> list[Any]:
         before = in_flight.asked(caller)
         try:
@@ -396,7 +400,7 @@ def _fill_up(queue: Queue, messages: list[Message], wanted: int) -> None:
     """Take more if one call returned too few: RPOP with a count is never cut short."""
     last: Sequence[Message] = messages
     while len(messages) < wanted and (
-        len(last) >= _TAKE_MESSAGES or sum(len(each.body) for each in last) >= _TAKE_BYTES
+        len(last) >= _TAKE_MESSAGES or sum(len(message.body) for message in last) >= _TAKE_BYTES
     ):
         try:
             last = queue.pop_many(min(wanted - len(messages), _TAKE_MESSAGES))

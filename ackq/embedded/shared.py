@@ -33,15 +33,13 @@ from ackq.errors import AckqError
 #: Seconds to wait for the server, which may first read a long append-only log.
 SHARED_TIMEOUT = 60.0
 
-_announced: set[Path] = set()
-
 
 def shared_url() -> str:
     """Return the URL of the one persistent server of this account; start it if needed.
 
     Its data is in ``$ACKQ_HOME``, else ``$XDG_DATA_HOME/ackq``, else ``~/.local/share/ackq``.
-    Processes that call this at the same time get the same server. The first call in a process
-    prints the data folder to stderr.
+    Processes that call this at the same time get the same server. The call that starts it prints
+    the data folder to stderr.
 
     Raises:
         ServerNotFound: no redis-server was found.
@@ -63,7 +61,8 @@ def shared_url() -> str:
         time.sleep(POLL)
     if started:
         note_server(folder, binary)
-    _announce(folder)
+        text = f"ackq: started its own server, data in {folder} (to stop it: ackq serve --stop)"
+        print(text, file=sys.stderr)
     return unix_url(address)
 
 
@@ -99,7 +98,7 @@ def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
     with _lock(path) as lock:
         # A server may have outlived the process that started it.
         if lock is None or answers(socket_path(path)):
-            raise AckqError(f"a redis-server runs on {path} already")
+            raise AckqError(f"a redis-server is already running on {path}")
         yield
 
 
@@ -152,13 +151,6 @@ def _lock(folder: Path) -> Iterator[int | None]:
         yield descriptor
     finally:
         os.close(descriptor)  # not LOCK_UN, which would free the server's lock as well
-
-
-def _announce(folder: Path) -> None:
-    if folder not in _announced:
-        _announced.add(folder)
-        stop = f"kill {_shared_pid(folder)}"
-        print(f"ackq: using its own server, data in {folder} (to stop it: {stop})", file=sys.stderr)
 
 
 def _shared_pid(folder: Path) -> int | None:

@@ -1,17 +1,20 @@
+# Written by tools/blocking.py: edit client_async.py instead, then run make clients.
 """`ConsumerGroup`: processes that divide numbered partitions among themselves, blocking."""
 
 from __future__ import annotations
 
 import logging
 import os
-import threading
+from threading import Lock
 
 import redis
 
+from ackq.config import Seconds
 from ackq.core.client import Client
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError
 from ackq.membership import operations
+from ackq.membership.heartbeats import Heartbeats
 from ackq.membership.operations import Assignment, GroupSpec, Session
 
 _LOG = logging.getLogger("ackq.members")
@@ -25,9 +28,11 @@ class ConsumerGroup(Client):
     is silent for ``session_timeout``, partitions are reassigned; as few as possible move, and all
     members notice within a second. A member that was taken for dead rejoins with a new session.
 
-    A background thread sends heartbeats from `join` to `close`. Safe to share between threads.
-    After a fork, the child is a separate member.
+    A background thread sends heartbeats from `join` to `close`.
+    Safe to share between threads, as one member. A forked child is another member.
     """
+
+    _heartbeats: Heartbeats
 
     def __init__(
         self,
@@ -35,7 +40,7 @@ class ConsumerGroup(Client):
         group: str,
         partitions: int,
         *,
-        session_timeout: float = 10.0,
+        session_timeout: Seconds = 10.0,
     ) -> None:
         """Set up the member. Nothing is sent before `join`.
 
@@ -54,16 +59,12 @@ class ConsumerGroup(Client):
         spec = GroupSpec.of(group, partitions, session_timeout)
         super().__init__(client, group)
         self._spec = spec
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._stopped = threading.Event()
         self._renew()
 
     @property
     def session(self) -> Session:
         """This member's session. Its name works as a fencing token."""
         if self._pid != os.getpid():
-            self._lock = threading.Lock()
             self._renew()
         return self._session
 
@@ -79,32 +80,24 @@ class ConsumerGroup(Client):
             ConfigurationError: the group has another number of partitions.
         """
         known = self.session.assignment
-        return known if known is not None and self._thread is not None else self.heartbeat()
+        if known is not None and self._heartbeats.started:
+            return known
+        return self.heartbeat()
 
     def heartbeat(self) -> Assignment:
         """Send a heartbeat, and return the current assignment."""
         session = self.session
         with self._lock:
             assignment = self._run(operations.heartbeat(self._spec, session))
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._keep_alive,
-                    args=(session, self._stopped),
-                    name=f"ackq-{self._key}",
-                    daemon=True,
-                )
-                self._thread.start()
+            self._heartbeats.start(f"ackq-{self._key}")
         return assignment
 
     def leave(self) -> bool:
         """End the session, so that other members take over at once; return whether it was alive."""
         session = self.session
-        thread = self._thread
-        self._stopped.set()
-        if thread is not None:
-            thread.join()
+        self._heartbeats.stop()
         with self._lock:
-            self._thread, self._stopped = None, threading.Event()
+            self._heartbeats = Heartbeats(session, self._keep_alive)
             return self._run(operations.leave(self._spec, session))
 
     def close(self) -> None:
@@ -116,16 +109,17 @@ class ConsumerGroup(Client):
         super().close()
 
     def _renew(self) -> None:
+        """Start as a new member: at first, and in a forked child."""
         self._pid = os.getpid()
+        self._lock = Lock()
         self._session = Session(SYSTEM.token(8).hex())
-        self._thread, self._stopped = None, threading.Event()
+        self._heartbeats = Heartbeats(self._session, self._keep_alive)
 
-    def _keep_alive(self, session: Session, stopped: threading.Event) -> None:
-        while not stopped.wait(session.next_heartbeat):
-            try:
-                with self._lock:
-                    self._run(operations.heartbeat(self._spec, session))
-            except (AckqError, redis.RedisError, OSError) as error:
-                # The next heartbeat may come in time. If not, this member rejoins.
-                _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
-                session.next_heartbeat = self._spec.heartbeat_interval()
+    def _keep_alive(self, session: Session) -> None:
+        try:
+            with self._lock:
+                self._run(operations.heartbeat(self._spec, session))
+        except (AckqError, redis.RedisError, OSError) as error:
+            # The next heartbeat may come in time. If not, this member rejoins.
+            _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
+            session.next_heartbeat = self._spec.heartbeat_interval()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+from asyncio import Lock
 
 import redis.asyncio
 
+from ackq.config import Seconds
 from ackq.core.client_async import Client
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError
 from ackq.membership import operations
+from ackq.membership.heartbeats_async import Heartbeats
 from ackq.membership.operations import Assignment, GroupSpec, Session
 
 _LOG = logging.getLogger("ackq.members")
@@ -25,9 +27,12 @@ class AsyncConsumerGroup(Client):
     is silent for ``session_timeout``, partitions are reassigned; as few as possible move, and all
     members notice within a second. A member that was taken for dead rejoins with a new session.
 
-    A task sends heartbeats from `join` to `aclose`. A handler that blocks the event loop for
-    longer than ``session_timeout`` loses the session. For the tasks of one event loop.
+    A task sends heartbeats from `join` to `aclose`.
+    A handler that blocks the event loop for ``session_timeout`` loses the session.
+    For the tasks of one event loop, as one member.
     """
+
+    _heartbeats: Heartbeats
 
     def __init__(
         self,
@@ -35,7 +40,7 @@ class AsyncConsumerGroup(Client):
         group: str,
         partitions: int,
         *,
-        session_timeout: float = 10.0,
+        session_timeout: Seconds = 10.0,
     ) -> None:
         """Set up the member. Nothing is sent before `join`.
 
@@ -54,15 +59,12 @@ class AsyncConsumerGroup(Client):
         spec = GroupSpec.of(group, partitions, session_timeout)
         super().__init__(client, group)
         self._spec = spec
-        self._lock = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
         self._renew()
 
     @property
     def session(self) -> Session:
         """This member's session. Its name works as a fencing token."""
         if self._pid != os.getpid():
-            self._lock = asyncio.Lock()
             self._renew()
         return self._session
 
@@ -78,27 +80,24 @@ class AsyncConsumerGroup(Client):
             ConfigurationError: the group has another number of partitions.
         """
         known = self.session.assignment
-        return known if known is not None and self._task is not None else await self.heartbeat()
+        if known is not None and self._heartbeats.started:
+            return known
+        return await self.heartbeat()
 
     async def heartbeat(self) -> Assignment:
         """Send a heartbeat, and return the current assignment."""
         session = self.session
         async with self._lock:
             assignment = await self._run(operations.heartbeat(self._spec, session))
-            if self._task is None:
-                self._task = asyncio.create_task(
-                    self._keep_alive(session), name=f"ackq-{self._key}"
-                )
+            self._heartbeats.start(f"ackq-{self._key}")
         return assignment
 
     async def leave(self) -> bool:
         """End the session, so that other members take over at once; return whether it was alive."""
         session = self.session
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._heartbeats.stop()
         async with self._lock:
+            self._heartbeats = Heartbeats(session, self._keep_alive)
             return await self._run(operations.leave(self._spec, session))
 
     async def aclose(self) -> None:
@@ -110,17 +109,17 @@ class AsyncConsumerGroup(Client):
         await super().aclose()
 
     def _renew(self) -> None:
+        """Start as a new member: at first, and in a forked child."""
         self._pid = os.getpid()
+        self._lock = Lock()
         self._session = Session(SYSTEM.token(8).hex())
-        self._task = None
+        self._heartbeats = Heartbeats(self._session, self._keep_alive)
 
     async def _keep_alive(self, session: Session) -> None:
-        while True:
-            await asyncio.sleep(session.next_heartbeat)
-            try:
-                async with self._lock:
-                    await self._run(operations.heartbeat(self._spec, session))
-            except (AckqError, redis.RedisError, OSError) as error:
-                # The next heartbeat may come in time. If not, this member rejoins.
-                _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
-                session.next_heartbeat = self._spec.heartbeat_interval()
+        try:
+            async with self._lock:
+                await self._run(operations.heartbeat(self._spec, session))
+        except (AckqError, redis.RedisError, OSError) as error:
+            # The next heartbeat may come in time. If not, this member rejoins.
+            _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
+            session.next_heartbeat = self._spec.heartbeat_interval()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ackq import scripts
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import Keys, call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import check_name
@@ -61,7 +61,7 @@ class GroupSpec:
     session_us: int
 
     @classmethod
-    def of(cls, name: str, partitions: int, session_timeout: float) -> GroupSpec:
+    def of(cls, name: str, partitions: int, session_timeout: Seconds) -> GroupSpec:
         """Return the group after checking its settings.
 
         Raises:

@@ -45,7 +45,7 @@ class Shards:
 
     def draining_names(self, name: str) -> tuple[str, ...]:
         """Return the names of former shards that may still have messages."""
-        former = [each for number in self.draining for each in shard_names(name, number)]
+        former = [shard for number in self.draining for shard in shard_names(name, number)]
         return tuple(sorted(set(former).difference(self.names(name))))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -19,23 +18,28 @@ except ModuleNotFoundError as error:
 
 from ackq.core.client import Closable
 from ackq.errors import AckqError, redact
-from ackq.metrics.families import Family, Labels
+from ackq.metrics.families import Families, Family, Labels
 from ackq.metrics.queues import queue_metrics
 from ackq.ops.overview import Overview, Server, Snapshot
+from ackq.ops.reads import SharedRead
 
 log = logging.getLogger("ackq.metrics")
 
 #: Seconds for which consumers go on counting after a scrape. Longer than any usual interval
 #: between scrapes, or each scrape would begin a new count.
 WINDOW = 900.0
+#: Seconds after which a server that has not answered is reported as down. Prometheus gives up after
+#: 10 by default, and would then learn nothing.
+MAX_TIME = 5.0
 
 
 class Collector(RegistryCollector, Closable):
     """Reads the queues of a server or cluster whenever metrics are collected.
 
     Nothing is stored between two collections except the names of the queues that were found. If
-    Redis cannot be reached, ``ackq_up`` is 0 and the figures of queues are missing: no old figure
-    is reported. Safe to share between threads; collections run one after the other.
+    Redis cannot be reached, or does not answer within 5 seconds, ``ackq_up`` is 0 and the figures
+    of queues are missing: no old figure is reported. Safe to share between threads: collections
+    at the same time share one reading.
 
     >>> prometheus_client.REGISTRY.register(ackq.metrics.Collector(client))  # doctest: +SKIP
     """
@@ -65,7 +69,7 @@ class Collector(RegistryCollector, Closable):
         """
         window = WINDOW if totals else None
         self._overview = Overview(client, names, window=window, time_field=time_field)
-        self._lock = threading.Lock()
+        self._reads = SharedRead(self._read)
 
     def describe(self) -> list[Metric]:
         """Return nothing, so that registering a collector does not ask Redis."""
@@ -73,26 +77,23 @@ class Collector(RegistryCollector, Closable):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics. 4 or 5 round trips for 100 queues."""
-        return (each.metric() for each in self.families())
+        return (family.metric() for family in self.families())
 
-    def families(self) -> Iterator[Family]:
-        """Yield what `collect` yields, in the form that is quickly written as text."""
+    def families(self) -> Families:
+        """Return what `collect` yields, in the form that is quickly written as text."""
+        try:
+            return self._reads.get(MAX_TIME, join=True)
+        except TimeoutError:
+            log.warning("metrics: no answer within %g s", MAX_TIME)
+        except (redis.RedisError, AckqError) as error:
+            log.warning("metrics: %s", redact(str(error)) or type(error).__name__)
+        servers = tuple(Server(address, False) for address in self._overview.addresses())
+        return Families(_all_metrics(Snapshot(servers, (), False, 0), MAX_TIME))
+
+    def _read(self) -> Families:
         started = time.perf_counter()
-        with self._lock:
-            try:
-                snapshot = self._overview.read()
-            except (redis.RedisError, AckqError) as error:
-                log.warning("metrics: %s", redact(str(error)) or type(error).__name__)
-                snapshot = Snapshot((Server("", False),), (), False, 0)
-        yield from queue_metrics(snapshot.queues)
-        yield from _server_metrics(snapshot)
-        seconds = time.perf_counter() - started
-        yield Family(
-            "ackq_scrape_seconds",
-            "gauge",
-            "Time that this collection took, in seconds.",
-            numbers=[seconds],
-        )
+        snapshot = self._overview.read()
+        return Families(_all_metrics(snapshot, time.perf_counter() - started))
 
     def prepare(self) -> None:
         """Search for queues, so that the first collection is quick. No error if Redis is away.
@@ -100,23 +101,33 @@ class Collector(RegistryCollector, Closable):
         Raises:
             NoPermissionError: no queues were named, and the user may not search for them.
         """
-        with self._lock:
-            self._overview.read()
+        self._reads.get(None)
 
     def close(self) -> None:
         """Close the connections."""
         self._overview.close()
 
 
+def _all_metrics(snapshot: Snapshot, seconds: float) -> Iterator[Family]:
+    yield from queue_metrics(snapshot.queues)
+    yield from _server_metrics(snapshot)
+    yield Family(
+        "ackq_scrape_seconds",
+        "gauge",
+        "Time that this collection took, in seconds.",
+        numbers=[seconds],
+    )
+
+
 def _server_metrics(snapshot: Snapshot) -> Iterator[Family]:
-    labels = [Labels.of(("server",), (each.address,)) for each in snapshot.servers]
+    labels = [Labels.of(("server",), (server.address,)) for server in snapshot.servers]
     yield Family(
         "ackq_up",
         "gauge",
         "1 if the server could be read.",
         ("server",),
         labels=labels,
-        numbers=[int(each.up) for each in snapshot.servers],
+        numbers=[int(server.up) for server in snapshot.servers],
     )
     yield Family(
         "ackq_script_errors",
@@ -124,7 +135,7 @@ def _server_metrics(snapshot: Snapshot) -> Iterator[Family]:
         "Script calls that failed since the server started, those of other programs included.",
         ("server",),
         labels=labels,
-        numbers=[each.failed_scripts for each in snapshot.servers],
+        numbers=[server.failed_scripts for server in snapshot.servers],
         since=[None for _ in snapshot.servers],
     )
     yield Family(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from queue import Empty, LifoQueue
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
@@ -17,11 +17,16 @@ from ackq.metrics.collector import Collector
 from ackq.metrics.exposition import render_families
 from ackq.ops.overview import Overview, Snapshot
 from ackq.ops.readings import Reading
+from ackq.ops.reads import in_time
 
 #: Where a queue's figures are as JSON; the name follows, percent-encoded.
 QUEUES = "/v1/queues/"
-#: Seconds that a connection may last. A scrape waits for those before it.
+#: Seconds that a connection may last.
 MAX_CONNECTION = 60.0
+#: Seconds for which one queue is read. KEDA gives up after 3 by default.
+MAX_TIME = 2.0
+#: Most queues that are read at a time, each over a connection of its own.
+READERS = 4
 #: Most seconds for which the messages that will be due are counted.
 MAX_AHEAD = 30 * 86_400.0
 _HELP = {"paths": ["/metrics", f"{QUEUES}NAME", "/healthz"]}
@@ -64,8 +69,9 @@ class Exporter(Closable):
         """
         self._names = frozenset(names)
         self._collector = Collector(client, names, totals=totals, time_field=time_field)
-        self._one = Overview(client, time_field=time_field)
-        self._lock = threading.Lock()
+        self._readers: LifoQueue[Overview] = LifoQueue()
+        for _ in range(READERS):
+            self._readers.put(Overview(client, time_field=time_field))
         known = KnownHosts(hosts) if hosts or is_loopback(listen[0]) else None
         self._server = HttpServer(listen, self._answer, MAX_CONNECTION, "exporter", known)
         try:
@@ -84,7 +90,9 @@ class Exporter(Closable):
         """Stop listening, and close the connections to Redis."""
         self._server.stop()
         self._collector.close()
-        self._one.close()
+        with suppress(Empty):
+            while True:
+                self._readers.get_nowait().close()
 
     def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
         parts = urlsplit(path)
@@ -94,7 +102,10 @@ class Exporter(Closable):
             return Answer.of_json(200, {"healthy": True})
         if parts.path.startswith(QUEUES):
             query = parse_qs(parts.query)
-            name = unquote(parts.path.removeprefix(QUEUES))
+            try:
+                name = unquote(parts.path.removeprefix(QUEUES), errors="strict")
+            except UnicodeDecodeError:
+                return _error(400, "the name of a queue is UTF-8")
             return self._queue(name, query)
         return Answer.of_json(200 if parts.path == "/" else 404, _HELP)
 
@@ -103,13 +114,25 @@ class Exporter(Closable):
             return _error(404, "this exporter does not report a queue of that name")
         consumers = query.get("consumer", [])
         try:
-            with self._lock:
-                snapshot = self._one.read_one(name, consumers, _due_within(query))
+            due_within = _due_within(query)
+            snapshot = in_time(MAX_TIME, lambda: self._read_one(name, consumers, due_within))
         except (QueueNameError, ConfigurationError) as error:
             return _error(400, str(error))
+        except TimeoutError:
+            return _error(503, f"Redis did not answer within {MAX_TIME:g} s")
         except (redis.RedisError, AckqError) as error:
             return _error(503, redact(str(error)) or type(error).__name__)
         return _one_of(snapshot, query.get("kind", [""])[-1], consumers)
+
+    def _read_one(self, name: str, consumers: list[str], due_within: float | None) -> Snapshot:
+        try:
+            reader = self._readers.get(timeout=MAX_TIME)
+        except Empty:
+            raise TimeoutError from None
+        try:
+            return reader.read_one(name, consumers, due_within)
+        finally:
+            self._readers.put(reader)
 
 
 def _due_within(query: Mapping[str, list[str]]) -> float | None:
@@ -132,7 +155,7 @@ def _one_of(snapshot: Snapshot, kind: str, consumers: list[str]) -> Answer:
     # A scaler must not take a figure that lacks a part for the whole.
     if not all(server.up for server in snapshot.servers):
         return _error(503, "Redis cannot be reached")
-    found = [each for each in snapshot.queues if kind in ("", each.kind)]
+    found = [queue for queue in snapshot.queues if kind in ("", queue.kind)]
     if len(found) > 1:
         kinds = ", ".join(each.kind for each in found)
         return _error(409, f"there are several queues of that name: add ?kind= with one of {kinds}")

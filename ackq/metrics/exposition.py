@@ -11,7 +11,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector as RegistryCollector
 
 from ackq.core.io.http import Answer
-from ackq.metrics.families import Family, as_text
+from ackq.metrics.families import Families
 
 #: Bytes from which on an answer is compressed.
 LARGE = 10_000
@@ -29,10 +29,10 @@ def render(metrics: Iterable[Metric], headers: Mapping[str, str]) -> Answer:
     return _answer(encode(_Collected(metrics)), content_type, headers)
 
 
-def render_families(families: Iterable[Family], headers: Mapping[str, str]) -> Answer:
+def render_families(families: Families, headers: Mapping[str, str]) -> Answer:
     """Return what `render` returns, for more samples in less time."""
     _, content_type = choose_encoder(headers.get("Accept") or "")
-    text = as_text(families, _is_openmetrics(content_type))
+    text = families.text(_is_openmetrics(content_type))
     return _answer(text.encode(), content_type, headers)
 
 
@@ -62,7 +62,7 @@ class _Collected(RegistryCollector):
 
 
 def _without_created(metric: Metric) -> Metric:
-    metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
+    metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
     return metric
 
 

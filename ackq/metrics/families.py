@@ -7,7 +7,8 @@ text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, Self
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -116,10 +117,25 @@ class Family:
         return "".join(lines)
 
 
-def as_text(families: Iterable[Family], openmetrics: bool) -> str:
-    """Return metrics as text."""
-    text = "".join([each.text(openmetrics) for each in families])
-    return f"{text}# EOF\n" if openmetrics else text
+class Families:
+    """The metrics of one collection, for all who asked for it. Safe to share between threads."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        """Take the metrics."""
+        self._families = tuple(families)
+        self._lock = threading.Lock()
+        self._texts: dict[bool, str] = {}
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(self._families)
+
+    def text(self, openmetrics: bool) -> str:
+        """Return the metrics as text, which is made once; see `Family.text`."""
+        with self._lock:
+            if openmetrics not in self._texts:
+                text = "".join([each.text(openmetrics) for each in self])
+                self._texts[openmetrics] = f"{text}# EOF\n" if openmetrics else text
+            return self._texts[openmetrics]
 
 
 def label(name: str, value: str) -> str:

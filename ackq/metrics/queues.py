@@ -62,15 +62,15 @@ _NO_TOTALS = Totals(None, {})
 
 def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
     """Yield the metrics of queues."""
-    labels = [Labels.of(_QUEUE, (each.name, each.kind)) for each in readings]
-    states = {state: label("state", state) for each in readings for state in each.states}
+    labels = [Labels.of(_QUEUE, (reading.name, reading.kind)) for reading in readings]
+    states = {state: label("state", state) for reading in readings for state in reading.states}
     yield Family(
         "ackq_messages",
         "gauge",
         "Messages by state, as in ackq stats.",
         (*_QUEUE, "state"),
         labels=[each.plus(*state) for each in labels for state in states.items()],
-        numbers=[each.states.get(state) for each in readings for state in states],
+        numbers=[reading.states.get(state) for reading in readings for state in states],
     )
     for name, (help, figure) in _GAUGES.items():
         yield Family(name, "gauge", help, _QUEUE, labels=labels, numbers=[*map(figure, readings)])
@@ -81,14 +81,16 @@ def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
             help,
             ("queue", "consumer"),
             labels=[
-                Labels.of(("queue", "consumer"), (each.name, consumer))
-                for each in readings
-                for consumer in figures(each)
+                Labels.of(("queue", "consumer"), (reading.name, consumer))
+                for reading in readings
+                for consumer in figures(reading)
             ],
-            numbers=[number for each in readings for number in figures(each).values()],
+            numbers=[number for reading in readings for number in figures(reading).values()],
         )
-    totals = [each.totals or _NO_TOTALS for each in readings]
-    since = [None if each.since is None else Since(each.since, repr(each.since)) for each in totals]
+    totals = [reading.totals or _NO_TOTALS for reading in readings]
+    since = [
+        None if total.since is None else Since(total.since, repr(total.since)) for total in totals
+    ]
     for name, help in _COUNTERS.items():
         yield Family(
             f"ackq_{name}",
@@ -96,10 +98,10 @@ def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
             help,
             _QUEUE,
             labels=labels,
-            numbers=[each.counts.get(name) for each in totals],
+            numbers=[total.counts.get(name) for total in totals],
             since=since,
         )
-    dead = [_by_reason(each.dead) for each in totals]
+    dead = [_by_reason(total.dead) for total in totals]
     yield Family(
         "ackq_dead",
         "counter",

@@ -254,10 +254,10 @@ _NEVER_LOOK = ("producer", "doctor", "loader")
 
 def _sharded(role: Role) -> Role:
     """Return a role for all shards of a queue."""
-    return _looking(replace(role, commands={**role.commands, "info": ()}))
+    return _reading_shards(replace(role, commands={**role.commands, "info": ()}))
 
 
-def _looking(role: Role) -> Role:
+def _reading_shards(role: Role) -> Role:
     """Return a role that may also read whether the queue is sharded."""
     read = (*role.commands.get("hget", ()), *SHARD_RECORD)
     return replace(role, commands={**role.commands, "hget": read})
@@ -345,7 +345,7 @@ def rules(
     check_name(name)
     if kind == "sharded":
         check_shards(name, None)
-    if any(each.isspace() for each in name):
+    if any(character.isspace() for character in name):
         raise QueueNameError(f"queue name {name!r} has a space, which no ACL rule may contain")
     if selectors and (found := _NOT_IN_SELECTORS.search(name)):
         raise QueueNameError(
@@ -360,7 +360,7 @@ def rules(
     chosen = roles[role]
     called = scripts_of(role, kind, pop_from, partitions)
     if kind == "list" and role not in _NEVER_LOOK:
-        chosen = _looking(chosen)
+        chosen = _reading_shards(chosen)
     if kind in ("list", "sharded"):
         chosen = _for_end(chosen, bool(called), pop_from)
     access = _access(chosen, called, eval, pop_from)
@@ -379,8 +379,8 @@ def rules(
         "-@all",
         *keyless,
         *(
-            f"({' '.join([*patterns_of(name, each, kind, partitions), *_commands(commands)])})"
-            for each, commands in sorted(pairs.items(), key=_first)
+            f"({' '.join([*patterns_of(name, suffix, kind, partitions), *_commands(commands)])})"
+            for suffix, commands in sorted(pairs.items(), key=_first)
         ),
     ]
 
@@ -447,4 +447,4 @@ def _first(group: tuple[frozenset[str], list[str]]) -> str:
 
 
 def _commands(commands: Iterable[str]) -> Iterator[str]:
-    return (f"+{each}" for each in sorted(commands))
+    return (f"+{command}" for command in sorted(commands))

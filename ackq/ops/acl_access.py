@@ -98,7 +98,7 @@ def access_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, frozense
         if arguments == "record" and bound.get("record", "")[5:-1] not in slots:
             continue  # that key is passed for the left end only
         suffixes = found[command.lower()]
-        words = [each.strip() for each in arguments.split(",")][: _KEYS_OF.get(command, 1)]
+        words = [argument.strip() for argument in arguments.split(",")][: _KEYS_OF.get(command, 1)]
         for word in words:
             suffixes.update(_suffixes(command, bound.get(word, word), slots))
     return {command: frozenset(suffixes) for command, suffixes in found.items()}

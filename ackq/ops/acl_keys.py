@@ -10,7 +10,7 @@ from ackq.membership.shards import whole
 from ackq.ops.acl_access import NAMESPACE
 
 #: The keys of a partitioned delay queue as a whole. Its other keys belong to one partition each.
-_OF_GROUP = frozenset(f":{each.name}" for each in fields(GroupKeys))
+_OF_GROUP = frozenset(f":{field.name}" for field in fields(GroupKeys))
 #: The keys that show whether a queue is sharded. Commands, workers and Spark read them.
 SHARD_RECORD = (":shards", ":group")
 
@@ -27,9 +27,13 @@ def patterns_of(
         kind: of queue.
         partitions: of a delay queue; None if it has none.
     """
-    wide = {each[:-1] for each in suffixes if each.count("*") == 1}
-    needed = (each for each in suffixes if each.count("*") < 2 or not each.startswith(tuple(wide)))
-    return [f"~{key}" for each in sorted(needed) for key in _keys_of(name, each, kind, partitions)]
+    wide = {suffix[:-1] for suffix in suffixes if suffix.count("*") == 1}
+    needed = (
+        suffix for suffix in suffixes if suffix.count("*") < 2 or not suffix.startswith(tuple(wide))
+    )
+    return [
+        f"~{key}" for suffix in sorted(needed) for key in _keys_of(name, suffix, kind, partitions)
+    ]
 
 
 def _keys_of(name: str, suffix: str, kind: str, partitions: int | None) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from ackq.core.effects import Operation, Request
 from ackq.core.inspection_results import DeadLetter, check_entry
@@ -15,7 +16,7 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError
-from ackq.ops.kinds import kind_for, only_part, opened
+from ackq.ops.kinds import kind_for
 from ackq.ops.kinds.kind import Part, Redis
 from ackq.ops.readings import Reading
 
@@ -33,7 +34,7 @@ MAX_COUNTED, MAX_COUNT_TIME = 20_000, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """The oldest dead letters of a queue by cause."""
+    """The newest dead letters of a queue by cause."""
 
     #: The most frequent first.
     counts: tuple[tuple[str, int], ...]
@@ -43,69 +44,116 @@ class Causes:
 
 @dataclass(frozen=True, slots=True)
 class DeadPage:
-    """Some dead letters, oldest first, and the causes of all that were read for them."""
+    """Some dead letters, newest first, and the causes of all that were read for them."""
 
     letters: tuple[DeadLetter, ...]
     causes: Causes
-    #: Where the next page begins; None after the last one.
-    after: str | None
+    #: The entry that the next page begins after; None after the last one.
+    before: str | None
 
 
 def causes_of(client: Redis, reading: Reading) -> Causes:
-    """Count the oldest dead letters of a queue by cause. At most `MAX_READ` are read."""
+    """Count the newest dead letters of a queue by cause. At most `MAX_READ` are read.
+
+    A queue with shards or partitions has that many in all, and each has an equal part of them.
+    """
+    parts = [part for part in reading.parts or (reading,) if part.states.get("dead")]
     counts: Counter[str] = Counter()
-    for each in reading.parts or (reading,):
-        left = MAX_READ - counts.total()
-        if each.states.get("dead") and left:
-            with opened(client, each.kind, each.name, "dead") as queue:
-                counts.update(each.cause for each in oldest(only_part(queue), None, left))
+    for number, part in enumerate(parts):
+        share = (MAX_READ - counts.total()) // (len(parts) - number)
+        counts.update(
+            letter.cause for letter in _bounded(newest_first(client, part.kind, part.name), share)
+        )
     return Causes(tuple(counts.most_common()), counts.total())
 
 
-def oldest(part: Part, after: str | None, most: int) -> Iterator[DeadLetter]:
-    """Yield up to ``most`` dead letters that follow the entry ``after``; None: from the first.
+def newest_first(
+    client: Redis, kind: str, name: str, before: str | None = None
+) -> Iterator[DeadLetter]:
+    """Yield the dead letters of a queue or part that are older than an entry, newest first.
 
-    At most 8 MiB of bodies are read, and one more call's.
+    One call reads at most `STEP`, or fewer if they are long.
+
+    Args:
+        client: of its server.
+        kind: that it has by itself.
+        name: that it has by itself.
+        before: an entry; None: from the newest one.
+
+    Raises:
+        ConfigurationError: ``before`` is not an entry, or the queue has no dead letters of its own.
     """
+    if before is not None:
+        check_entry(before)
+    key, letter_of = _stream_of(kind, name)
+    driver = Driver(route_of(client, key))
+    size = 1
+    last = "+" if before is None else f"({before}"
+    with closing(driver.route):
+        while True:
+            found = [letter_of(each) for each in driver.run(_older(key, last, size))]
+            yield from found
+            if len(found) < size:
+                return
+            last = f"({found[-1].entry}"
+            size = next_size((each.body for each in found), STEP)
+
+
+def _older(key: bytes, last: str, size: int) -> Operation[list[Any]]:
+    request = Request((b"XREVRANGE", key, last, b"-", b"COUNT", size), resend=True)
+    return (yield request)  # type: ignore[no-any-return]
+
+
+def _stream_of(kind: str, name: str) -> tuple[bytes, Callable[[Sequence[Any]], DeadLetter]]:
+    found = kind_for("dead", kind)
+    if found.dead is None or found.letter is None:
+        raise ConfigurationError(f"{name!r} has no dead letters of its own: its shards have them")
+    return found.dead(name), found.letter
+
+
+def _bounded(letters: Iterable[DeadLetter], most: int) -> Iterator[DeadLetter]:
+    """Yield up to ``most`` dead letters, of 8 MiB of bodies and one more call's."""
     weight = 0
-    for letter in islice(every(part, after), most):
+    for letter in islice(letters, most):
         yield letter
         weight += len(letter.body)
         if weight >= MAX_BYTES:
             return
 
 
-def every(part: Part, after: str | None = None) -> Iterator[DeadLetter]:
-    """Yield the dead letters that follow an entry, oldest first.
+def every(part: Part) -> Iterator[DeadLetter]:
+    """Yield all dead letters, oldest first.
 
     One call reads at most `STEP`, or fewer if they are long. What dies meanwhile is appended, so
     reading ends soon.
     """
-    size = 1
+    size, after = 1, None
     while found := part.dead_letters(size, after=after):
         yield from found
         if len(found) < size:
             return
         after = found[-1].entry
-        size = next_size((each.body for each in found), STEP)
+        size = next_size((letter.body for letter in found), STEP)
 
 
-def page(part: Part, after: str | None, cause: str | None) -> DeadPage:
-    """Read the dead letters that follow the entry ``after``. At most `MAX_READ` are read.
+def page(client: Redis, kind: str, name: str, before: str | None, cause: str | None) -> DeadPage:
+    """Read the dead letters that are older than an entry. At most `MAX_READ` are read.
 
     Args:
-        part: whose dead letters.
-        after: an entry; None: from the first.
+        client: of the server.
+        kind: of the queue or part.
+        name: of the queue or part.
+        before: an entry; None: from the newest.
         cause: only those with this cause. A page may then be empty before the end.
 
     Raises:
-        ConfigurationError: ``after`` is not an entry.
+        ConfigurationError: ``before`` is not an entry, or the queue has no dead letters of its own.
     """
     shown: list[DeadLetter] = []
     causes: Counter[str] = Counter()
     full_at: str | None = None
     last: str | None = None
-    for letter in oldest(part, after, MAX_READ):
+    for letter in _bounded(newest_first(client, kind, name, before), MAX_READ):
         last = letter.entry
         causes[letter.cause] += 1
         if cause is None or letter.cause == cause:
@@ -113,25 +161,25 @@ def page(part: Part, after: str | None, cause: str | None) -> DeadPage:
                 shown.append(letter)
             elif full_at is None:
                 full_at = shown[-1].entry
-    more = last is not None and bool(part.dead_letters(1, after=last))
+    more = last is not None and next(newest_first(client, kind, name, last), None) is not None
     following = full_at or (last if more else None)
     return DeadPage(
         tuple(shown), Causes(tuple(causes.most_common(CAUSES)), causes.total()), following
     )
 
 
-def count_with(part: Part, cause: str, until: str) -> tuple[int, int]:
-    """Return how many dead letters up to ``until`` have this cause, and how many were read.
+def count_with(client: Redis, kind: str, name: str, cause: str) -> tuple[int, int]:
+    """Return how many of the newest dead letters have this cause, and how many were read.
 
     At most `MAX_COUNTED` are read, for at most `MAX_COUNT_TIME`.
     """
     matching = read = 0
     end = time.monotonic() + MAX_COUNT_TIME
-    for letter in every(part):
-        if is_after(letter.entry, until) or read >= MAX_COUNTED or time.monotonic() > end:
-            break
+    for letter in islice(newest_first(client, kind, name), MAX_COUNTED):
         read += 1
         matching += letter.cause == cause
+        if time.monotonic() > end:
+            break
     return matching, read
 
 
@@ -156,10 +204,7 @@ def newest(client: Redis, kind: str, name: str) -> tuple[int, str]:
     Raises:
         ConfigurationError: queues of this kind have none of their own.
     """
-    stream_of = kind_for("dead", kind).dead
-    if stream_of is None:
-        raise ConfigurationError(f"{name!r} has no dead letters of its own: its shards have them")
-    key = stream_of(name)
+    key, _ = _stream_of(kind, name)
     driver = Driver(route_of(client, key))
     with closing(driver.route):
         return driver.run(_newest(key))

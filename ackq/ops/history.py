@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isnan, nan
+from typing import Any
 
 from ackq.ops.readings import COUNTED, Reading
 
-#: Samples of a curve.
-SAMPLES = 60
+#: Samples of a curve, and the fewest if there are more than `WITH_ALL` queues. With that many, they
+#: take about 110 MB (measured; 50,000 take 220 MB).
+SAMPLES, FEWEST = 60, 6
+WITH_ALL = 5000
 #: Most reasons of dead letters that have a curve each.
 MAX_REASONS = 8
 
@@ -40,6 +43,8 @@ class Curves:
     #: What leaves the queue per second; for a topic, what is published.
     speeds: Series = ()
     counts: Sequence[Counts | None] = ()
+    #: Dead letters that are kept; None: the kind has none.
+    dead: Series = ()
 
     def rates(self) -> dict[str, Series]:
         """Return the change per second of each total that is known, by its name."""
@@ -47,13 +52,13 @@ class Curves:
         if now is None:
             return {}
         found = {
-            name: self._rates([each.values[number] if each else None for each in self.counts])
+            name: self._rates([count.values[number] if count else None for count in self.counts])
             for number, name in enumerate(COUNTED)
             if not isnan(now.values[number])
         }
         return found | {
             f"dead: {reason}": self._rates(
-                [each.dead.get(reason, 0) if each else None for each in self.counts]
+                [count.dead.get(reason, 0) if count else None for count in self.counts]
             )
             for reason in sorted(now.dead)[:MAX_REASONS]
         }
@@ -75,22 +80,36 @@ class History:
     """Collects the samples of a queue."""
 
     def __init__(self) -> None:
-        self._backlogs: deque[float] = deque(maxlen=SAMPLES)
-        self._speeds: deque[float | None] = deque(maxlen=SAMPLES)
-        self._counts: deque[Counts | None] = deque(maxlen=SAMPLES)
+        self._backlogs: deque[float] = deque()
+        self._speeds: deque[float | None] = deque()
+        self._counts: deque[Counts | None] = deque()
+        self._dead: deque[float | None] = deque()
 
-    def add(self, reading: Reading, speed: float | None, at: float) -> Curves:
-        """Add a sample, and return all.
+    def add(self, reading: Reading, speed: float | None, at: float, most: int) -> Curves:
+        """Add a sample, and return the last ones.
 
         Args:
             reading: the figures.
             speed: what leaves the queue per second.
             at: when they were read, in seconds; used if the reading does not know it itself.
+            most: how many samples to keep.
         """
         self._backlogs.append(reading.backlog)
         self._speeds.append(speed)
         self._counts.append(self._counts_of(reading, at))
-        return Curves(tuple(self._backlogs), tuple(self._speeds), tuple(self._counts))
+        self._dead.append(reading.states.get("dead"))
+        series: tuple[deque[Any], ...] = (
+            self._backlogs,
+            self._speeds,
+            self._counts,
+            self._dead,
+        )
+        for each in series:
+            while len(each) > most:
+                each.popleft()
+        return Curves(
+            tuple(self._backlogs), tuple(self._speeds), tuple(self._counts), tuple(self._dead)
+        )
 
     def _counts_of(self, reading: Reading, at: float) -> Counts | None:
         totals = reading.totals
@@ -101,6 +120,11 @@ class History:
         # Most queues are the same as before; their samples share the dictionary.
         dead = before.dead if before is not None and before.dead == totals.dead else totals.dead
         return Counts(totals.at if totals.at is not None else at, totals.since, values, dead)
+
+
+def kept_of(queues: int) -> int:
+    """Return how many samples of each queue are kept, so that all of them fit into memory."""
+    return min(SAMPLES, max(FEWEST, SAMPLES * WITH_ALL // max(1, queues)))
 
 
 def rate(now: float | None, before: float | None, seconds: float) -> float | None:

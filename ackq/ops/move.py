@@ -147,7 +147,7 @@ def copy(
         seen = source.peek(min(CHUNK, end - at), skip=at)
         if not seen:
             break
-        destination.push_many([each.body for each in seen])
+        destination.push_many([message.body for message in seen])
         at += len(seen)
         on_step(at)
     return at - skip

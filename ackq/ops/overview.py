@@ -75,7 +75,7 @@ class Snapshot:
     @property
     def up(self) -> bool:
         """Whether at least one server could be read."""
-        return any(each.up for each in self.servers)
+        return any(server.up for server in self.servers)
 
     def check(self) -> None:
         """Raise the error that kept a server or a named queue from being read, if there is one.
@@ -84,9 +84,9 @@ class Snapshot:
             redis.ConnectionError: a server cannot be reached.
             KeyTypeError: a key of a named queue is not a queue's.
         """
-        problems = [each.problem for each in self.servers if each.problem]
-        for each in (*problems, *self.problems):
-            raise each
+        problems = [server.problem for server in self.servers if server.problem]
+        for problem in (*problems, *self.problems):
+            raise problem
 
 
 @dataclass(slots=True)
@@ -124,6 +124,7 @@ class Overview(Closable):
         steps: int = STEPS,
         window: float | None = None,
         time_field: str | None = None,
+        first_steps: int = FIRST_STEPS,
         most: int = MAX_QUEUES,
     ) -> None:
         """Prepare; nothing is sent.
@@ -135,6 +136,7 @@ class Overview(Closable):
                 used has none.
             steps: SCAN calls of each reading on each server, of 1,000 keys each. The first
                 reading examines up to a million keys. Defaults to 10.
+            first_steps: SCAN calls of the first reading. Defaults to 1,000: a million keys.
             window: let consumers of list and delay queues count what they do, for this many
                 seconds after each reading, 0.001 to 3600. Defaults to None: no totals.
             time_field: as in `ackq.Queue`, for all queues. Defaults to None.
@@ -149,6 +151,7 @@ class Overview(Closable):
         self._client = client
         self._names = tuple(dict.fromkeys(names))
         self._steps = steps
+        self._first_steps = first_steps
         self._window = window
         self._config = QueueConfig(time_field=time_field)
         self._most = most
@@ -198,6 +201,8 @@ class Overview(Closable):
         lost = False
         if self._names:
             self._look_up(nodes)
+        else:
+            self._search(nodes)
         for node in nodes:
             try:
                 now = node.driver.run(_time())
@@ -216,10 +221,14 @@ class Overview(Closable):
         if lost:
             self.close()  # the cluster may have other primaries at the next reading
         queues = _by_queue(found, groups)
-        missing = {*self._names} - {each.name for each in queues}
-        unread_names = tuple(error for each, error in problems.items() if each.name in missing)
+        missing = {*self._names} - {queue.name for queue in queues}
+        unread_names = tuple(error for queue, error in problems.items() if queue.name in missing)
         complete = complete and not lost
         return Snapshot(tuple(servers), queues, complete, left_out, at, unread_names)
+
+    def addresses(self) -> list[str]:
+        """Return the addresses of the servers that are read, as far as they are known."""
+        return [node.address for node in self._nodes] or [_address(self._client)]
 
     def _connected(self) -> list[_Node]:
         if not self._nodes:
@@ -229,8 +238,8 @@ class Overview(Closable):
             found = nodes_of(client)
             # Do not follow redirections: a queue on another node is found there.
             self._nodes = [
-                _Node(Driver(SingleRoute(each, follow=False)), clustered=found != [client])
-                for each in found
+                _Node(Driver(SingleRoute(node, follow=False)), clustered=found != [client])
+                for node in found
             ]
         return self._nodes
 
@@ -239,34 +248,32 @@ class Overview(Closable):
     ) -> tuple[list[Reading], dict[Found, Exception], int]:
         """Return the readings of a server's queues, why some failed, and how many are too many."""
         driver, search = node.driver, node.search
-        if not self._names:
-            driver.run(search.proceed(self._steps if search.complete else FIRST_STEPS))
         wanted = sorted(search.queues)
         left_out = len(wanted[most:])
         del wanted[most:]
         unread: dict[Found, Exception] = {}
-        unchecked = [each for each in wanted if each not in node.checked]
-        for each, problem in zip(unchecked, driver.run_all(map(check, unchecked)), strict=True):
+        unchecked = [name for name in wanted if name not in node.checked]
+        for queue, problem in zip(unchecked, driver.run_all(map(check, unchecked)), strict=True):
             if problem is None:
-                node.checked.add(each)
+                node.checked.add(queue)
             elif not isinstance(problem, _MOVED):
-                unread[each] = problem
-        checked = [each for each in wanted if each in node.checked]
+                unread[queue] = problem
+        checked = [name for name in wanted if name in node.checked]
         asked = Asked(
             self._window, self._config, now, node.unreadable, node.alone, self._due_within
         )
         readings = []
-        for each, result in self._results(node, checked, asked):
+        for queue, result in self._results(node, checked, asked):
             if isinstance(result, Reading):
                 readings.append(result)
-                if each.kind == "topic":  # forget those that unsubscribed
-                    search.consumers[each.name] = set(result.lags)
-                self._forget_unused(node, each, result)
+                if queue.kind == "topic":  # forget those that unsubscribed
+                    search.consumers[queue.name] = set(result.lags)
+                self._forget_unused(node, queue, result)
             else:
                 if not isinstance(result, _MOVED):
-                    unread[each] = result
-                node.checked.discard(each)
-                search.queues.discard(each)
+                    unread[queue] = result
+                node.checked.discard(queue)
+                search.queues.discard(queue)
         return readings, unread, left_out
 
     def _results(
@@ -275,20 +282,33 @@ class Overview(Closable):
         """Yield each queue with its reading, or why there is none."""
         together: list[Found] = []
         alone: list[Found] = []
-        for each in queues:
-            joins = each.kind == "list" and may_be_together(each.name, asked)
-            (together if joins else alone).append(each)
+        for queue in queues:
+            joins = queue.kind == "list" and may_be_together(queue.name, asked)
+            (together if joins else alone).append(queue)
         size = 1 if node.clustered else TOGETHER
         groups = [together[first : first + size] for first in range(0, len(together), size)]
         found = node.driver.run_all(
-            (read_together([each.name for each in group], asked) for group in groups), AT_ONCE
+            (read_together([queue.name for queue in group], asked) for group in groups), AT_ONCE
         )
         for group, result in zip(groups, found, strict=True):
             results = result if isinstance(result, list) else [result] * len(group)
             yield from zip(group, results, strict=True)
         consumers = node.search.consumers
-        operations = (read(each, consumers.get(each.name, ()), asked) for each in alone)
+        operations = (read(queue, consumers.get(queue.name, ()), asked) for queue in alone)
         yield from zip(alone, node.driver.run_all(operations), strict=True)
+
+    def _search(self, nodes: Iterable[_Node]) -> None:
+        """Continue the search on all nodes. The record of a sharded queue is on one of them."""
+        for node in nodes:
+            # A node that cannot be reached is reported when it is read.
+            with suppress(redis.ConnectionError, redis.TimeoutError, OSError):
+                steps = self._steps if node.search.complete else self._first_steps
+                node.driver.run(node.search.proceed(steps))
+        shards = set[Found]().union(*(node.search.shards for node in nodes))
+        elsewhere = set[Found]().union(*(node.checked for node in nodes))
+        for node in nodes:
+            # A shard that was read on no node may be on any.
+            node.search.queues |= shards - elsewhere
 
     def _look_up(self, nodes: Iterable[_Node]) -> None:
         """Find the kinds, shards and partitions of the named queues, wherever they are."""
@@ -296,7 +316,7 @@ class Overview(Closable):
         for node in nodes:
             with suppress(redis.ConnectionError, redis.TimeoutError, OSError):
                 results = node.driver.run_all(map(look_up, self._names))
-                found.update(*(each for each in results if isinstance(each, list)))
+                found.update(*(result for result in results if isinstance(result, list)))
         for node in nodes:
             node.search.queues = set(found)
             # Each call of read_one may name another queue, so keep nothing of the former one.
@@ -304,12 +324,12 @@ class Overview(Closable):
             node.search.groups = {*self._names, *(f"{{{name}}}" for name in self._names)}
             if self._consumers:
                 node.search.consumers = {self._names[0]: set(self._consumers)}
-            elif any(each.kind == "topic" for each in found):
+            elif any(queue.kind == "topic" for queue in found):
                 # If the user may not search, the lags are unknown.
                 with suppress(
                     redis.ConnectionError, redis.TimeoutError, OSError, NoPermissionError
                 ):
-                    steps = self._steps if node.search.complete else FIRST_STEPS
+                    steps = self._steps if node.search.complete else self._first_steps
                     node.driver.run(node.search.find_consumers(steps))
                     node.search.complete = True
 
@@ -373,23 +393,25 @@ def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, .
     parts: dict[tuple[KindName, str], list[Reading]] = {}
     whole: list[Reading] = []
     workers: dict[str, Reading] = {}
-    for each in readings:
-        sharded = whole_of(each.name)
-        if sharded is not None and each.kind == "list" and f"{{{sharded}}}" in groups:
-            workers[sharded] = each
+    for reading in readings:
+        sharded = whole_of(reading.name)
+        if sharded is not None and reading.kind == "list" and f"{{{sharded}}}" in groups:
+            workers[sharded] = reading
             continue
-        match = _PART.fullmatch(each.name)
-        if match and each.kind == "list" and f"{{{match['sharded']}}}" in groups:
-            parts.setdefault(("sharded", match["sharded"]), []).append(each)
-        elif match and each.kind == "delay" and match["delay"] in groups:
-            parts.setdefault(("delay", match["delay"]), []).append(each)
+        match = _PART.fullmatch(reading.name)
+        if match and reading.kind == "list" and f"{{{match['sharded']}}}" in groups:
+            parts.setdefault(("sharded", match["sharded"]), []).append(reading)
+        elif match and reading.kind == "delay" and match["delay"] in groups:
+            parts.setdefault(("delay", match["delay"]), []).append(reading)
         else:
-            whole.append(each)
+            whole.append(reading)
     whole += (merged(name, kind, found, workers.get(name)) for (kind, name), found in parts.items())
     # The name of another queue may be that of a list queue, too. It has no keys if it is empty.
-    others = {each.name for each in whole if each.kind != "list"}
+    others = {reading.name for reading in whole if reading.kind != "list"}
     whole = [
-        each for each in whole if each.kind != "list" or not each.empty or each.name not in others
+        reading
+        for reading in whole
+        if reading.kind != "list" or not reading.empty or reading.name not in others
     ]
     return tuple(sorted(_distinct(whole), key=_KIND_AND_NAME))
 
@@ -397,7 +419,7 @@ def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, .
 def _distinct(readings: Iterable[Reading]) -> Iterator[Reading]:
     """Leave out a queue that was read on two nodes, while its slot moved from one to the other."""
     seen = set()
-    for each in readings:
-        if (each.kind, each.name) not in seen:
-            seen.add((each.kind, each.name))
-            yield each
+    for reading in readings:
+        if (reading.kind, reading.name) not in seen:
+            seen.add((reading.kind, reading.name))
+            yield reading

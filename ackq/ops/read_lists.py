@@ -57,12 +57,12 @@ def read_together(names: Sequence[str], asked: Asked) -> Operation[list[Reading 
             now, *figures = yield _request(rest, asked)
         except ResponseError as error:
             now, figures = 0, [str(error).encode()] * len(rest)
-        for name, each in zip(rest, figures, strict=False):
-            if isinstance(each, list):
-                found.append(_of_figures(name, now, each, asked))
+        for name, counts in zip(rest, figures, strict=False):
+            if isinstance(counts, list):
+                found.append(_of_figures(name, now, counts, asked))
             else:
                 # This shows what is wrong, or reads a queue that is popped from the left.
-                if is_denial(ResponseError(each.decode(errors="replace"))):
+                if is_denial(ResponseError(counts.decode(errors="replace"))):
                     asked.alone.add(name)  # the server logs each denial
                 found.append((yield from _or_error(name, asked)))
     return found

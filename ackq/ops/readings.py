@@ -192,44 +192,44 @@ def merged(
         parts: the figures of each shard or partition.
         whole: what concerns all shards: the workers of the queue. Others are those of one shard.
     """
-    states = [each.states for each in parts]
-    soon = [each.due_soon for each in parts if each.due_soon is not None]
-    overdue = [each.overdue for each in parts if each.overdue is not None]
-    oldest = [each.oldest_ready for each in parts if each.oldest_ready is not None]
-    ages = [each.lease_age for each in parts if each.lease_age is not None]
-    totals = [each.totals for each in parts if each.totals is not None]
+    states = [part.states for part in parts]
+    soon = [part.due_soon for part in parts if part.due_soon is not None]
+    overdue = [part.overdue for part in parts if part.overdue is not None]
+    oldest = [part.oldest_ready for part in parts if part.oldest_ready is not None]
+    ages = [part.lease_age for part in parts if part.lease_age is not None]
+    totals = [part.totals for part in parts if part.totals is not None]
     # A worker may take from several shards.
     listed = [*parts, whole] if whole is not None else parts
-    workers = frozenset[bytes]().union(*(each.worker_ids for each in listed))
+    workers = frozenset[bytes]().union(*(reading.worker_ids for reading in listed))
     return Reading(
         kind,
         name,
-        sum(each.backlog for each in parts),
-        {state: sum(each.get(state, 0) for each in states) for state in states[0]},
-        all(each.paused for each in parts) if parts[0].paused is not None else None,
+        sum(part.backlog for part in parts),
+        {state: sum(counts.get(state, 0) for counts in states) for state in states[0]},
+        all(part.paused for part in parts) if parts[0].paused is not None else None,
         max(overdue, default=None),
         max(oldest) if len(oldest) == len(parts) else None,
-        None if any(each.workers is None for each in listed) else len(workers),
+        None if any(reading.workers is None for reading in listed) else len(workers),
         workers,
         _sum(totals) if len(totals) == len(parts) else None,
         due_soon=sum(soon) if len(soon) == len(parts) else None,
         lease_age=max(ages, default=None),
-        parts=tuple(sorted(parts, key=lambda each: each.name)),
+        parts=tuple(sorted(parts, key=lambda part: part.name)),
     )
 
 
 def _sum(parts: list[Totals]) -> Totals:
-    names = {name for each in parts for name in each.counts}
-    reasons = {reason for each in parts for reason in each.dead}
-    since = [each.since for each in parts if each.since is not None]
-    at = [each.at for each in parts if each.at is not None]
+    names = {name for part in parts for name in part.counts}
+    reasons = {reason for part in parts for reason in part.dead}
+    since = [part.since for part in parts if part.since is not None]
+    at = [part.at for part in parts if part.at is not None]
     return Totals(
         max(since, default=None),
         {
-            name: sum(each.counts.get(name, 0) for each in parts)
+            name: sum(part.counts.get(name, 0) for part in parts)
             for name in COUNTED
             if name in names
         },
-        {reason: sum(each.dead.get(reason, 0) for each in parts) for reason in sorted(reasons)},
+        {reason: sum(part.dead.get(reason, 0) for part in parts) for reason in sorted(reasons)},
         max(at, default=None),
     )

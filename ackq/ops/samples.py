@@ -26,7 +26,9 @@ NO_CURVES = Curves()
 #: A queue's kind and name.
 Key = tuple[str, str]
 #: How queues can be sorted.
-Sort = Literal["name", "kind", "backlog", "dead", "rate", "oldest", "workers"]
+Sort = Literal["name", "kind", "backlog", "dead", "rate", "oldest", "workers", "failing"]
+#: Seconds for which the lease of a dead consumer may wait for another one without being a failure.
+OVERDUE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Row:
     reading: Reading
     rates: Rates
     curves: Curves = NO_CURVES
+    #: Deliveries per second that failed: nacked, returned or dead; None if unknown.
+    failed: float | None = None
 
     @property
     def key(self) -> Key:
@@ -55,12 +59,14 @@ class Sample:
     times: Sequence[float] = ()
     #: Commands per second of all servers; None if unknown.
     commands: float | None = None
-    #: Why the newest figures could not be read.
+    #: Why newer figures could not be read, or those of some servers.
     trouble: str = ""
+    #: Whether no server could be read since: these are the last figures, if there are any.
+    outdated: bool = False
 
     def row(self, kind: str, name: str) -> Row | None:
         """Return a queue, or None if it is not there."""
-        return next((each for each in self.rows if each.key == (kind, name)), None)
+        return next((row for row in self.rows if row.key == (kind, name)), None)
 
 
 class Sampler:
@@ -81,6 +87,8 @@ class Sampler:
         self._times: deque[float] = deque(maxlen=history.SAMPLES)
         self._last: Snapshot | None = None
         self._last_at = 0.0
+        #: Samples of each queue that are kept.
+        self._kept = history.SAMPLES
 
     def take(self) -> Sample:
         """Read all queues.
@@ -91,28 +99,34 @@ class Sampler:
         snapshot, last = self._overview.read(), self._last
         now = time.monotonic()
         seconds = now - self._last_at
-        readings = {(each.kind, each.name): each for each in last.queues} if last else {}
+        readings = {(queue.kind, queue.name): queue for queue in last.queues} if last else {}
         self._times.append(now)
         if snapshot.up:  # while all servers are down, there is nothing to compare with later
             self._last, self._last_at = snapshot, now
+        self._kept = history.kept_of(len(snapshot.queues))
         rows = [
-            self._row(each, readings.get((each.kind, each.name)), seconds)
-            for each in snapshot.queues
+            self._row(queue, readings.get((queue.kind, queue.name)), seconds)
+            for queue in snapshot.queues
         ]
-        if self._history is not None:
+        if self._history is not None and snapshot.up:
             kept = {row.key for row in rows}
-            self._history = {key: each for key, each in self._history.items() if key in kept}
+            self._history = {key: curve for key, curve in self._history.items() if key in kept}
         commands = _commands(snapshot, last, seconds)
         return Sample(snapshot, rows, time.time(), tuple(self._times), commands)
 
     def _row(self, now: Reading, before: Reading | None, seconds: float) -> Row:
         found = rates(now, before, seconds)
         if self._history is None:
-            return Row(now, found)
+            return Row(now, found, failed=_failed(now, before, seconds))
         left = found["acked"] if found["acked"] is not None else found["taken"]
         speed = found["pushed"] if now.kind == "topic" else left
         samples = self._history.setdefault((now.kind, now.name), History())
-        return Row(now, found, samples.add(now, speed, self._times[-1]))
+        return Row(
+            now,
+            found,
+            samples.add(now, speed, self._times[-1], self._kept),
+            _failed(now, before, seconds),
+        )
 
     def close(self) -> None:
         """Close the connections, and forget the samples."""
@@ -141,9 +155,38 @@ def weight(row: Row, sort: Sort) -> float:
         return reading.states.get("dead", 0)
     if sort == "workers":
         return reading.workers or 0
+    if sort == "failing":
+        return _severity(row)
     if sort == "rate":
-        return max((each for each in row.rates.values() if each is not None), default=0.0)
+        return max((rate for rate in row.rates.values() if rate is not None), default=0.0)
     return max(reading.overdue or 0.0, reading.oldest_ready or 0.0, reading.lease_age or 0.0)
+
+
+def _severity(row: Row) -> float:
+    """Return what sorts the queue that fails most now to the top.
+
+    Before all others come queues where messages fail: as many per second. Next come those whose
+    ended leases nobody takes over, and then those with the largest backlog.
+    """
+    if row.failed:
+        return 1e15 + row.failed
+    overdue = 0.0 if row.reading.paused else row.reading.overdue or 0.0
+    return 1e12 + overdue if overdue > OVERDUE else float(row.reading.backlog)
+
+
+def _failed(now: Reading, before: Reading | None, seconds: float) -> float | None:
+    """Return how many deliveries per second failed: nacked, returned or dead; None: unknown."""
+    if not (before and before.totals and now.totals) or before.totals.since != now.totals.since:
+        return None
+    later, earlier = (
+        sum(totals.counts.get(name, 0) for name in ("nacked", "returned"))
+        + sum(totals.dead.values())
+        for totals in (now.totals, before.totals)
+    )
+    if now.totals.at is not None and before.totals.at is not None:
+        seconds = now.totals.at - before.totals.at
+    found = history.rate(later, earlier, seconds)
+    return found if found is not None and found >= 0 else None
 
 
 def _commands(snapshot: Snapshot, before: Snapshot | None, seconds: float) -> float | None:

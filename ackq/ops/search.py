@@ -11,16 +11,19 @@ from ackq.core.effects import Operation, Request
 from ackq.core.names import SUFFIXES, WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
 from ackq.ops.readings import Found, KindName
+from ackq.ops.sharded import shard_names_of
 
 #: Keys that one SCAN examines.
 SCANNED = 1000
 #: Most consumers of one topic that are remembered.
 MAX_CONSUMERS = 1000
 #: A pattern for the ends of the keys in `_ENDS`, so that the server can filter keys.
-_PATTERN = b"*[A-Z:aeu][DFNPSTdpxz]"
+_PATTERN = b"*[A-Z:adeu][DFNPSTdpsxz]"
 _CONSUMERS = b":consumers:"
 #: A list queue's side keys. COUNTERS is none of them: reading the counters of a queue makes it.
-_SIDE = tuple(each.encode() for each in (*SUFFIXES, WORKERS_SEEN) if each != "COUNTERS")
+_SIDE = tuple(ending.encode() for ending in (*SUFFIXES, WORKERS_SEEN) if ending != "COUNTERS")
+#: What comes before the name of the record of a sharded queue's shards.
+_SHARDED = re.compile(r"\{(?P<name>[^{}]+)\}")
 #: The name of the consumer group of a sharded queue.
 _NUMBERED = re.compile(r"^(\{[^{}]+\}):\d+$")
 
@@ -37,7 +40,10 @@ class Search:
     groups: set[str] = field(default_factory=set)
     #: Whether all keys were examined once.
     complete: bool = False
+    #: The shards of the sharded queues whose records were seen, wherever these shards are.
+    shards: set[Found] = field(default_factory=set)
     _namespaces: set[str] = field(default_factory=set)
+    _sharded: set[str] = field(default_factory=set)
     _cursor: bytes = b"0"
     _consumers_cursor: bytes = b"0"
 
@@ -50,7 +56,11 @@ class Search:
             if self._cursor == b"0":
                 self.complete = True
                 break
-        if any(each.kind == "topic" for each in self.queues):
+        while self._sharded:
+            # They may have messages and no keys beside them, if no consumer has come yet.
+            name = self._sharded.pop()
+            self.shards |= {Found("list", shard) for shard in (yield from shard_names_of(name))}
+        if any(queue.kind == "topic" for queue in self.queues):
             yield from self.find_consumers(steps)
         for namespace in sorted(self._namespaces):
             yield from self._list_rsmq(namespace, steps)
@@ -78,6 +88,9 @@ class Search:
         elif part == b"group" and (text := _name(name)):
             # A sharded queue has a group for each number of shards that it has had.
             self.groups.add(_NUMBERED.sub(r"\1", text))
+        elif part == b"shards" and (match := _SHARDED.fullmatch(_name(name) or "")):
+            self.groups.add(match[0])
+            self._sharded.add(match["name"])
         elif part == b"QUEUES" and (text := _name(name)):
             self._namespaces.add(text)
 

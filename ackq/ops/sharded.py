@@ -16,7 +16,7 @@ from ackq.membership.shards import recorded_shards
 def is_sharded(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
     """Return whether ``name`` is a sharded queue whose number of shards is recorded.
 
-    False for a user who may not read the record, and for a queue that an earlier release created.
+    False for a user who may not read the record, and for a queue of format 1.
     Cost: one or two round trips.
     """
     return _run(client, f"{{{name}}}", is_recorded(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -13,9 +13,9 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.names import WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
 from ackq.membership.shards import whole_of
-from ackq.ops.registry import Entry, Order
 from ackq.ops.search import SCANNED
 from ackq.queue.keys import QueueKeys
+from ackq.queue.registry import Entry, Order, running_in
 from ackq.queue.spec import QueueSpec
 
 State = Literal["working", "quieting", "quiet", "stopping", "unknown"]
@@ -99,8 +99,8 @@ def spec(queue: str) -> QueueSpec:
 def by_worker(found: Iterable[Entry]) -> list[WorkerInfo]:
     """Return the workers that are in the lists of queues, sorted by name and id."""
     entries: defaultdict[bytes, list[Entry]] = defaultdict(list)
-    for each in found:
-        entries[each.worker].append(each)
+    for entry in found:
+        entries[entry.worker].append(entry)
     return sorted(map(_merged, entries.values()), key=lambda worker: (worker.name, worker.id))
 
 
@@ -111,9 +111,9 @@ def _merged(found: list[Entry]) -> WorkerInfo:
     worker, seen_at = text(newest.worker), _seen_at(newest)
     interval = record.number("interval")
     running = [
-        Running(whole_of(each.queue) or each.queue, message_id, _seen_at(each) - seconds)
-        for each in found
-        for message_id, seconds in _Record(each.record).running()
+        Running(whole_of(entry.queue) or entry.queue, message_id, _seen_at(entry) - seconds)
+        for entry in found
+        for message_id, seconds in running_in(entry.record)
     ]
     state = record.text("state")
     return WorkerInfo(
@@ -122,16 +122,16 @@ def _merged(found: list[Entry]) -> WorkerInfo:
         host=record.text("host"),
         pid=int(record.number("pid")),
         version=record.text("version"),
-        queues=record.texts("queues") or tuple(each.queue for each in found),
+        queues=record.texts("queues") or tuple(entry.queue for entry in found),
         concurrency=int(record.number("concurrency")),
         busy=int(record.number("busy")),
         state=cast(State, state) if state in get_args(State) else "unknown",
         late=newest.now - seen_at > LATE * interval,
-        order=next((each.order for each in found if each.order), ""),
+        order=next((entry.order for entry in found if entry.order), ""),
         started_at=seen_at - record.number("age"),
         seen_at=seen_at,
-        running=tuple(sorted(running, key=lambda each: each.since)),
-        found_in=tuple(sorted(each.queue for each in found)),
+        running=tuple(sorted(running, key=lambda message: message.since)),
+        found_in=tuple(sorted(entry.queue for entry in found)),
     )
 
 
@@ -155,13 +155,7 @@ class _Record:
         return value if isinstance(value, int | float) else 0.0
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(each for each in self._list(name) if isinstance(each, str))
-
-    def running(self) -> Iterator[tuple[str, float]]:
-        for each in self._list("running"):
-            match each:
-                case [str(message_id), int() | float() as seconds]:
-                    yield message_id, seconds
+        return tuple(item for item in self._list(name) if isinstance(item, str))
 
     def _list(self, name: str) -> list[Any]:
         value = self._fields.get(name)

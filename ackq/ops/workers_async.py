@@ -19,9 +19,9 @@ from ackq.core.io.nodes_async import nodes_of
 from ackq.core.io.routes_async import SingleRoute, route_of
 from ackq.errors import KeyTypeError
 from ackq.membership.shards import whole
-from ackq.ops.registry import Entry, Order, entries, leave_order
 from ackq.ops.sharded import shard_names_of
 from ackq.ops.worker_info import WorkerInfo, by_worker, raw, search, spec, text
+from ackq.queue.registry import Entry, Order, entries, leave_order
 
 T = TypeVar("T")
 
@@ -67,12 +67,12 @@ async def send_order(
         NoPermissionError: the user may not give orders to a worker.
     """
     by_queue: defaultdict[str, list[bytes]] = defaultdict(list)
-    for each in targets:
-        by_queue[each.found_in[0]].append(raw(each.id))
+    for target in targets:
+        by_queue[target.found_in[0]].append(raw(target.id))
     listed: list[bytes] = []
     for queue, ids in by_queue.items():
         listed += await _run(client, queue, leave_order(spec(queue), order, ids))
-    return [text(each) for each in listed]
+    return [text(name) for name in listed]
 
 
 async def _named(client: redis.asyncio.Redis, queues: Sequence[str]) -> list[Entry]:
@@ -81,8 +81,8 @@ async def _named(client: redis.asyncio.Redis, queues: Sequence[str]) -> list[Ent
         shards: list[str] = []
         if "{" not in name and "}" not in name:
             shards = await _run(client, whole(name), shard_names_of(name))
-        for each in (whole(name), *shards) if shards else (name,):
-            found += await _run(client, each, entries(spec(each)))
+        for shard in (whole(name), *shards) if shards else (name,):
+            found += await _run(client, shard, entries(spec(shard)))
     return found
 
 

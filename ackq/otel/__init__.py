@@ -37,6 +37,7 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     inject: bool = True,
     relation: Relation = "link",
+    error_texts: bool = False,
 ) -> None:
     """Record spans and metrics in this process, for all queues, topics and workers.
 
@@ -51,6 +52,8 @@ def instrument(
             and text never change. Defaults to True.
         relation: what a handler's span has to do with the span of the producer: "link", or
             "parent", which makes it a part of the producer's trace. Defaults to "link".
+        error_texts: also record the text and the stack of errors, as events of the span. They may
+            quote messages. Defaults to False.
 
     Raises:
         ConfigurationError: ``relation`` is neither.
@@ -58,7 +61,7 @@ def instrument(
     global _installed
     if relation not in ("link", "parent"):
         raise ConfigurationError(f"relation is 'link' or 'parent', not {relation!r}")
-    _installed = Telemetry(tracer_provider, meter_provider, inject, relation)
+    _installed = Telemetry(tracer_provider, meter_provider, inject, relation, error_texts)
     observing.observe(OtelObserver(_installed))
 
 

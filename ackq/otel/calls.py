@@ -7,7 +7,7 @@ from time import perf_counter, time_ns
 
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 
-from ackq.otel.telemetry import ERROR, Attributes, Telemetry
+from ackq.otel.telemetry import ERROR, Attributes, Telemetry, error_type
 
 
 class Call:
@@ -39,6 +39,12 @@ class Call:
         """Note that the call is over, although what surrounds it goes on."""
         if self._over is None:
             self._over = perf_counter(), time_ns()
+
+    def fail(self, error: BaseException | None) -> None:
+        """End the span after an error; None: there was none."""
+        if error is not None:
+            self._telemetry.note(self.span, error)
+        self.end(error_type(error))
 
     def end(self, error: str = "") -> None:
         """End the span, with the type of the error if there was one."""

@@ -114,6 +114,7 @@ class Processing:
             attributes[ERROR] = error_type(error)
             self._span.set_attribute(ERROR, attributes[ERROR])
             self._span.set_status(StatusCode.ERROR)
+            self._telemetry.note(self._span, error)
         self._span.end()
         self._telemetry.process_duration.record(perf_counter() - self._began, attributes)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackq.delay.messages import DelayedMessage, DelayEntry
-from ackq.otel.telemetry import BODY_SIZE, COUNT, MESSAGE_ID
+from ackq.otel.telemetry import BODY_SIZE, COUNT, DEAD, MESSAGE_ID, RECEIVES, SETTLED
 from ackq.queue.messages import Message
 from ackq.rsmq.values import RSMQMessage
 from ackq.topic.messages import Batch, TopicMessage
@@ -49,7 +49,10 @@ def taken_facts(messages: Sequence[Any], batch: bool) -> Facts:
     """
     if batch:
         return {COUNT: len(messages)}
-    return {MESSAGE_ID: id_of(messages[0]), BODY_SIZE: len(messages[0].body)}
+    found: Facts = {MESSAGE_ID: id_of(messages[0]), BODY_SIZE: len(messages[0].body)}
+    if count := getattr(messages[0], "receive_count", getattr(messages[0], "rc", None)):
+        found[RECEIVES] = count
+    return found
 
 
 def settled_facts(settled: Sequence[Any]) -> Facts:
@@ -57,6 +60,31 @@ def settled_facts(settled: Sequence[Any]) -> Facts:
     if settled and isinstance(settled[0], Batch):
         return {COUNT: sum(map(len, settled))}
     return {MESSAGE_ID: id_of(settled[0])} if len(settled) == 1 else {COUNT: len(settled)}
+
+
+def dead_of(name: str, spec: Any, settled: Sequence[Any]) -> int:
+    """Return how many messages a settle makes dead letters, if it succeeds."""
+    if name == "reject":
+        return len(settled)
+    config = getattr(spec, "config", None)
+    most = getattr(config, "max_receives", None)
+    if name != "nack" or not most:
+        return 0
+    return sum(getattr(message, "receive_count", 0) >= most for message in settled)
+
+
+def results_of(settled: Sequence[Any], result: Any, dying: int) -> Facts:
+    """Return attributes of a span about what a settle did: dead letters, and fewer than it named.
+
+    A message that was settled before is no error, but it is not settled again.
+    """
+    found: Facts = {}
+    count = result if isinstance(result, int) else len(settled)
+    if count < len(settled):
+        found[SETTLED] = int(count)
+    if dying and count:
+        found[DEAD] = min(dying, int(count))
+    return found
 
 
 def partition_of(messages: Sequence[Any]) -> int | None:

@@ -13,13 +13,22 @@ from typing import Any, TypeVar
 
 from opentelemetry.trace import Span, SpanKind
 
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Operation, Pipeline, Request
 from ackq.core.observed import OBSERVED, Args, Receive, Send, Settle
 from ackq.core.observing import Members, adding, prefetches
 from ackq.otel.calls import Call
 from ackq.otel.context import links_to, members_of
 from ackq.otel.handlers import observed
-from ackq.otel.messages import body_of, group_of, id_sent, partition_of, settled_facts, taken_facts
+from ackq.otel.messages import (
+    body_of,
+    dead_of,
+    group_of,
+    id_sent,
+    partition_of,
+    results_of,
+    settled_facts,
+    taken_facts,
+)
 from ackq.otel.telemetry import (
     COUNT,
     GROUP,
@@ -27,9 +36,9 @@ from ackq.otel.telemetry import (
     PARTITION,
     Telemetry,
     attributes_of,
-    error_type,
 )
 from ackq.rsmq.values import RSMQSpec
+from ackq.topic.messages import Batch
 
 T = TypeVar("T")
 #: Whether the sends of this thread or task are parts of one that is observed already.
@@ -48,21 +57,23 @@ class OtelObserver:
         address: str,
         args: Args,
         settings: Mapping[str, Any],
+        first: Operation[None] | None = None,
     ) -> Operation[T]:
         """Return the operation, observed."""
         watched = OBSERVED.get(operation)
         if watched is None:
-            return operation(*args, **settings)
+            return _relay(operation(*args, **settings), first)
         where = _destination_of(args), address
         if isinstance(watched, Send):
             args, sent = watched.messages(args)
-            return self._send(watched, sent, where, operation(*args, **settings))
+            return self._send(watched, sent, where, operation(*args, **settings), first)
         if isinstance(watched, Settle):
             args, settled = watched.messages(args)
-            name = watched.named(settings)
-            return self._settle(name, settled, where, operation(*args, **settings))
+            steps = operation(*args, **settings)
+            dying = dead_of(watched.named(settings), args[0], settled)
+            return self._settle(watched.named(settings), settled, where, steps, first, dying)
         args, settled = watched.settled(args)
-        return self._receive(watched, args, settled, where, operation(*args, **settings))
+        return self._receive(watched, args, settled, where, operation(*args, **settings), first)
 
     def handler(self, handler: Any, addresses: Mapping[str, str]) -> Any:
         """Return the handler, observed."""
@@ -85,17 +96,22 @@ class OtelObserver:
         self._sent(call, messages)
 
     def _send(
-        self, watched: Send, messages: Sequence[Any], where: tuple[str, str], steps: Operation[T]
+        self,
+        watched: Send,
+        messages: Sequence[Any],
+        where: tuple[str, str],
+        steps: Operation[T],
+        first: Operation[None] | None,
     ) -> Operation[T]:
         if _IS_PART.get():
-            return (yield from steps)
+            return (yield from _relay(steps, first))
         partition = partition_of(messages)
         call = Call(self._telemetry, attributes_of(watched.name, "send", *where, partition))
         batch = watched.many and len(messages) != 1
         own = {COUNT: len(messages)} if batch else {}
         span = call.start(SpanKind.PRODUCER, own, links_to(map(body_of, messages)))
         try:
-            result = yield from _relay(steps, self._members(span))
+            result = yield from _relay(steps, first, self._members(span))
         except BaseException as error:
             self._sent(call, messages, error)
             raise
@@ -107,7 +123,7 @@ class OtelObserver:
     def _sent(
         self, call: Call, messages: Sequence[Any], error: BaseException | None = None
     ) -> None:
-        call.end(error_type(error))
+        call.fail(error)
         self._telemetry.sent.add(len(messages), call.attributes)
 
     def _receive(
@@ -117,6 +133,7 @@ class OtelObserver:
         settled: Sequence[Any],
         where: tuple[str, str],
         steps: Operation[T],
+        first: Operation[None] | None,
     ) -> Operation[T]:
         call = Call(self._telemetry, attributes_of(watched.name, "receive", *where))
         if group := watched.group(args):
@@ -124,14 +141,14 @@ class OtelObserver:
         acking = self._settling(watched.settled_as, settled, where) if settled else None
         batch = args[watched.wanted] != 1
         try:
-            result = yield from _relay(steps, replied=acking.replied if acking else None)
+            result = yield from _relay(steps, first, replied=acking.replied if acking else None)
         except BaseException as error:
             if acking is not None:
-                acking.end(error_type(error))
+                acking.fail(error)
             # A cancelled wait is no error, and it received nothing.
             if not isinstance(error, GeneratorExit):
                 call.start(SpanKind.CLIENT)
-                call.end(error_type(error))
+                call.fail(error)
             raise
         if acking is not None:
             lost = any(message.lease_lost for message in settled)
@@ -150,14 +167,21 @@ class OtelObserver:
         self._telemetry.consumed.add(len(taken), call.attributes)
 
     def _settle(
-        self, name: str, messages: Sequence[Any], where: tuple[str, str], steps: Operation[T]
+        self,
+        name: str,
+        messages: Sequence[Any],
+        where: tuple[str, str],
+        steps: Operation[T],
+        first: Operation[None] | None,
+        dying: int,
     ) -> Operation[T]:
         call = self._settling(name, messages, where)
         try:
-            result = yield from steps
+            result = yield from _relay(steps, first)
         except BaseException as error:
-            call.end(error_type(error))
+            call.fail(error)
             raise
+        call.span.set_attributes(results_of(messages, result, dying))
         call.end()
         return result
 
@@ -166,8 +190,10 @@ class OtelObserver:
         call = Call(self._telemetry, attributes_of(name, "settle", *where, partition))
         if group := group_of(messages):
             call.attributes[GROUP] = group
-        # Links are optional here, and those of a batch would cost the parsing of each body.
-        links = links_to(map(body_of, messages)) if len(messages) == 1 else ()
+        # Links are optional here. Those of several messages would cost the parsing of each body,
+        # but without them nothing would lead from a batch of a topic to its producers.
+        linked = [*messages[0]] if messages and isinstance(messages[0], Batch) else messages
+        links = links_to(map(body_of, linked)) if len(messages) == 1 else ()
         call.start(SpanKind.CLIENT, settled_facts(messages), links)
         return call
 
@@ -183,6 +209,7 @@ def _destination_of(args: Args) -> str:
 
 def _relay(
     steps: Operation[T],
+    first: Operation[None] | None = None,
     members: Members | None = None,
     replied: Callable[[], None] | None = None,
 ) -> Operation[T]:
@@ -190,13 +217,18 @@ def _relay(
 
     Args:
         steps: the operation.
+        first: what to do before it.
         members: to add to the messages. Operations encode them before their first effect.
-        replied: called after the first reply of the server.
+        replied: called after each reply of the server, or when requests are sent with a wait.
     """
+    if first is not None:
+        yield from first
     try:
         with adding(members):
             effect = next(steps)
         while True:
+            if replied is not None and isinstance(effect, Pipeline):
+                replied()  # its replies are read after a wait, which is not counted
             try:
                 answer = yield effect
             except Exception as error:

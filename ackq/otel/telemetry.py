@@ -28,6 +28,11 @@ GROUP = "messaging.consumer.group.name"
 MESSAGE_ID = "messaging.message.id"
 BODY_SIZE = "messaging.message.body.size"
 COUNT = "messaging.batch.message_count"
+#: Not in the conventions: the number of the delivery; how many messages a settle made dead letters;
+#: and how many it settled, if those were fewer than it named.
+RECEIVES = "messaging.ackq.message.receive_count"
+DEAD = "messaging.ackq.dead_letter_count"
+SETTLED = "messaging.ackq.settled_count"
 ADDRESS = "server.address"
 PORT = "server.port"
 ERROR = "error.type"
@@ -49,9 +54,11 @@ class Telemetry:
         meter_provider: MeterProvider | None,
         inject: bool = True,
         relation: Relation = "link",
+        error_texts: bool = False,
     ) -> None:
         self.inject = inject
         self.relation = relation
+        self.error_texts = error_texts
         self.tracer = trace.get_tracer("ackq", ackq.__version__, tracer_provider, SCHEMA)
         meter = metrics.get_meter("ackq", ackq.__version__, meter_provider, SCHEMA)
         self.sent = meter.create_counter(
@@ -97,6 +104,11 @@ class Telemetry:
         return self.tracer.start_span(
             name, parent, kind, {**attributes, **own}, links, since, record_exception=False
         )
+
+    def note(self, span: trace.Span, error: BaseException) -> None:
+        """Record the text and the stack of an error, if they are asked for."""
+        if self.error_texts:
+            span.record_exception(error)
 
 
 def attributes_of(

@@ -180,8 +180,8 @@ class Plan:
         """Return the queues, of one class or the other. All settings are checked first."""
         queues = [self._open(usual, name) for name, _ in self._queue_weights()]
         return [
-            self._open(sharded, each.name) if self._is_sharded(each.name) else each
-            for each in queues
+            self._open(sharded, queue.name) if self._is_sharded(queue.name) else queue
+            for queue in queues
         ]
 
     def _open(self, kind: Any, name: str) -> Any:
@@ -193,7 +193,7 @@ class Plan:
             "time_field": self.time_field,
             "record_errors": self.record_errors,
         }
-        given = {each: value for each, value in chosen.items() if value is not None}
+        given = {setting: value for setting, value in chosen.items() if value is not None}
         settings = {**self._in_module(name), **given}
         settings["max_receives"] = settings.get("max_receives") or None
         return kind.from_url(self.url, name, **settings)
@@ -248,7 +248,7 @@ class Plan:
             schedules = (schedules,)
         if not (
             isinstance(schedules, Sequence)
-            and all(isinstance(each, Schedule) for each in schedules)
+            and all(isinstance(schedule, Schedule) for schedule in schedules)
         ):
             raise ConfigurationError(f"{self.schedules} must be a Schedule or a list of them")
         return {

@@ -20,7 +20,6 @@ from ackq.core.claim_groups import (
     check_epoch,
     facts,
     following,
-    last,
     read_only,
 )
 from ackq.core.effects import Arg, Operation
@@ -36,10 +35,9 @@ __all__ = [
     "claim",
     "end_holds",
     "forget",
-    "last",
-    "look",
     "open_claims",
     "read",
+    "readable",
     "release",
 ]
 
@@ -80,7 +78,7 @@ class Group(ClaimGroup):
 
 def open_claims(group: Group) -> Operation[list[Claim]]:
     """List the open claims; see `ackq.queue.Claims.open`."""
-    found = [Claim(batch, each.rows) for batch, each in (yield from _open(group))]
+    found = [Claim(batch, held.rows) for batch, held in (yield from _open(group))]
     yield from check_epoch(group)
     return found
 
@@ -136,18 +134,18 @@ def forget(group: Group, up_to: int) -> Operation[None]:
 def beat(group: Group) -> Operation[None]:
     """Renew leases; see `ackq.queue.Claims.beat`."""
     group.require_begun()
-    names = [each.name for _, each in reversed((yield from _open(group)))]
+    names = [held.name for _, held in reversed((yield from _open(group)))]
     for first in range(0, max(1, len(names)), CHUNK):
         chunk = names[first : first + CHUNK]
         passed = group.passed("claims/beat")
         yield from change(group, "claims/beat", passed, group.epoch, group.lease, *chunk)
 
 
-def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
-    """List the readable claims; see `ackq.queue.Claims.look`."""
+def readable(group: Group, first: int, last: int) -> Operation[list[Claim]]:
+    """List the readable claims; see `ackq.queue.Claims.readable`."""
     check_integer(first, "first", 0, MAX_INTEGER)
     check_integer(last, "last", 0, MAX_INTEGER)
-    known = {each.name: each for each in (yield from held_lists.lists(group.spec))[1]}
+    known = {held.name: held for held in (yield from held_lists.lists(group.spec))[1]}
     found = []
     for batch in range(max(1, first), last + 1):
         name = group.spec.keys.claim(group.name, batch)
@@ -190,9 +188,9 @@ def release(group: Group) -> Operation[int]:
     # Newest first: each goes in front of the one returned before it.
     own = sorted(
         (
-            (named[1], each.name)
-            for each in found
-            if (named := held_lists.claim_of(group.spec, each.name)) and named[0] == group.name
+            (named[1], held.name)
+            for held in found
+            if (named := held_lists.claim_of(group.spec, held.name)) and named[0] == group.name
         ),
         reverse=True,
     )
@@ -213,12 +211,12 @@ def end_holds(spec: QueueSpec) -> Operation[int]:
     """Return the claims of all groups, and finish unfinished moves; return how many messages."""
     rows = 0
     _, found = yield from held_lists.lists(spec)
-    groups = {named[0] for each in found if (named := held_lists.claim_of(spec, each.name))}
+    groups = {named[0] for held in found if (named := held_lists.claim_of(spec, held.name))}
     for name in sorted(groups):
         rows += yield from release(Group(spec, name, MAX_LEASE))
-    for each in found:
-        if not held_lists.claim_of(spec, each.name):
-            rows += yield from held_lists.return_to_queue(spec, each.name)
+    for held in found:
+        if not held_lists.claim_of(spec, held.name):
+            rows += yield from held_lists.return_to_queue(spec, held.name)
     return rows
 
 
@@ -226,10 +224,10 @@ def _open(group: Group) -> Operation[list[tuple[int, held_lists.Held]]]:
     """Return the group's claims that are not being returned to the queue, oldest first."""
     _, found = yield from held_lists.lists(group.spec)
     own = []
-    for each in found:
-        named = held_lists.claim_of(group.spec, each.name)
-        if each.score and named and named[0] == group.name:
-            own.append((named[1], each))
+    for held in found:
+        named = held_lists.claim_of(group.spec, held.name)
+        if held.score and named and named[0] == group.name:
+            own.append((named[1], held))
     return sorted(own, key=lambda pair: pair[0])
 
 

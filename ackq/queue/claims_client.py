@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import redis
 
-from ackq.config import PopFrom, QueueConfig
+from ackq.config import PopFrom, QueueConfig, Seconds, in_seconds
 from ackq.core.claim_groups import Claim
-from ackq.core.client import Client, client_of
+from ackq.core.claims_client import ClaimsBase
 from ackq.core.io.outside import SYSTEM
 from ackq.queue import claims
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 
 
-class Claims(Client):
+class Claims(ClaimsBase):
     """A group of claims on the list queue ``name``: batches of messages, one lease each.
 
     Guarantee: at least once, and exact replay. A claim holds the same messages in the same order
@@ -30,13 +28,15 @@ class Claims(Client):
     client's settings. Close it, or use it as a context manager.
     """
 
+    _group: claims.Group
+
     def __init__(
         self,
         client: redis.Redis | redis.RedisCluster,
         name: str,
         group: str,
         *,
-        timeout: float = 604_800.0,
+        timeout: Seconds = 604_800.0,
         pop_from: PopFrom = "right",
     ) -> None:
         """Set up group ``group`` of queue ``name``. Nothing is sent before the first operation.
@@ -56,39 +56,8 @@ class Claims(Client):
         """
         config = QueueConfig(pop_from=pop_from)
         spec = QueueSpec(name, QueueKeys.of(name, pop_from), config, outside=SYSTEM)
-        self._group = claims.Group(spec, group, timeout)
+        self._group = claims.Group(spec, group, in_seconds(timeout))
         super().__init__(client, name)
-
-    @classmethod
-    def from_url(cls, url: str | None, name: str, group: str, **settings: Any) -> Self:
-        """Return group ``group`` of queue ``name`` on the server at ``url``.
-
-        Args:
-            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
-            name: the list that producers push to.
-            group: name of the group.
-            settings: the keyword arguments of `Claims`.
-
-        Raises:
-            ConfigurationError: the URL is invalid. The error does not show its password.
-            ServerNotFound: there is no URL, and no redis-server was found.
-        """
-        return cls(client_of(url), name, group, **settings)
-
-    @property
-    def name(self) -> str:
-        """The list that producers push to."""
-        return self._group.spec.name
-
-    @property
-    def group(self) -> str:
-        """The name of the group."""
-        return self._group.name
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that `begin` returned; 0 before `begin` and after `release`."""
-        return self._group.epoch
 
     def begin(self) -> int:
         """Take over the group, and return its epoch. A driver calls this once, first.
@@ -97,13 +66,6 @@ class Claims(Client):
         their leases may end soon. Cost: one round trip.
         """
         return self._run(claims.begin(self._group))
-
-    def adopt(self, epoch: int) -> None:
-        """Use an ``epoch`` that `begin` returned in another process of the same driver.
-
-        Nothing is sent. Later changes raise `Fenced` if this is not the group's epoch.
-        """
-        self._group.epoch = epoch
 
     def open(self) -> list[Claim]:
         """List the claims that are neither acked nor returned to the queue, oldest first.
@@ -115,10 +77,6 @@ class Claims(Client):
             Fenced: another process took over the group, and may be claiming.
         """
         return self._run(claims.open_claims(self._group))
-
-    def last(self) -> int:
-        """Return the highest batch number that the group claimed or acked; 0 before the first."""
-        return self._run(claims.last(self._group))
 
     def claim(
         self, after: int, *, messages: int, size: int | None = None, batch: int | None = None
@@ -185,13 +143,13 @@ class Claims(Client):
         """
         self._run(claims.beat(self._group))
 
-    def look(self, first: int, last: int) -> list[Claim]:
+    def readable(self, first: int, last: int) -> list[Claim]:
         """List the readable claims, open or kept, from batch ``first`` to ``last``.
 
         Claims that are being returned to the queue, and claims of 0 rows, are not included. Cost:
         one round trip, and one per batch that is not open.
         """
-        return self._run(claims.look(self._group, first, last))
+        return self._run(claims.readable(self._group, first, last))
 
     def read(self, batch: int, start: int, count: int) -> list[bytes]:
         """Read messages ``start`` to ``start + count - 1`` of a claim, oldest first, from 0.

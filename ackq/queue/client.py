@@ -13,15 +13,16 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import redis
 
-from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
+from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds, in_seconds
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client, client_of
 from ackq.core.effects import Operation
-from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
+from ackq.core.encode import Pushable
+from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage, State
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared
 from ackq.errors import AckqError
-from ackq.queue import delayed_messages, held_lists, inspection, push, settle, take
+from ackq.queue import delayed_messages, held_lists, inspection, places, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.renewal import Renewer
@@ -40,7 +41,7 @@ class Queue(Client):
 
     Safe to share between threads, and after a fork.
     The queue opens its own connections with the client's settings. Close it, or use it as
-    a context manager.
+    a context manager. Each duration is a number of seconds or a timedelta.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Queue(Client):
         client: redis.Redis | redis.RedisCluster,
         name: str,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         requeue: Literal["front", "back"] = "front",
         max_body_bytes: int = 1024 * 1024,
@@ -93,7 +94,7 @@ class Queue(Client):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(
-            visibility_timeout,
+            in_seconds(visibility_timeout),
             max_receives,
             requeue,
             max_body_bytes,
@@ -141,7 +142,7 @@ class Queue(Client):
             ConfigurationError: a setting is out of range.
         """
         changed = copy.copy(self)
-        config = replace(self._spec.config, **changes)
+        config = self._spec.config.changed(changes)
         keys = QueueKeys.of(self._spec.name, config.pop_from)
         changed._spec = replace(self._spec, keys=keys, config=config)
         return changed
@@ -199,12 +200,12 @@ class Queue(Client):
 
     def push(
         self,
-        message: Mapping[str, Any] | bytes,
+        message: Pushable,
         *,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         at: float | datetime | None = None,
         dedup: str | None = None,
-        dedup_window: float = 3600.0,
+        dedup_window: Seconds = 3600.0,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message, ready now or later, and return its id.
@@ -214,8 +215,9 @@ class Queue(Client):
         LPUSH (or RPUSH, see ``pop_from``), unless the message is scheduled or deduplicated.
 
         Args:
-            message: a mapping (or dataclass) or bytes. A mapping is pushed as a JSON object with
-                its ``id`` first, a random one if it has none. Bytes are pushed unchanged. To
+            message: a mapping, a record or bytes. A record is a dataclass, a model of pydantic 2 or
+                a struct of msgspec. Mappings and records are pushed as a JSON object with its
+                ``id`` first, a random one if it has none. Bytes are pushed unchanged. To
                 forward a message, push its ``body``: `Message.json` turns integers over 64 bits
                 into floats.
             delay: seconds until the message becomes ready.
@@ -232,7 +234,8 @@ class Queue(Client):
             Empty for bytes without a usable id.
 
         Raises:
-            InvalidMessage: not a mapping or bytes, a bad id, or a value that JSON cannot hold.
+            InvalidMessage: not a mapping, a record or bytes, a bad id, or a value that JSON
+                cannot hold; the error names its path.
             MessageTooLarge: the body is over ``max_body_bytes``.
             PopFromMismatch: the queue is popped from the other end; nothing was stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
@@ -247,9 +250,9 @@ class Queue(Client):
 
     def push_many(
         self,
-        messages: Iterable[Mapping[str, Any] | bytes],
+        messages: Iterable[Pushable],
         *,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         at: float | datetime | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]:
@@ -284,8 +287,8 @@ class Queue(Client):
 
     def pop(
         self,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> Message | None:
         """Lease and return the next message, or None if there is none in time.
@@ -298,8 +301,8 @@ class Queue(Client):
     def pop_many(
         self,
         n: int,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> list[Message]:
         """Lease and return up to ``n`` messages.
@@ -360,7 +363,7 @@ class Queue(Client):
     def nack(
         self,
         *messages: Message,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
         """Return messages to the queue, to be delivered again, and return how many there were.
@@ -382,7 +385,7 @@ class Queue(Client):
         """
         return self._perform(settle.nack, self._spec, messages, delay, error=error)
 
-    def release(self, *messages: Message, delay: float = 0) -> int:
+    def release(self, *messages: Message, delay: Seconds = 0) -> int:
         """Return messages to the queue, without counting the delivery, and return how many.
 
         Args:
@@ -411,7 +414,7 @@ class Queue(Client):
         """
         return self._perform(settle.reject, self._spec, messages, reason, error)
 
-    def extend(self, *messages: Message, timeout: float | None = None) -> int:
+    def extend(self, *messages: Message, timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
         This sets each message's ``lease_expires_at``. The receipt does not change, so a lost
@@ -429,16 +432,16 @@ class Queue(Client):
 
     @overload
     def lease(
-        self, *, visibility_timeout: float | None = None
+        self, *, visibility_timeout: Seconds | None = None
     ) -> AbstractContextManager[Message]: ...
 
     @overload
     def lease(
-        self, timeout: float | None, visibility_timeout: float | None = None
+        self, timeout: Seconds | None, visibility_timeout: Seconds | None = None
     ) -> AbstractContextManager[Message | None]: ...
 
     def lease(
-        self, timeout: float | None = math.inf, visibility_timeout: float | None = None
+        self, timeout: Seconds | None = math.inf, visibility_timeout: Seconds | None = None
     ) -> AbstractContextManager[Any]:
         """Lease a message for a ``with`` block: ack it when the block ends, nack it on an error.
 
@@ -469,13 +472,13 @@ class Queue(Client):
 
     @contextmanager
     def _lease(
-        self, timeout: float | None, visibility_timeout: float | None
+        self, timeout: Seconds | None, visibility_timeout: Seconds | None
     ) -> Iterator[Message | None]:
         message = self.pop(timeout, visibility_timeout)
         if message is None:
             yield None
             return
-        seconds = visibility_timeout or self._spec.config.visibility_timeout
+        seconds = in_seconds(visibility_timeout or self._spec.config.visibility_timeout)
         try:
             with self._renewer.renewing(message, seconds):
                 yield message
@@ -486,7 +489,7 @@ class Queue(Client):
             raise
         self.ack(message)
 
-    def _extend_one(self, message: Message, timeout: float) -> None:
+    def _extend_one(self, message: Message, timeout: Seconds) -> None:
         self.extend(message, timeout=timeout)
 
     def __iter__(self) -> Iterator[Message]:
@@ -519,7 +522,7 @@ class Queue(Client):
         """
         return self._run(held_lists.claims(self._spec))
 
-    def counters(self, window: float = 10.0) -> QueueCounters:
+    def counters(self, window: Seconds = 10.0) -> QueueCounters:
         """Return what happened to messages since counting began, and keep counting.
 
         The first call starts the counts at 0. Everything is counted as long as each call follows
@@ -543,6 +546,66 @@ class Queue(Client):
             skip: how many messages to skip first. Defaults to 0.
         """
         return self._run(inspection.peek(self._spec, n, state, skip))
+
+    def find(self, message_id: str | int, *, within: int | None = places.WITHIN) -> Found | None:
+        """Return where the message with this id is, or None.
+
+        If several messages have the id, this returns the one that is found first; `find_all`
+        returns them all. A message that was acked is gone, so it is not found. Nothing is changed.
+
+        Cost: one or two round trips if it is leased or delayed, else one per 2,000 messages or 1
+        MiB of bodies that are looked through. A bare ``BRPOP`` or a consumer may take a message
+        from the list after it was found.
+
+        Args:
+            message_id: as in the body.
+            within: how many messages of each place to look through: the next ones of the ready
+                list, the newest dead letters. None: all. Defaults to 20000.
+
+        Raises:
+            ConfigurationError: no message can have this id, or ``within`` is out of range.
+        """
+        return self._run(places.find(self._spec, message_id, within))
+
+    def find_all(self, message_id: str | int, *, within: int | None = places.WITHIN) -> list[Found]:
+        """Return where all messages with this id are; see `find`.
+
+        Cost: at least one round trip for each place, and one per 2,000 messages or 1 MiB.
+
+        Args:
+            message_id: as in `find`.
+            within: as in `find`.
+
+        Raises:
+            ConfigurationError: as in `find`.
+        """
+        return self._run(places.find_all(self._spec, message_id, within))
+
+    def search(
+        self,
+        where: Mapping[str, str | int | float | bool | None],
+        *,
+        limit: int = 100,
+        within: int | None = places.WITHIN,
+        on_progress: places.OnProgress | None = None,
+    ) -> list[Found]:
+        """Return messages whose bodies are JSON objects with these fields, and where they are.
+
+        Ready messages come first, then those in flight, delayed and dead ones. Nothing is changed.
+        Cost: one round trip per 2,000 messages or 1 MiB that are looked through.
+
+        Args:
+            where: 1 to 4 fields with their values. A dot leads into an object: "customer.id".
+            limit: how many at most. Defaults to 100.
+            within: as in `find`.
+            on_progress: called after each round trip with the number of messages that were looked
+                at. Defaults to None.
+
+        Raises:
+            ConfigurationError: a field or value cannot be searched for, or a number is out of
+                range.
+        """
+        return self._run(places.search(self._spec, where, limit, within, on_progress))
 
     def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Make delayed messages ready now, in the given order, and return how many.

@@ -66,9 +66,9 @@ def _chosen(entries: Sequence[str], ids: Iterable[str | int]) -> list[Arg]:
                 " '1795252215312092-order-7', or ids=['order-7']"
             )
         pairs += (found[1], unquote_to_bytes(found[2]))
-    for each in ids:
-        key = key_of_id(each)
+    for message_id in ids:
+        key = key_of_id(message_id)
         if key is None:
-            raise ConfigurationError(f"{each!r} is not the id of a message")
+            raise ConfigurationError(f"{message_id!r} is not the id of a message")
         pairs += ("", key)
     return pairs

@@ -38,18 +38,18 @@ def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
             name, score, rows = page[at : at + 3]
             found[name] = Held(name, int(score), int(rows))
         if cursor == b"0":
-            return now, sorted(found.values(), key=lambda each: (each.score, each.name))
+            return now, sorted(found.values(), key=lambda named: (named.score, named.name))
 
 
 def claims(spec: QueueSpec) -> Operation[list[HeldClaim]]:
     """List the claims of all groups; see `ackq.Queue.claims`."""
     now, held = yield from lists(spec)
     found = []
-    for each in held:
-        if named := claim_of(spec, each.name):
-            ends_in = (each.score - now) / 1_000_000 if each.score else None
-            found.append(HeldClaim(*named, each.rows, ends_in))
-    return sorted(found, key=lambda each: (each.group, each.batch))
+    for entry in held:
+        if named := claim_of(spec, entry.name):
+            ends_in = (entry.score - now) / 1_000_000 if entry.score else None
+            found.append(HeldClaim(*named, entry.rows, ends_in))
+    return sorted(found, key=lambda claim: (claim.group, claim.batch))
 
 
 def claim_of(spec: QueueSpec, name: bytes) -> tuple[str, int] | None:

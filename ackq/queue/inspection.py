@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import NoPermissionError
 
 from ackq import scripts
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.counters import MAX_WATCH, derived
 from ackq.core.creation_time import CLOUDEVENT, created_at
@@ -42,7 +42,7 @@ _ENTRY = re.compile(r"\d+-\d+")
 
 def stats(spec: QueueSpec) -> Operation[QueueStats]:
     """Count; see `ackq.Queue.stats`."""
-    yield from _compare(spec)
+    yield from compare_end(spec)
     return read_stats((yield from _call(spec, "stats")))
 
 
@@ -84,7 +84,7 @@ def read_stats(reply: Sequence[int]) -> QueueStats:
 def oldest_ready(spec: QueueSpec) -> Operation[float | None]:
     """Return how long the oldest ready message is ready; see `ackq.Queue.oldest_ready`."""
     field = spec.config.time_field
-    yield from _compare(spec)
+    yield from compare_end(spec)
     reply = yield from _call(spec, "oldest", spec.keys.pop_from, CLOUDEVENT, field or CLOUDEVENT)
     return read_oldest(reply, field)
 
@@ -101,7 +101,7 @@ def read_oldest(reply: Sequence[Any], field: str | None) -> float | None:
     return max(0.0, now / 1_000_000 - min(times)) if times else 0.0
 
 
-def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
+def counters(spec: QueueSpec, window: Seconds) -> Operation[QueueCounters]:
     """Read the counters; see `ackq.Queue.counters`."""
     milliseconds = max(1, microseconds(window, "window", MAX_WATCH) // 1000)
     now, live, held, *pairs = yield from _call(spec, "watch", milliseconds)
@@ -131,13 +131,13 @@ def read_counters(now: int, live: int, held: int, counted: Mapping[bytes, int]) 
 def peek(
     spec: QueueSpec, wanted: int, state: State, skip: int = 0
 ) -> Operation[list[PeekedMessage]]:
-    """Look; see `ackq.Queue.peek`."""
+    """Return messages without taking them; see `ackq.Queue.peek`."""
     if state not in ("ready", "in_flight", "delayed"):
         raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
     check_integer(wanted, "peek", 0, 2**53)
     check_integer(skip, "skip", 0, 2**52)
-    yield from _compare(spec)
-    names = [each.name for each in (yield from held_lists.lists(spec))[1]]
+    yield from compare_end(spec)
+    names = [held.name for held in (yield from held_lists.lists(spec))[1]]
     # Each list goes in front of those returned before it.
     front = [name for name in names if held_lists.mode_of(spec, name) == "front"][-PEEKED:][::-1]
     back = [name for name in names if held_lists.mode_of(spec, name) == "back"][:PEEKED]
@@ -171,13 +171,19 @@ def peek(
 def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     """Delete everything; see `ackq.Queue.purge`."""
     deleted = 0
-    yield from _compare(spec)
+    yield from compare_end(spec)
     # Purge these lists first: if one is returned meanwhile, the last call deletes its messages.
-    for each in (yield from held_lists.lists(spec))[1]:
-        deleted += yield from _call(spec, "held/drop", own=(each.name,))
+    for held in (yield from held_lists.lists(spec))[1]:
+        deleted += yield from _call(spec, "held/drop", own=(held.name,))
     rest: int = yield from _call(spec, "purge", int(dead))
     yield from pop_from.forget(spec.keys)
     return deleted + rest
+
+
+def has_keys(spec: QueueSpec) -> Operation[int]:
+    """Return how many keys the queue has. An empty one may have none."""
+    found: int = yield Request((b"EXISTS", *spec.keys.all()), resend=True)
+    return found
 
 
 def pause(spec: QueueSpec) -> Operation[None]:
@@ -190,14 +196,21 @@ def resume(spec: QueueSpec) -> Operation[None]:
     yield Request((b"DEL", spec.keys.paused), resend=True)
 
 
-def drain(spec: QueueSpec) -> Operation[int]:
-    """Put all messages back on the list; see `ackq.Queue.drain`."""
+def drain(spec: QueueSpec, on_step: Callable[[int], None] | None = None) -> Operation[int]:
+    """Put all messages back on the list; see `ackq.Queue.drain`.
+
+    Args:
+        spec: of the queue.
+        on_step: called with the number so far. Defaults to None.
+    """
     keys = spec.keys
     if keys.pop_from == "left":
         yield from pop_from.record(keys)
     moved = yield from end_holds(spec)
     while step := (yield from _call(spec, "drain", CHUNK)):
         moved += step
+        if on_step is not None:
+            on_step(moved)
     yield from pop_from.forget(keys)
     return moved
 
@@ -228,11 +241,23 @@ def dead_letters(
 def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Operation[list[DeadLetter]]:
     request = Request((b"XRANGE", spec.keys.dead, first, last, b"COUNT", size), resend=True)
     entries = yield from call(spec, request)
-    return [_dead_letter(entry) for entry in entries]
+    return [dead_letter_of(entry) for entry in entries]
 
 
-def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Operation[int]:
-    """Make dead letters ready again; see `ackq.Queue.redrive`."""
+def redrive(
+    spec: QueueSpec,
+    wanted: int | None,
+    entries: Sequence[str],
+    on_step: Callable[[int], None] | None = None,
+) -> Operation[int]:
+    """Make dead letters ready again; see `ackq.Queue.redrive`.
+
+    Args:
+        spec: of the queue.
+        wanted: how many, or None for all.
+        entries: which, instead.
+        on_step: called with the number so far, unless there are entries. Defaults to None.
+    """
     redriven = 0
     if entries:
         for entry in entries:
@@ -257,6 +282,8 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Oper
         count, seen, after = yield from _call(spec, "redrive", min(CHUNK, wanted - looked), after)
         redriven += count
         looked += seen
+        if on_step is not None:
+            on_step(redriven)
         if not seen:
             break
     return redriven
@@ -294,14 +321,14 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         seen, found_here = yield from _walk(spec, walk, repair)
         checked += seen
         findings += found_here
-    for each in (yield from held_lists.lists(spec))[1]:
+    for held in (yield from held_lists.lists(spec))[1]:
         checked += 1
-        problems = yield from _call(spec, "held/audit", int(repair), own=(each.name,))
-        name = each.name.decode(errors="replace")
+        problems = yield from _call(spec, "held/audit", int(repair), own=(held.name,))
+        name = held.name.decode(errors="replace")
         findings += [AuditFinding(problem.decode(), name, repair) for problem in problems]
     # Scanning CONTEXT reads all bodies, so do it only if the sizes do not add up, or if a missing
     # body may hide an orphan.
-    if bodies != leased + delayed or any(each.problem == "body missing" for each in findings):
+    if bodies != leased + delayed or any(finding.problem == "body missing" for finding in findings):
         seen, found_here = yield from _walk(spec, "context", repair)
         checked += seen
         findings += found_here
@@ -340,7 +367,8 @@ def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list
             return checked, list(found.values())
 
 
-def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
+def dead_letter_of(entry: Sequence[Any]) -> DeadLetter:
+    """Return the dead letter that an entry of the stream stands for."""
     fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
     body = fields.get(b"body", b"")
     return DeadLetter(
@@ -348,13 +376,19 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
         id=text_of_key(fields.get(b"key", b""), body),
         body=body,
         reason=fields.get(b"reason", b"").decode(errors="replace"),
-        receive_count=int(fields.get(b"count", 0)),
-        died_at=int(fields.get(b"time", 0)) / 1_000_000,
+        receive_count=_number(fields.get(b"count")),
+        died_at=_number(fields.get(b"time")) / 1_000_000,
         errors=parse(fields.get(b"errors", b"")),
     )
 
 
-def _compare(spec: QueueSpec) -> Operation[None]:
+def _number(text: bytes | None) -> int:
+    """Return a field's number, or 0 if another program left it out or wrote something else."""
+    return int(text) if text and text.isdigit() else 0
+
+
+def compare_end(spec: QueueSpec) -> Operation[None]:
+    """Raise `PopFromMismatch` if the list is not popped from the left, but this client does."""
     # The scripts here notice a record of the left end by its type, but not that it is missing.
     if spec.keys.pop_from == "left":
         yield from pop_from.compare(spec.keys)

@@ -108,7 +108,7 @@ class QueueKeys:
     def workers(self) -> tuple[bytes, bytes, bytes]:
         """The keys of the list of workers: when each was seen, its record, and its order."""
         names = (WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS)
-        return tuple(self.ready + each.encode() for each in names)  # type: ignore[return-value]
+        return tuple(self.ready + name.encode() for name in names)  # type: ignore[return-value]
 
     def passed(self, script: str, *own: bytes) -> tuple[Arg, ...]:
         """Return the number of keys that a script gets, and the keys: its header names them.

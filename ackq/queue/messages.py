@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from ackq.core.counters import Counters
 from ackq.core.creation_time import created_at
 from ackq.core.effects import Arg
-from ackq.core.fencing import Leased
+from ackq.core.fencing import Leased, not_leased
 from ackq.core.ids import text_of_key
+from ackq.core.json_values import from_json
 from ackq.errors import ConfigurationError
 
 #: What the messages of one pop share: when they were taken, in seconds since the epoch by the
@@ -110,7 +109,7 @@ class Message(Leased):
         Raises:
             orjson.JSONDecodeError: the body is not JSON (a ValueError).
         """
-        return orjson.loads(self.body)
+        return from_json(self.body, self.id)
 
     def __repr__(self) -> str:
         # A body may contain secrets, and this text may be logged, so show only the size.
@@ -132,11 +131,11 @@ class Pushed(str):
     stored: bool | None = True
 
 
-def check_own(name: str, messages: Iterable[Message]) -> None:
+def check_own(name: str, messages: Iterable[Message], method: str) -> None:
     """Raise an error for a message of another queue: its receipt would match nothing here."""
     for message in messages:
         if type(message) is not Message:
-            check_message(message)
+            check_message(message, method)
         if message.queue != name:
             raise ConfigurationError(
                 f"message {message.id!r} was taken from queue {message.queue!r},"
@@ -144,14 +143,10 @@ def check_own(name: str, messages: Iterable[Message]) -> None:
             )
 
 
-def check_message(message: Any) -> None:
+def check_message(message: Any, method: str) -> None:
     """Raise an error unless this is a message, not, say, a reason passed without its keyword."""
     if not isinstance(message, Message):
-        raise ConfigurationError(
-            f"settle takes messages that pop returned, not {type(message).__name__}: pass them one"
-            " by one, or as *messages, and a reason, a delay or a timeout by its name, as in"
-            " reject(message, reason='no such order')"
-        )
+        raise not_leased(message, method)
 
 
 def by_receipt(messages: Sequence[Message]) -> tuple[list[Arg], Sequence[Message]]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from redis.exceptions import RedisError
 
 from ackq import scripts
-from ackq.config import Confirm, microseconds
+from ackq.config import Confirm, Seconds, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES, end_of_chunk
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Clock, Operation, Request
-from ackq.core.encode import encode, encode_many
+from ackq.core.encode import Pushable, encode, encode_many
 from ackq.core.ids import key_of_id
-from ackq.core.limits import LATEST, MAX_DEDUP_WINDOW
+from ackq.core.limits import MAX_DEDUP_WINDOW, MAX_DELAY
 from ackq.core.observed import Send, observed
 from ackq.core.retries import raise_if_unknown
 from ackq.errors import (
@@ -31,8 +31,6 @@ from ackq.queue.messages import Pushed
 from ackq.queue.pop_from import before_push
 from ackq.queue.spec import QueueSpec
 
-Pushable = Mapping[str, Any] | bytes
-
 #: Messages for later that one call stores: a script adds them one by one, at up to 8 µs each.
 CHUNK_SCHEDULED = 500
 #: The arguments ``when`` and ``due`` of the push scripts for a message that is ready at once.
@@ -43,10 +41,10 @@ NOW = ("now", 0)
 def push(
     spec: QueueSpec,
     message: Pushable,
-    delay: float | None,
+    delay: Seconds | None,
     at: float | datetime | None,
     dedup: str | None,
-    dedup_window: float,
+    dedup_window: Seconds,
     confirm: Confirm | None,
 ) -> Operation[Pushed]:
     """Push one message; see `ackq.Queue.push`."""
@@ -95,7 +93,7 @@ def push(
 def push_many(
     spec: QueueSpec,
     messages: Iterable[Pushable],
-    delay: float | None,
+    delay: Seconds | None,
     at: float | datetime | None,
     confirm: Confirm | None,
 ) -> Operation[list[str]]:
@@ -173,14 +171,12 @@ def _confirmed(spec: QueueSpec, request: Request, confirm: Confirm) -> Operation
     return reply
 
 
-def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
+def _due(delay: Seconds | None, at: float | datetime | None) -> tuple[str, int]:
     """Return the arguments ``when`` and ``due`` of a push script."""
     if delay is not None and at is not None:
         raise ConfigurationError("give delay or at, not both")
     if delay is not None:
-        if delay == 0:
-            return "delay", 0
-        return "delay", microseconds(delay, "delay", LATEST / 1_000_000)
+        return "delay", microseconds(delay, "delay", MAX_DELAY, zero=True)
     if at is not None:
         if isinstance(at, datetime):
             if at.tzinfo is None:
@@ -190,5 +186,5 @@ def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
             at = at.timestamp()
         if not isinstance(at, int | float) or isinstance(at, bool):
             raise ConfigurationError(f"at is seconds since the epoch or a datetime, not {at!r}")
-        return "at", microseconds(max(at, 1e-6), "at", LATEST / 1_000_000)
+        return "at", microseconds(max(at, 1e-6), "at", MAX_DELAY)
     return NOW

@@ -17,7 +17,7 @@ from ackq.queue.messages import Message
 log = logging.getLogger("ackq.queue")
 
 #: Longest sleep of the thread in seconds: it ends within this time after the last block.
-MAX_LOOK = 5.0
+MAX_SLEEP = 5.0
 
 
 class _Held:
@@ -87,11 +87,11 @@ class Renewer:
                 if not self._held:
                     self._thread = None
                     return
-                held = min(self._held, key=lambda each: each.due)
+                held = min(self._held, key=lambda renewed: renewed.due)
                 left = held.due - time.monotonic()
                 if left > 0:
                     self._next = held.due
-                    self._wake.wait(min(left, MAX_LOOK))
+                    self._wake.wait(min(left, MAX_SLEEP))
                     continue
                 held.lock.acquire()
             try:

@@ -33,7 +33,7 @@ SCRIPT = "pipeline/reject"
 
 @dataclass(frozen=True, slots=True)
 class RowWriter:
-    """Writes rows of batches to the dead letters of a queue; ``name`` tells it from others."""
+    """Writes rows of batches to the dead letters of a queue; ``name`` identifies it."""
 
     spec: QueueSpec
     name: str
@@ -49,7 +49,7 @@ def reject_rows(writer: RowWriter, batch: str, rows: Iterable[RejectedRow]) -> O
     """Append rows to the dead letters; see `RowDeadLetters.reject`."""
     rows = list(rows)
     appended = 0
-    for chunk in chunked(rows, [len(each.body) for each in rows], CHUNK_ROWS, CHUNK_BYTES):
+    for chunk in chunked(rows, [len(row.body) for row in rows], CHUNK_ROWS, CHUNK_BYTES):
         appended += yield from _call(writer, batch, chunk)
     return appended
 
@@ -60,8 +60,8 @@ def _call(writer: RowWriter, batch: str, rows: Iterable[RejectedRow]) -> Operati
     types = {spec.keys.dead: "stream", rejected: "hash", spec.keys.counters: "hash"}
     expected = Keys(f"queue {spec.name!r}", types)
     args: list[Arg] = [*spec.keys.passed(SCRIPT, rejected), batch, writer.window_ms]
-    for each in rows:
-        args += (each.row, usable_id(each.body) or "", each.body, each.reason)
+    for row in rows:
+        args += (row.row, usable_id(row.body) or "", row.body, row.reason)
     # The script appends each row once, so a call whose reply was lost may be sent again.
     request = Request(tuple(args), script=scripts.load(SCRIPT), resend=True)
     status, answer = yield from call(expected, request)

@@ -23,7 +23,7 @@ class RowDeadLetters(Client):
     One process begins a batch, and any number of them write its rows.
 
     Guarantee: within ``window``, each row of the current batch is appended once, however often
-    and in whatever parts the batch is rewritten. After that, at least once.
+    the batch is replayed and however it is divided. After that, at least once.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class RowDeadLetters(Client):
         self._row_writer = RowWriter(spec, writer, window_ms)
 
     def begin(self, batch: str) -> None:
-        """Begin ``batch``, and discard the record of the previous one; again, do nothing.
+        """Begin ``batch``, and discard the record of the previous one. Repeated calls do nothing.
 
         Cost: one round trip.
 

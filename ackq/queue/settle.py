@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from ackq import scripts
-from ackq.config import Confirm, microseconds
+from ackq.config import Confirm, Seconds, microseconds
 from ackq.core.backoff import backoff
 from ackq.core.call import call
 from ackq.core.chunking import SETTLE_CHUNK
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
-from ackq.core.limits import LATEST
+from ackq.core.limits import MAX_DELAY
 from ackq.core.observed import Settle, observed
 from ackq.queue.messages import Message, by_receipt, check_own
 from ackq.queue.spec import QueueSpec
@@ -33,7 +33,7 @@ def ack(
     spec: QueueSpec, messages: Sequence[Message], confirm: Confirm | None = None
 ) -> Operation[int]:
     """Ack messages; see `ackq.Queue.ack`."""
-    check_own(spec.name, messages)
+    check_own(spec.name, messages, ACK.name)
 
     def arguments(chunk: Sequence[Message]) -> Named:
         # Acked messages are gone, so their order does not matter.
@@ -43,11 +43,16 @@ def ack(
     return (yield from settle(spec, ACK, messages, arguments, confirm))
 
 
+def ack_request(spec: QueueSpec, named: Sequence[Arg]) -> Request:
+    """Return the request that acks messages, named by `by_receipt`."""
+    return Request((*spec.ack_keys, *named), scripts.load("ack"), resend=True)
+
+
 def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
     """Ack by bare id; see `ackq.Queue.ack_id`."""
     settled = at = 0
     while at < len(ids):
-        chunk = [str(each) for each in ids[at : at + SETTLE_CHUNK]]
+        chunk = [str(message_id) for message_id in ids[at : at + SETTLE_CHUNK]]
         request = Request(
             (*spec.keys.passed("ack_id"), *chunk),
             script=scripts.load("ack_id"),
@@ -63,13 +68,13 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
 def nack(
     spec: QueueSpec,
     messages: Sequence[Message],
-    delay: float | None,
+    delay: Seconds | None,
     charge: bool = True,
     error: BaseException | None = None,
 ) -> Operation[int]:
     """Nack or release messages; see `ackq.Queue.nack` and `ackq.Queue.release`."""
     keys, config = spec.keys, spec.config
-    fixed = None if delay is None else _delay_us(delay)
+    fixed = None if delay is None else microseconds(delay, "delay", MAX_DELAY, zero=True)
 
     def delay_of(message: Message) -> int:
         if fixed is not None:
@@ -79,13 +84,14 @@ def nack(
         return round(backoff(message.receive_count) * 1_000_000)
 
     head = (*keys.passed("nack"), int(charge), config.max_receives or 0)
-    check_own(spec.name, messages)
+    verb = NACK if charge else RELEASE
+    check_own(spec.name, messages, verb.name)
     note_error(messages, error, config.record_errors)
 
     def arguments(chunk: Sequence[Message]) -> Named:
         return (*head, *_runs(chunk, delay_of)), chunk
 
-    return (yield from settle(spec, NACK if charge else RELEASE, messages, arguments))
+    return (yield from settle(spec, verb, messages, arguments))
 
 
 @observed(Settle("reject"))
@@ -94,7 +100,7 @@ def reject(
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.reject`."""
     head = (*spec.keys.passed("reject"), reason)
-    check_own(spec.name, messages)
+    check_own(spec.name, messages, REJECT.name)
     note_error(messages, error, spec.config.record_errors)
 
     def arguments(chunk: Sequence[Message]) -> Named:
@@ -103,12 +109,12 @@ def reject(
     return (yield from settle(spec, REJECT, messages, arguments))
 
 
-def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Operation[int]:
+def extend(spec: QueueSpec, messages: Sequence[Message], timeout: Seconds | None) -> Operation[int]:
     """Renew leases; see `ackq.Queue.extend`."""
     if timeout is None:
         timeout = spec.config.visibility_timeout
     lease = microseconds(timeout, "timeout")
-    check_own(spec.name, messages)
+    check_own(spec.name, messages, EXTEND.name)
 
     def arguments(chunk: Sequence[Message]) -> Named:
         named, order = by_receipt(chunk)
@@ -132,7 +138,3 @@ def _runs(
         keys = [message.key for message in run]
         args += (*head, len(keys), *keys)
     return args
-
-
-def _delay_us(delay: float) -> int:
-    return 0 if delay == 0 else microseconds(delay, "delay", LATEST / 1_000_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
@@ -12,6 +11,7 @@ from redis.exceptions import ResponseError
 from ackq.config import QueueConfig, microseconds
 from ackq.core.effects import Arg, Operation
 from ackq.core.outside import Outside
+from ackq.core.waiting import Emptiness
 from ackq.queue import pop_from
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import PushCheck
@@ -26,12 +26,10 @@ class QueueSpec:
     config: QueueConfig
     #: Random numbers and the time of day.
     outside: Outside = field(kw_only=True, repr=False, compare=False)
-    #: Longest blocking command in seconds, below the connection's read timeout. A message handed
-    #: to a frozen connection is found by another consumer within this time.
+    #: Longest wait in seconds of a single consumer, below the connection's read timeout.
     block_limit: float = 1.0
-    #: One entry per consumer that waits for a push. Appending and popping are thread-safe.
-    waiting: deque[None] = field(default_factory=deque, init=False, repr=False, compare=False)
-
+    #: Shared by the consumers of this client.
+    emptiness: Emptiness = field(default_factory=Emptiness, init=False, repr=False, compare=False)
     #: Of the end onto which this client pushes.
     push_check: PushCheck = field(default_factory=PushCheck, init=False, repr=False, compare=False)
 

@@ -3,42 +3,65 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
-from ackq.config import microseconds
+from ackq.config import Seconds, microseconds
 from ackq.core import fencing
 from ackq.core.chunking import TAKE_CHUNK, settle_chunks
-from ackq.core.effects import Arg, Operation, Request, Sleep
+from ackq.core.effects import Arg, Clock, Operation, Pipeline, Request, Sleep
 from ackq.core.observed import Receive, observed
-from ackq.core.waiting import AT_ONCE, PAUSED_POLL, WAIT_JITTER, Deadline, block
+from ackq.core.waiting import (
+    AT_ONCE,
+    PAUSED_POLL,
+    WAIT_JITTER,
+    Deadline,
+    check_waited,
+    raise_unknown,
+)
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue import pop_from
 from ackq.queue.held_lists import return_some
 from ackq.queue.messages import Message, by_receipt, check_own
-from ackq.queue.settle import ACK, ack
+from ackq.queue.settle import ACK, ack, ack_request
 from ackq.queue.spec import QueueSpec
 
-#: Seconds between two ticks of an idle Redis, by its default. Blocking commands end on a tick.
-SERVER_TICK = 0.1
-#: Waiting consumers of one queue object that are enough for the pushes within a tick.
-ENOUGH_WAITING = 10
-#: The columns of pop.lua's reply. After the first four of an "ok" follow the messages, each in the
+log = logging.getLogger("ackq.queue")
+#: The delivery of a message that is logged if the queue has no ``max_receives``.
+POISON = 10
+#: The columns of pop.lua's reply. After the first four follow the messages, each in the
 #: columns that `messages_in` yields.
 STATUS, REFUSED, RECEIPT, COUNTS, MESSAGES = range(5)
+#: The statuses of a reply with messages. After the last one, nothing else can be taken.
+TAKEN = OK, LAST = b"ok", b"last"
+#: The reply if the request has to be sent again, alone.
+AGAIN: Sequence[Any] = (b"again", ())
 #: The last column of another reply: the µs of an "empty" one, the held list of a "held" one.
 WAIT = HELD = 2
+#: The last column of an "empty" reply to a consumer that waits: about how many consumers do.
+WAITERS = 3
+#: Seconds between two looks at an empty queue, on average, of all consumers that wait together.
+LOOK_INTERVAL = 0.05
+#: µs of waiting for which the first look of a client counts in the estimate of the waiters, so that
+#: thousands that start at once are known before they have waited.
+FIRST_LOOK = 1_000_000
+#: Longest wait in seconds.
+LONGEST_WAIT = 600.0
+#: Seconds over which the looks of one waiting consumer more are spread when a lease ends or a
+#: message is due, and most seconds for all.
+EVENT_INTERVAL, EVENT_SPREAD = 0.001, 1.0
 
 
 @observed(Receive("pop", settles=4, settled_as="ack"))
 def pop_many(
     spec: QueueSpec,
     wanted: int,
-    timeout: float | None,
-    visibility_timeout: float | None,
+    timeout: Seconds | None,
+    visibility_timeout: Seconds | None,
     acked: Iterable[Message] | Message,
 ) -> Operation[list[Message]]:
     """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
@@ -49,50 +72,61 @@ def pop_many(
         settled, *others = settle_chunks(settled)
         for part in others:
             yield from _ack_marking(spec, part)
+    emptiness = spec.emptiness
+    waits = -1 if not deadline.timeout else 0 if emptiness.look_at else FIRST_LOOK
     while True:
         jitter = spec.outside.jitter()
+        block = (yield from emptiness.lasts(deadline)) if emptiness.is_known else 0.0
         args: Sequence[Arg] = ()
         order: Sequence[Message] = ()
         if settled:
             held, _ = fencing.admit(ACK, settled)
             args, order = by_receipt(held)
+        how: Sequence[Arg] = (round(block * 1_000_000),) if block else (waits, *args)
         request = Request(
-            (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *args),
+            (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *how),
             scripts.load("pop"),
             constant=len(spec.pop_keys),
         )
         for message in order:
             message.settles_sent += 1
-        try:
-            # Not through `call` or `send`: another generator costs as much as encoding a message.
-            reply: Sequence[Any] = yield request
-        except fencing.APPLIED_NOTHING as error:
-            yield from _recover(spec, request, order, error)
-            continue
-        if order:
-            fencing.note_reply(ACK, order, reply[REFUSED], request)
+        if block:
+            reply = yield from _wait_and_pop(spec, request, args, order, block)
+        else:
+            try:
+                # Not through `call` or `send`: a generator costs as much as encoding a message.
+                reply = yield request
+            except fencing.APPLIED_NOTHING as error:
+                yield from _recover(spec, request, order, error)
+                continue
+            if order:
+                fencing.note_reply(ACK, order, reply[REFUSED], request)
         settled = ()
         status = reply[STATUS]
-        if status == b"ok":
+        emptiness.is_known = status == LAST
+        if status in TAKEN:
             return _messages(spec, reply, lease + jitter)
         if status == b"again":
             continue
         if status == b"held":
             yield from return_some(spec, reply[HELD])
             continue
+        if status == b"empty" and deadline.timeout:
+            yield from _remember(spec, reply[WAIT], reply[WAITERS])
         left = yield from deadline.left()
         if not left:
             return []
-        yield from _wait(spec, reply, left)
+        if status == b"paused":
+            yield Sleep(min(left, PAUSED_POLL))
 
 
-def check(lease: int, wanted: int, visibility_timeout: float | None) -> int:
+def check(lease: int, wanted: int, visibility_timeout: Seconds | None) -> int:
     """Check the arguments of a pop, and return the µs that its leases last.
 
     Args:
         lease: the queue's visibility timeout in µs.
         wanted: how many messages.
-        visibility_timeout: of this call, in seconds; None: the queue's.
+        visibility_timeout: of this call; None: the queue's.
 
     Raises:
         ConfigurationError: one is out of range.
@@ -142,38 +176,93 @@ def _messages(spec: QueueSpec, reply: Sequence[Any], lease: int) -> list[Message
     messages = [Message(name, key, body, receipt, 1, delivery) for key, body in messages_in(reply)]
     for at, count in enumerate(reply[COUNTS]):
         messages[at].receive_count = count
+        if count == POISON and spec.config.max_receives is None:
+            log.warning(
+                "queue %r: message %r is delivered for the %dth time. If it always fails, it"
+                " circulates forever: set max_receives, or reject it",
+                name,
+                messages[at].id,
+                count,
+            )
     return messages
 
 
-def _wait(spec: QueueSpec, reply: Sequence[Any], timeout: float) -> Operation[None]:
-    """Wait for a push, the next deadline or due time, or the block limit."""
-    if reply[STATUS] == b"paused":
-        yield Sleep(min(timeout, PAUSED_POLL))
-        return
-    # Spread the retries of waiters that started together.
-    whole = spec.block_limit * (0.75 + 0.25 * spec.outside.fraction())
-    block_limit = min(whole, timeout)
-    if reply[WAIT] >= 0:
-        block_limit = min(
-            block_limit, reply[WAIT] / 1_000_000 + spec.outside.fraction() * WAIT_JITTER
-        )
-    in_vain = yield from _block(spec, block_limit)
-    if in_vain and block_limit == whole and len(spec.waiting) >= ENOUGH_WAITING:
-        # Waits that end on the same tick would all retry at once, and delay a message pushed just
-        # then. Enough other consumers are still waiting for it, so spread the retries.
-        yield Sleep(min(spec.outside.fraction() * SERVER_TICK, timeout - block_limit))
+def _remember(spec: QueueSpec, next_event: int, waiters: int) -> Operation[None]:
+    """Remember that the queue is empty, until the next look.
+
+    Consumers share the looks: each waits longer the more there are, and draws how long, so that
+    some consumer looks every `LOOK_INTERVAL`.
+
+    Args:
+        spec: of the queue.
+        next_event: µs until the next lease ends or message is due; -1: none will.
+        waiters: about how many consumers wait.
+    """
+    draw = spec.outside.fraction
+    seconds = max(
+        spec.block_limit * (0.75 + 0.25 * draw()),
+        min(LONGEST_WAIT, waiters * LOOK_INTERVAL) * (0.5 + draw()),
+    )
+    if next_event >= 0:
+        spread = max(WAIT_JITTER, min(EVENT_SPREAD, waiters * EVENT_INTERVAL))
+        seconds = min(seconds, next_event / 1_000_000 + draw() * spread)
+    now: float = yield Clock()
+    spec.emptiness.is_known, spec.emptiness.look_at = True, now + seconds
 
 
-def _block(spec: QueueSpec, block_limit: float) -> Operation[bool]:
-    """Wait for a push; return True if the time passed without one."""
-    spec.waiting.append(None)
+def _wait_and_pop(
+    spec: QueueSpec, request: Request, args: Sequence[Arg], acked: Sequence[Message], block: float
+) -> Operation[Sequence[Any]]:
+    """Ack, wait for a push, and pop, in one round trip; return the reply to the pop.
+
+    The server pops when the wait ends, so the lease begins there, and a message arrives with the
+    reply. Of the messages on the list, the wait moves one at most.
+
+    Args:
+        spec: of the queue.
+        request: the pop, without acks.
+        args: what is acked, as arguments of the script.
+        acked: the messages that are named there.
+        block: longest wait in seconds.
+    """
+    acks = [ack_request(spec, args)] if acked else []
+    wait = Request(spec.keys.wait(block), blocks=block)
     try:
-        return (yield from block(spec, spec.keys.wait(block_limit), block_limit)) is None
-    finally:
-        spec.waiting.pop()
+        *settles, waited, reply = yield Pipeline((*acks, wait, request))
+    except fencing.APPLIED_NOTHING:
+        for message in acked:
+            message.settles_sent -= 1
+        spec.emptiness.is_known = False
+        raise
+    if isinstance(reply, Exception) or isinstance(waited, Exception):
+        spec.emptiness.is_known = False  # the next request is a single one, which is sent again
+    is_taken = not isinstance(reply, Exception) and reply[STATUS] in TAKEN
+    for sent, answer in zip(acks, settles, strict=True):
+        yield from _finish_acks(spec, sent, answer, acked, is_taken)
+    if isinstance(reply, Exception):
+        raise_unknown(reply, waited, request)
+        reply = AGAIN
+    if not is_taken:
+        yield from check_waited(spec, waited, block)
+    return cast(Sequence[Any], reply)
+
+
+def _finish_acks(
+    spec: QueueSpec, request: Request, answer: Any, acked: Sequence[Message], is_taken: bool
+) -> Operation[None]:
+    """Record which acks were applied. Send them again, alone, if they may not have been."""
+    if not isinstance(answer, Exception):
+        fencing.note_reply(ACK, acked, answer[1:], request)
+        return
+    if isinstance(answer, ResponseError):
+        for message in acked:
+            message.settles_sent -= 1
+    # An error must not keep the messages that were taken from the caller.
+    with contextlib.suppress(RedisError) if is_taken else contextlib.nullcontext():
+        yield from _ack_marking(spec, acked)
 
 
 def _as_messages(spec: QueueSpec, acked: Iterable[Message] | Message) -> Sequence[Message]:
-    messages = (acked,) if isinstance(acked, Message) else tuple(acked)
-    check_own(spec.name, messages)
+    messages = tuple(acked) if isinstance(acked, Iterable) else (acked,)
+    check_own(spec.name, messages, ACK.name)
     return messages

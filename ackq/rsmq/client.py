@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import redis
 
-from ackq.config import RecordErrors, check_integer, check_record_errors
+from ackq.config import RecordErrors, Seconds, check_integer, check_record_errors
 from ackq.core.client import Client, client_of
 from ackq.core.io.outside import SYSTEM
 from ackq.rsmq import operations
@@ -217,7 +217,7 @@ class RSMQ(Client):
         return self._perform(operations.send_messages, self._spec, qname, messages, delay)
 
     def receive_message(
-        self, qname: str, vt: int | None = None, timeout: float | None = None
+        self, qname: str, vt: int | None = None, timeout: Seconds | None = None
     ) -> RSMQMessage | None:
         """Return the next visible message and hide it for ``vt``; None if there is none in time.
 
@@ -227,7 +227,7 @@ class RSMQ(Client):
         return found[0] if found else None
 
     def receive_messages(
-        self, qname: str, n: int, vt: int | None = None, timeout: float | None = None
+        self, qname: str, n: int, vt: int | None = None, timeout: Seconds | None = None
     ) -> list[RSMQMessage]:
         """Return up to ``n`` visible messages and hide each for ``vt`` seconds.
 
@@ -253,7 +253,7 @@ class RSMQ(Client):
         """
         return self._perform(operations.receive_messages, self._spec, qname, n, vt, timeout)
 
-    def pop_message(self, qname: str, timeout: float | None = None) -> RSMQMessage | None:
+    def pop_message(self, qname: str, timeout: Seconds | None = None) -> RSMQMessage | None:
         """Return the next visible message and delete it; None if there is none in time.
 
         AT MOST ONCE: a message is lost if its consumer dies, or if the reply is lost.

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn
 from redis.exceptions import RedisError
 
 from ackq import scripts
+from ackq.config import Seconds
 from ackq.core.call import Keys, call
 from ackq.core.chunking import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
 from ackq.core.effects import Arg, Operation, Request
@@ -166,7 +167,7 @@ def receive_messages(
     qname: str,
     wanted: int,
     vt: int | None,
-    timeout: float | None,
+    timeout: Seconds | None,
     mode: Mode = "hide",
 ) -> Operation[list[RSMQMessage]]:
     """Receive, or pop, messages; see `ackq.rsmq.RSMQ.receive_messages`."""

@@ -266,7 +266,7 @@ class RSMQSpec:
 def _keys(ns: str, qname: str) -> RSMQKeys:
     check_text(qname, "qname", _QNAME)
     zset = f"{ns}:{qname}".encode()
-    own = (zset + b":Q." + each for each in (b"wake", b"waiters", b"dead", b"errors"))
+    own = (zset + b":Q." + suffix for suffix in (b"wake", b"waiters", b"dead", b"errors"))
     return RSMQKeys(zset, zset + b":Q", *own)
 
 

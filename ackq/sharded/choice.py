@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from ackq.sharded.operations import Look
+from ackq.sharded.operations import ShardCounts
 
 #: Most takes in a row from one shard while others have messages.
 TAKES_IN_A_ROW = 8
@@ -66,9 +66,9 @@ class Choice:
         if left <= 0 or messages < wanted:
             self._current = None
 
-    def counted(self, counts: Mapping[int, Look], now: float) -> int | None:
+    def counted(self, counts: Mapping[int, ShardCounts], now: float) -> int | None:
         """Note what a look found, and return the fullest shard; None if all are empty."""
-        self._ready = {shard: 0 if each.paused else each.ready for shard, each in counts.items()}
+        self._ready = {shard: 0 if count.paused else count.ready for shard, count in counts.items()}
         self._counted = now
         fullest = max(self._ready, key=self._ready.__getitem__, default=None)
         if fullest is None or not self._ready[fullest]:

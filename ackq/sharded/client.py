@@ -8,25 +8,26 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from threading import Lock
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import redis
 
-from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
+from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds
 from ackq.core import observing
 from ackq.core.client import Closable, client_of
 from ackq.core.effects import Operation
-from ackq.core.inspection_results import DeadLetter
+from ackq.core.encode import Pushable, several
+from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
-from ackq.queue import inspection, take
+from ackq.queue import inspection, places, take
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
@@ -61,11 +62,11 @@ class ShardedQueue(Closable):
         name: str,
         shards: int | None = None,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         requeue: Literal["front", "back"] = "front",
         max_body_bytes: int = 1024 * 1024,
-        session_timeout: float = 10.0,
+        session_timeout: Seconds = 10.0,
         pop_from: PopFrom = "right",
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
@@ -146,7 +147,7 @@ class ShardedQueue(Closable):
         return self._home.address
 
     def with_config(self, **changes: Any) -> Self:
-        """Return an object for this queue with other settings, which is a consumer of its own.
+        """Return an object for this queue with other settings, which is a separate consumer.
 
         It has its own connections: close it, too.
 
@@ -156,7 +157,7 @@ class ShardedQueue(Closable):
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        settings = asdict(replace(self.config, **changes))
+        settings = asdict(self.config.changed(changes))
         return type(self)(
             self._client, self.name, self._given, session_timeout=self._session_timeout, **settings
         )
@@ -192,9 +193,9 @@ class ShardedQueue(Closable):
         opened = self._opened()
         if not opened.draining:
             return opened.queues
-        closed = run([each.beginning(resize.is_retired) for each in opened.draining])
+        closed = run([shard.beginning(resize.is_retired) for shard in opened.draining])
         living = [
-            each for each, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
+            shard for shard, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
         ]
         return (*opened.used, *living)
 
@@ -210,8 +211,8 @@ class ShardedQueue(Closable):
             shards: how many, 1 to 1024.
 
         Raises:
-            ConfigurationError: out of range, or the queue is one of an earlier release, whose
-                number of shards cannot be changed.
+            ConfigurationError: out of range, or the queue has format 1, in which the number of
+                shards cannot be changed.
         """
         check_shards(self.name, shards)
         while True:
@@ -224,7 +225,7 @@ class ShardedQueue(Closable):
             if not version:
                 continue
             names = Shards(NEWEST, shards).names(self.name)
-            run([self._queue_of(each).beginning(resize.revive, version) for each in names])
+            run([self._queue_of(name).beginning(resize.revive, version) for name in names])
             if self._change(version, shards, resize.switched(recorded, shards)):
                 self._reopened()
                 return
@@ -240,13 +241,13 @@ class ShardedQueue(Closable):
 
     def push(
         self,
-        message: Mapping[str, Any] | bytes,
+        message: Pushable,
         *,
         key: str | None = None,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         at: float | datetime | None = None,
         dedup: str | None = None,
-        dedup_window: float = 3600.0,
+        dedup_window: Seconds = 3600.0,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message on one shard and return its id, as `Queue.push` does.
@@ -279,10 +280,10 @@ class ShardedQueue(Closable):
 
     def push_many(
         self,
-        messages: Iterable[Mapping[str, Any] | bytes],
+        messages: Iterable[Pushable],
         *,
         key: str | Callable[[Any], str | None] | None = None,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         at: float | datetime | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]:
@@ -308,7 +309,7 @@ class ShardedQueue(Closable):
 
         These three errors list which messages are stored.
         """
-        listed = list(messages)
+        listed = list(several(messages, "push_many"))
         opened = self._opened()
         with observing.sending(self.name, self._home.address, listed):
             used = opened.used
@@ -325,8 +326,8 @@ class ShardedQueue(Closable):
 
     def pop(
         self,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> Message | None:
         """Lease and return the next message from this consumer's shards; see `pop_many`."""
@@ -336,8 +337,8 @@ class ShardedQueue(Closable):
     def pop_many(
         self,
         n: int,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> list[Message]:
         """Lease and return up to ``n`` messages from one shard.
@@ -357,7 +358,7 @@ class ShardedQueue(Closable):
         """
         seconds = check_timeout(timeout)
         take.check(0, n, visibility_timeout)
-        grouped = operations.by_queue(ack)
+        grouped = operations.by_queue(ack, "ack")
         acked = {self._queue_of(name): messages for name, messages in grouped.items()}
         until = time.monotonic() + seconds
         tries = 0
@@ -384,41 +385,45 @@ class ShardedQueue(Closable):
 
     def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""
-        return self._settle(messages, lambda queue, each: queue.ack(*each, confirm=confirm))
+        return self._settle("ack", messages, lambda queue, part: queue.ack(*part, confirm=confirm))
 
     def nack(
         self,
         *messages: Message,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
         """Return messages to the queue to be delivered again; return how many. See `Queue.nack`."""
         return self._settle(
-            messages, lambda queue, each: queue.nack(*each, delay=delay, error=error)
+            "nack", messages, lambda queue, part: queue.nack(*part, delay=delay, error=error)
         )
 
-    def release(self, *messages: Message, delay: float = 0) -> int:
+    def release(self, *messages: Message, delay: Seconds = 0) -> int:
         """Return messages to the queue, not counting the delivery; see `Queue.release`."""
-        return self._settle(messages, lambda queue, each: queue.release(*each, delay=delay))
+        return self._settle(
+            "release", messages, lambda queue, part: queue.release(*part, delay=delay)
+        )
 
     def reject(
         self, *messages: Message, reason: str = "", error: BaseException | None = None
     ) -> int:
         """Move messages to the dead letters at once; see `Queue.reject`."""
         return self._settle(
-            messages, lambda queue, each: queue.reject(*each, reason=reason, error=error)
+            "reject", messages, lambda queue, part: queue.reject(*part, reason=reason, error=error)
         )
 
-    def extend(self, *messages: Message, timeout: float | None = None) -> int:
+    def extend(self, *messages: Message, timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now; see `Queue.extend`."""
-        return self._settle(messages, lambda queue, each: queue.extend(*each, timeout=timeout))
+        return self._settle(
+            "extend", messages, lambda queue, part: queue.extend(*part, timeout=timeout)
+        )
 
     def stats(self) -> QueueStats:
         """Count the messages of all shards, not at one instant. Cost: a round trip per node."""
 
         def count() -> QueueStats:
             queues = self.shards()
-            return operations.total(run([each.beginning(inspection.stats) for each in queues]))
+            return operations.total(run([queue.beginning(inspection.stats) for queue in queues]))
 
         return self._opening(count)
 
@@ -429,20 +434,20 @@ class ShardedQueue(Closable):
         node.
         """
 
-        def look() -> float | None:
-            looks = [each.beginning(inspection.oldest_ready) for each in self.shards()]
-            return operations.oldest(run(looks))
+        def read() -> float | None:
+            asked = [shard.beginning(inspection.oldest_ready) for shard in self.shards()]
+            return operations.oldest(run(asked))
 
-        return self._opening(look)
+        return self._opening(read)
 
-    def counters(self, window: float = 10.0) -> QueueCounters:
+    def counters(self, window: Seconds = 10.0) -> QueueCounters:
         """Return what happened to the messages of all shards; see `Queue.counters`.
 
         Counting restarts with each resize, since the new shards have just begun to count.
         """
 
         def read() -> QueueCounters:
-            counting = [each.beginning(inspection.counters, window) for each in self.shards()]
+            counting = [shard.beginning(inspection.counters, window) for shard in self.shards()]
             return operations.counted(run(counting))
 
         return self._opening(read)
@@ -472,6 +477,68 @@ class ShardedQueue(Closable):
 
         self._opening(redrive)
         return sum(redriven)
+
+    def find(self, message_id: str | int, *, within: int | None = places.WITHIN) -> Found | None:
+        """Return where the message with this id is, or None; see `Queue.find`.
+
+        Every shard is asked. Cost: as of `Queue.find`, on each shard.
+
+        Args:
+            message_id: as in the body.
+            within: how many messages of each place of a shard to look through. None: all. Defaults
+                to 20000.
+        """
+
+        def look() -> Found | None:
+            looks = [shard.beginning(places.find, message_id, within) for shard in self.shards()]
+            return operations.nearest(run(looks))
+
+        return self._opening(look)
+
+    def find_all(self, message_id: str | int, *, within: int | None = places.WITHIN) -> list[Found]:
+        """Return where all messages with this id are, shard by shard; see `Queue.find_all`.
+
+        Args:
+            message_id: as in `find`.
+            within: as in `find`.
+        """
+
+        def look() -> list[Found]:
+            looks = [
+                shard.beginning(places.find_all, message_id, within) for shard in self.shards()
+            ]
+            return [match for matches in run(looks) for match in matches]
+
+        return self._opening(look)
+
+    def search(
+        self,
+        where: Mapping[str, str | int | float | bool | None],
+        *,
+        limit: int = 100,
+        within: int | None = places.WITHIN,
+        on_progress: places.OnProgress | None = None,
+    ) -> list[Found]:
+        """Return messages with these fields, shard by shard; see `Queue.search`.
+
+        Args:
+            where: as in `Queue.search`.
+            limit: how many at most. Defaults to 100.
+            within: as in `find`.
+            on_progress: as in `Queue.search`.
+        """
+
+        def look() -> list[Found]:
+            found: list[Found] = []
+            for queue in self.shards():
+                # A limit that is out of range is refused by the first shard.
+                if not found or len(found) < limit:
+                    found += queue.search(
+                        where, limit=limit - len(found), within=within, on_progress=on_progress
+                    )
+            return found
+
+        return self._opening(look)
 
     def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Make delayed messages ready now, and return how many; see `Queue.run_now`.
@@ -524,8 +591,8 @@ class ShardedQueue(Closable):
 
     def close(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
-        for each in (*self._former, *([self._shards] if self._shards else [])):
-            each.close()
+        for shards in (*self._former, *([self._shards] if self._shards else [])):
+            shards.close()
         self._home.close()
 
     def __repr__(self) -> str:
@@ -592,9 +659,9 @@ class ShardedQueue(Closable):
         version = now.recorded.version
         if not version:
             return False
-        revived = [each.beginning(resize.revive, version) for each in now.used]
+        revived = [shard.beginning(resize.revive, version) for shard in now.used]
         found = run(revived, tolerates=redis.ResponseError)
-        return any(each is True for each in found)  # others were refused: this user may not
+        return any(done is True for done in found)  # others were refused: this user may not
 
     def _opening(self, call: Callable[[], T]) -> T:
         """Make a call on all shards, and again if one of them was closed but is in use."""
@@ -611,7 +678,7 @@ class ShardedQueue(Closable):
         opened: ShardSet,
         queue: Queue,
         bodies: list[bytes],
-        delay: float | None,
+        delay: Seconds | None,
         at: float | datetime | None,
         confirm: int | Confirm | None,
     ) -> None:
@@ -637,7 +704,7 @@ class ShardedQueue(Closable):
         if found is None and given is not None:
             former = Shards(1, given)
             queues = map(self._queue_of, former.names(self.name))
-            if any(run([each.beginning(operations.has_keys) for each in queues])):
+            if any(run([queue.beginning(inspection.has_keys) for queue in queues])):
                 return former
             found = self._home.execute(operations.read, self.name, given)
         return operations.agreed(self.name, found, given)
@@ -665,15 +732,16 @@ class ShardedQueue(Closable):
 
     def _settle(
         self,
+        method: str,
         messages: Iterable[Message],
         settling: Callable[[Queue, list[Message]], int],
     ) -> int:
         settled = 0
         lost: list[LeaseLost] = []
         failed: Exception | None = None
-        for name, each in operations.by_queue(messages).items():
+        for name, part in operations.by_queue(messages, method).items():
             try:
-                settled += settling(self._queue_of(name), each)
+                settled += settling(self._queue_of(name), part)
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)

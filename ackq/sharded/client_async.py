@@ -8,24 +8,25 @@ import random
 import time
 from asyncio import Lock
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import redis.asyncio
 
-from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
+from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds
 from ackq.core import observing
 from ackq.core.client_async import Closable, client_of
 from ackq.core.effects import Operation
-from ackq.core.inspection_results import DeadLetter
+from ackq.core.encode import Pushable, several
+from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
-from ackq.queue import inspection, take
+from ackq.queue import inspection, places, take
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
@@ -60,11 +61,11 @@ class AsyncShardedQueue(Closable):
         name: str,
         shards: int | None = None,
         *,
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
         requeue: Literal["front", "back"] = "front",
         max_body_bytes: int = 1024 * 1024,
-        session_timeout: float = 10.0,
+        session_timeout: Seconds = 10.0,
         pop_from: PopFrom = "right",
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
@@ -145,7 +146,7 @@ class AsyncShardedQueue(Closable):
         return self._home.address
 
     def with_config(self, **changes: Any) -> Self:
-        """Return an object for this queue with other settings, which is a consumer of its own.
+        """Return an object for this queue with other settings, which is a separate consumer.
 
         It has its own connections: close it, too.
 
@@ -155,7 +156,7 @@ class AsyncShardedQueue(Closable):
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        settings = asdict(replace(self.config, **changes))
+        settings = asdict(self.config.changed(changes))
         return type(self)(
             self._client, self.name, self._given, session_timeout=self._session_timeout, **settings
         )
@@ -191,9 +192,9 @@ class AsyncShardedQueue(Closable):
         opened = await self._opened()
         if not opened.draining:
             return opened.queues
-        closed = await run([each.beginning(resize.is_retired) for each in opened.draining])
+        closed = await run([shard.beginning(resize.is_retired) for shard in opened.draining])
         living = [
-            each for each, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
+            shard for shard, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
         ]
         return (*opened.used, *living)
 
@@ -209,8 +210,8 @@ class AsyncShardedQueue(Closable):
             shards: how many, 1 to 1024.
 
         Raises:
-            ConfigurationError: out of range, or the queue is one of an earlier release, whose
-                number of shards cannot be changed.
+            ConfigurationError: out of range, or the queue has format 1, in which the number of
+                shards cannot be changed.
         """
         check_shards(self.name, shards)
         while True:
@@ -223,7 +224,7 @@ class AsyncShardedQueue(Closable):
             if not version:
                 continue
             names = Shards(NEWEST, shards).names(self.name)
-            await run([self._queue_of(each).beginning(resize.revive, version) for each in names])
+            await run([self._queue_of(name).beginning(resize.revive, version) for name in names])
             if await self._change(version, shards, resize.switched(recorded, shards)):
                 await self._reopened()
                 return
@@ -239,13 +240,13 @@ class AsyncShardedQueue(Closable):
 
     async def push(
         self,
-        message: Mapping[str, Any] | bytes,
+        message: Pushable,
         *,
         key: str | None = None,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         at: float | datetime | None = None,
         dedup: str | None = None,
-        dedup_window: float = 3600.0,
+        dedup_window: Seconds = 3600.0,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message on one shard and return its id, as `Queue.push` does.
@@ -278,10 +279,10 @@ class AsyncShardedQueue(Closable):
 
     async def push_many(
         self,
-        messages: Iterable[Mapping[str, Any] | bytes],
+        messages: Iterable[Pushable],
         *,
         key: str | Callable[[Any], str | None] | None = None,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         at: float | datetime | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]:
@@ -307,7 +308,7 @@ class AsyncShardedQueue(Closable):
 
         These three errors list which messages are stored.
         """
-        listed = list(messages)
+        listed = list(several(messages, "push_many"))
         opened = await self._opened()
         with observing.sending(self.name, self._home.address, listed):
             used = opened.used
@@ -324,8 +325,8 @@ class AsyncShardedQueue(Closable):
 
     async def pop(
         self,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> Message | None:
         """Lease and return the next message from this consumer's shards; see `pop_many`."""
@@ -335,8 +336,8 @@ class AsyncShardedQueue(Closable):
     async def pop_many(
         self,
         n: int,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> list[Message]:
         """Lease and return up to ``n`` messages from one shard.
@@ -356,7 +357,7 @@ class AsyncShardedQueue(Closable):
         """
         seconds = check_timeout(timeout)
         take.check(0, n, visibility_timeout)
-        grouped = operations.by_queue(ack)
+        grouped = operations.by_queue(ack, "ack")
         acked = {self._queue_of(name): messages for name, messages in grouped.items()}
         until = time.monotonic() + seconds
         tries = 0
@@ -383,35 +384,39 @@ class AsyncShardedQueue(Closable):
 
     async def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""
-        return await self._settle(messages, lambda queue, each: queue.ack(*each, confirm=confirm))
+        return await self._settle(
+            "ack", messages, lambda queue, part: queue.ack(*part, confirm=confirm)
+        )
 
     async def nack(
         self,
         *messages: Message,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
         """Return messages to the queue to be delivered again; return how many. See `Queue.nack`."""
         return await self._settle(
-            messages, lambda queue, each: queue.nack(*each, delay=delay, error=error)
+            "nack", messages, lambda queue, part: queue.nack(*part, delay=delay, error=error)
         )
 
-    async def release(self, *messages: Message, delay: float = 0) -> int:
+    async def release(self, *messages: Message, delay: Seconds = 0) -> int:
         """Return messages to the queue, not counting the delivery; see `Queue.release`."""
-        return await self._settle(messages, lambda queue, each: queue.release(*each, delay=delay))
+        return await self._settle(
+            "release", messages, lambda queue, part: queue.release(*part, delay=delay)
+        )
 
     async def reject(
         self, *messages: Message, reason: str = "", error: BaseException | None = None
     ) -> int:
         """Move messages to the dead letters at once; see `Queue.reject`."""
         return await self._settle(
-            messages, lambda queue, each: queue.reject(*each, reason=reason, error=error)
+            "reject", messages, lambda queue, part: queue.reject(*part, reason=reason, error=error)
         )
 
-    async def extend(self, *messages: Message, timeout: float | None = None) -> int:
+    async def extend(self, *messages: Message, timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now; see `Queue.extend`."""
         return await self._settle(
-            messages, lambda queue, each: queue.extend(*each, timeout=timeout)
+            "extend", messages, lambda queue, part: queue.extend(*part, timeout=timeout)
         )
 
     async def stats(self) -> QueueStats:
@@ -420,7 +425,7 @@ class AsyncShardedQueue(Closable):
         async def count() -> QueueStats:
             queues = await self.shards()
             return operations.total(
-                await run([each.beginning(inspection.stats) for each in queues])
+                await run([queue.beginning(inspection.stats) for queue in queues])
             )
 
         return await self._opening(count)
@@ -432,20 +437,22 @@ class AsyncShardedQueue(Closable):
         node.
         """
 
-        async def look() -> float | None:
-            looks = [each.beginning(inspection.oldest_ready) for each in await self.shards()]
-            return operations.oldest(await run(looks))
+        async def read() -> float | None:
+            asked = [shard.beginning(inspection.oldest_ready) for shard in await self.shards()]
+            return operations.oldest(await run(asked))
 
-        return await self._opening(look)
+        return await self._opening(read)
 
-    async def counters(self, window: float = 10.0) -> QueueCounters:
+    async def counters(self, window: Seconds = 10.0) -> QueueCounters:
         """Return what happened to the messages of all shards; see `Queue.counters`.
 
         Counting restarts with each resize, since the new shards have just begun to count.
         """
 
         async def read() -> QueueCounters:
-            counting = [each.beginning(inspection.counters, window) for each in await self.shards()]
+            counting = [
+                shard.beginning(inspection.counters, window) for shard in await self.shards()
+            ]
             return operations.counted(await run(counting))
 
         return await self._opening(read)
@@ -475,6 +482,75 @@ class AsyncShardedQueue(Closable):
 
         await self._opening(redrive)
         return sum(redriven)
+
+    async def find(
+        self, message_id: str | int, *, within: int | None = places.WITHIN
+    ) -> Found | None:
+        """Return where the message with this id is, or None; see `Queue.find`.
+
+        Every shard is asked. Cost: as of `Queue.find`, on each shard.
+
+        Args:
+            message_id: as in the body.
+            within: how many messages of each place of a shard to look through. None: all. Defaults
+                to 20000.
+        """
+
+        async def look() -> Found | None:
+            looks = [
+                shard.beginning(places.find, message_id, within) for shard in await self.shards()
+            ]
+            return operations.nearest(await run(looks))
+
+        return await self._opening(look)
+
+    async def find_all(
+        self, message_id: str | int, *, within: int | None = places.WITHIN
+    ) -> list[Found]:
+        """Return where all messages with this id are, shard by shard; see `Queue.find_all`.
+
+        Args:
+            message_id: as in `find`.
+            within: as in `find`.
+        """
+
+        async def look() -> list[Found]:
+            looks = [
+                shard.beginning(places.find_all, message_id, within)
+                for shard in await self.shards()
+            ]
+            return [match for matches in await run(looks) for match in matches]
+
+        return await self._opening(look)
+
+    async def search(
+        self,
+        where: Mapping[str, str | int | float | bool | None],
+        *,
+        limit: int = 100,
+        within: int | None = places.WITHIN,
+        on_progress: places.OnProgress | None = None,
+    ) -> list[Found]:
+        """Return messages with these fields, shard by shard; see `Queue.search`.
+
+        Args:
+            where: as in `Queue.search`.
+            limit: how many at most. Defaults to 100.
+            within: as in `find`.
+            on_progress: as in `Queue.search`.
+        """
+
+        async def look() -> list[Found]:
+            found: list[Found] = []
+            for queue in await self.shards():
+                # A limit that is out of range is refused by the first shard.
+                if not found or len(found) < limit:
+                    found += await queue.search(
+                        where, limit=limit - len(found), within=within, on_progress=on_progress
+                    )
+            return found
+
+        return await self._opening(look)
 
     async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Make delayed messages ready now, and return how many; see `Queue.run_now`.
@@ -527,8 +603,8 @@ class AsyncShardedQueue(Closable):
 
     async def aclose(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
-        for each in (*self._former, *([self._shards] if self._shards else [])):
-            await each.close()
+        for shards in (*self._former, *([self._shards] if self._shards else [])):
+            await shards.close()
         await self._home.aclose()
 
     def __repr__(self) -> str:
@@ -595,9 +671,9 @@ class AsyncShardedQueue(Closable):
         version = now.recorded.version
         if not version:
             return False
-        revived = [each.beginning(resize.revive, version) for each in now.used]
+        revived = [shard.beginning(resize.revive, version) for shard in now.used]
         found = await run(revived, tolerates=redis.ResponseError)
-        return any(each is True for each in found)  # others were refused: this user may not
+        return any(done is True for done in found)  # others were refused: this user may not
 
     async def _opening(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call on all shards, and again if one of them was closed but is in use."""
@@ -614,7 +690,7 @@ class AsyncShardedQueue(Closable):
         opened: AsyncShardSet,
         queue: AsyncQueue,
         bodies: list[bytes],
-        delay: float | None,
+        delay: Seconds | None,
         at: float | datetime | None,
         confirm: int | Confirm | None,
     ) -> None:
@@ -640,7 +716,7 @@ class AsyncShardedQueue(Closable):
         if found is None and given is not None:
             former = Shards(1, given)
             queues = map(self._queue_of, former.names(self.name))
-            if any(await run([each.beginning(operations.has_keys) for each in queues])):
+            if any(await run([queue.beginning(inspection.has_keys) for queue in queues])):
                 return former
             found = await self._home.execute(operations.read, self.name, given)
         return operations.agreed(self.name, found, given)
@@ -668,15 +744,16 @@ class AsyncShardedQueue(Closable):
 
     async def _settle(
         self,
+        method: str,
         messages: Iterable[Message],
         settling: Callable[[AsyncQueue, list[Message]], Awaitable[int]],
     ) -> int:
         settled = 0
         lost: list[LeaseLost] = []
         failed: Exception | None = None
-        for name, each in operations.by_queue(messages).items():
+        for name, part in operations.by_queue(messages, method).items():
             try:
-                settled += await settling(self._queue_of(name), each)
+                settled += await settling(self._queue_of(name), part)
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import mmh3
 
@@ -15,7 +15,8 @@ from ackq.core import counters
 from ackq.core.call import call
 from ackq.core.chunking import chunked
 from ackq.core.effects import Operation, Request, Sleep
-from ackq.core.encode import encode_many
+from ackq.core.encode import Pushable, encode_many
+from ackq.core.inspection_results import Found, Place
 from ackq.core.outside import Outside
 from ackq.core.waiting import PAUSED_POLL, block
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutcome
@@ -23,7 +24,6 @@ from ackq.membership import shards
 from ackq.membership.shards import Shards
 from ackq.queue import settle
 from ackq.queue.messages import Message, QueueCounters, QueueStats, check_message
-from ackq.queue.push import Pushable
 from ackq.queue.push import account as account_of_one
 from ackq.queue.spec import QueueSpec
 
@@ -45,12 +45,6 @@ class Part(NamedTuple):
 def read(spec: QueueSpec, name: str, create: int = 0) -> Operation[Shards | None]:
     """Read what is recorded of queue ``name``, or create it; see `ackq.membership.shards.read`."""
     return shards.read(name, create)
-
-
-def has_keys(spec: QueueSpec) -> Operation[int]:
-    """Return how many keys a shard has."""
-    found: int = yield Request((b"EXISTS", *spec.keys.all()), resend=True)
-    return found
 
 
 def ack(spec: QueueSpec, messages: Sequence[Message]) -> Operation[int]:
@@ -86,8 +80,8 @@ def check_resizable(name: str, recorded: Shards) -> None:
     """
     if recorded.format == 1:
         raise ConfigurationError(
-            f"sharded queue {name!r} was created by an earlier release: its number of shards cannot"
-            " be changed. Create a queue with another name, and let consumers empty this one"
+            f"sharded queue {name!r} has format 1, in which the number of shards cannot be changed."
+            " Create a queue with another name, and let consumers empty this one"
         )
 
 
@@ -141,7 +135,10 @@ def divide(
         unkeyed, keyed = (), {shard_of(key, shards): list(range(len(bodies)))}
     else:
         unkeyed, keyed = _by_key(messages, key, shards)
-    parts = [Part(shard, each, [bodies[at] for at in each]) for shard, each in keyed.items()]
+    parts = [
+        Part(shard, positions, [bodies[at] for at in positions])
+        for shard, positions in keyed.items()
+    ]
     sizes = [len(bodies[at]) for at in unkeyed]
     for chunk in chunked(unkeyed, sizes):
         parts.append(Part(next(turns) % shards, list(chunk), [bodies[at] for at in chunk]))
@@ -168,30 +165,30 @@ def account(error: Exception, parts: Sequence[Part], turn: int) -> Exception:
 
     Its positions are those of the messages in the call.
     """
-    before = [each for part in parts[:turn] for each in part.positions]
+    before = [position for part in parts[:turn] for position in part.positions]
     own = parts[turn].positions
-    after = [each for part in parts[turn + 1 :] for each in part.positions]
+    after = [position for part in parts[turn + 1 :] for position in part.positions]
     if not isinstance(error, PushAccount):
         return account_of_one(error, before, own, after)
     error.account(
-        before + [own[each] for each in error.stored_positions],
-        [own[each] for each in error.unknown_positions],
-        [own[each] for each in error.not_stored_positions] + after,
+        before + [own[position] for position in error.stored_positions],
+        [own[position] for position in error.unknown_positions],
+        [own[position] for position in error.not_stored_positions] + after,
     )
     if isinstance(error, UnknownOutcome):
         error.stored = len(error.stored_positions)
     return error
 
 
-def by_queue(messages: Iterable[Message] | Message) -> dict[str, list[Message]]:
+def by_queue(messages: Iterable[Message] | Message, method: str) -> dict[str, list[Message]]:
     """Group messages by the queue that they were taken from.
 
     Raises:
         ConfigurationError: an argument is not a message.
     """
     found: dict[str, list[Message]] = {}
-    for message in (messages,) if isinstance(messages, Message) else messages:
-        check_message(message)
+    for message in messages if isinstance(messages, Iterable) else (messages,):
+        check_message(message, method)
         found.setdefault(message.queue, []).append(message)
     return found
 
@@ -208,34 +205,41 @@ def raise_lost(errors: Sequence[LeaseLost], settled: int) -> None:
 
 def total(counts: Sequence[QueueStats]) -> QueueStats:
     """Return the sum of the shards' counts."""
-    events = [each.next_event_in for each in counts if each.next_event_in is not None]
+    events = [count.next_event_in for count in counts if count.next_event_in is not None]
     return QueueStats(
-        ready=sum(each.ready for each in counts),
-        in_flight=sum(each.in_flight for each in counts),
-        delayed=sum(each.delayed for each in counts),
-        dead=sum(each.dead for each in counts),
-        expired=sum(each.expired for each in counts),
-        due=sum(each.due for each in counts),
-        paused=any(each.paused for each in counts),
+        ready=sum(count.ready for count in counts),
+        in_flight=sum(count.in_flight for count in counts),
+        delayed=sum(count.delayed for count in counts),
+        dead=sum(count.dead for count in counts),
+        expired=sum(count.expired for count in counts),
+        due=sum(count.due for count in counts),
+        paused=any(count.paused for count in counts),
         next_event_in=min(events, default=None),
-        claimed=sum(each.claimed for each in counts),
+        claimed=sum(count.claimed for count in counts),
     )
 
 
 def counted(found: Sequence[QueueCounters]) -> QueueCounters:
     """Return the sum of the shards' counters."""
-    timeouts = sum((Counter(each.timeouts) for each in found), Counter[int]())
-    rows = sum(each.dead_rows for each in found)
+    timeouts = sum((Counter(part.timeouts) for part in found), Counter[int]())
+    rows = sum(part.dead_rows for part in found)
     return QueueCounters(**asdict(counters.total(found)), timeouts=timeouts, dead_rows=rows)
 
 
 def oldest(ages: Sequence[float | None]) -> float | None:
     """Return the greatest of the shards' ages; None if one is unknown."""
-    known = [each for each in ages if each is not None]
+    known = [age for age in ages if age is not None]
     return max(known) if len(known) == len(ages) else None
 
 
-class Look(NamedTuple):
+def nearest(found: Sequence[Found | None]) -> Found | None:
+    """Return the message that `Queue.find` would prefer, of those that the shards found."""
+    states = get_args(Place)
+    known = [match for match in found if match is not None]
+    return min(known, key=lambda match: states.index(match.state), default=None)
+
+
+class ShardCounts(NamedTuple):
     """What a shard has: ready messages, and seconds until more become ready without a push."""
 
     ready: int
@@ -243,16 +247,16 @@ class Look(NamedTuple):
     next_event_in: float | None
 
 
-def look(spec: QueueSpec) -> Operation[Look]:
-    """Look at a shard, for less than `stats` costs."""
+def shard_counts(spec: QueueSpec) -> Operation[ShardCounts]:
+    """Return what a shard has, for less than `stats` costs."""
     keys = spec.keys
     names = (keys.ready, keys.handoff, keys.backup, keys.delayed, keys.held, keys.paused)
     request = Request((len(names), *names), script=scripts.load("sharded/look"), resend=True)
     ready, paused, event = yield from call(spec, request)
-    return Look(ready, bool(paused), event / 1_000_000 if event >= 0 else None)
+    return ShardCounts(ready, bool(paused), event / 1_000_000 if event >= 0 else None)
 
 
-def wait(spec: QueueSpec, timeout: float, counts: Look | None) -> Operation[bool]:
+def wait(spec: QueueSpec, timeout: float, counts: ShardCounts | None) -> Operation[bool]:
     """Wait until the shard may have a message, without taking one.
 
     A message that arrives is moved to the hand-off list, the front of the queue, where any
@@ -268,7 +272,7 @@ def wait(spec: QueueSpec, timeout: float, counts: Look | None) -> Operation[bool
         Whether there is a message.
     """
     if counts is None:
-        counts = yield from look(spec)
+        counts = yield from shard_counts(spec)
     if counts.paused:
         yield Sleep(min(timeout, PAUSED_POLL))
         return False

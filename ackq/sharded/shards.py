@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ackq.config import Seconds
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared, run_all
 from ackq.errors import KeyTypeError, LeaseLost
@@ -45,7 +46,7 @@ class ShardSet:
     def take(
         self,
         n: int,
-        visibility_timeout: float | None,
+        visibility_timeout: Seconds | None,
         acked: dict[Queue, list[Message]],
     ) -> list[Message] | None:
         """Take from the shard that is next; meanwhile ack messages, and forget them.
@@ -55,7 +56,7 @@ class ShardSet:
         """
         shard = self._choice.shard(time.monotonic())
         if shard is None:
-            shard = self._look(acked)
+            shard = self._fullest(acked)
         if shard is None:
             return None
         queue = self.queues[shard]
@@ -82,7 +83,7 @@ class ShardSet:
         self.members.close()
         self._waiters.close()
 
-    def _look(self, acked: dict[Queue, list[Message]]) -> int | None:
+    def _fullest(self, acked: dict[Queue, list[Message]]) -> int | None:
         """Count the messages of this consumer's shards; if there are none, of others.
 
         Meanwhile ack messages, and forget them.
@@ -93,7 +94,7 @@ class ShardSet:
         assignment = self.members.join()
         owned = assignment.partitions
         # A wait that goes on has found nothing yet.
-        unknown = [each for each in owned if not self._waiters.waits_on(each)]
+        unknown = [number for number in owned if not self._waiters.waits_on(number)]
         unknown += self._choice.drained(len(self.used), len(self.queues))
         counts = self._count(unknown, acks(acked))
         self._waiters.seen(counts)
@@ -112,15 +113,19 @@ class ShardSet:
 
     def _count(
         self, shards: Sequence[int], besides: Sequence[Prepared[Any]] = ()
-    ) -> dict[int, operations.Look]:
+    ) -> dict[int, operations.ShardCounts]:
         """Count the messages of shards; meanwhile run other operations."""
-        looks = [self.queues[each].beginning(operations.look) for each in shards]
-        found = run([*besides, *looks], tolerates=KeyTypeError if self.draining else LeaseLost)
+        counting = [self.queues[number].beginning(operations.shard_counts) for number in shards]
+        found = run([*besides, *counting], tolerates=KeyTypeError if self.draining else LeaseLost)
         counts = dict(zip(shards, found[len(besides) :], strict=True))
-        for shard, each in counts.items():
-            if isinstance(each, KeyTypeError) and shard < len(self.used):
-                raise each
-        return {shard: each for shard, each in counts.items() if isinstance(each, operations.Look)}
+        for shard, count in counts.items():
+            if isinstance(count, KeyTypeError) and shard < len(self.used):
+                raise count
+        return {
+            shard: count
+            for shard, count in counts.items()
+            if isinstance(count, operations.ShardCounts)
+        }
 
     def retire(self) -> bool:
         """Close draining shards that are empty, now and then; return whether all are closed."""
@@ -128,8 +133,8 @@ class ShardSet:
             return False
         self._retiring = time.monotonic() + RETIRE_INTERVAL
         version = self.recorded.version
-        closing = [each.beginning(resize.retire, version) for each in self.draining]
-        return all(each is True for each in run_all(closing))
+        closing = [shard.beginning(resize.retire, version) for shard in self.draining]
+        return all(retired is True for retired in run_all(closing))
 
 
 def acks(acked: dict[Queue, list[Message]]) -> list[Prepared[Any]]:
@@ -152,7 +157,7 @@ def run(prepared: Sequence[Prepared[Any]], tolerates: type[Exception] = LeaseLos
     if not prepared:
         return []
     results = run_all(prepared)
-    for each in results:
-        if isinstance(each, Exception) and not isinstance(each, (LeaseLost, tolerates)):
-            raise each
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, (LeaseLost, tolerates)):
+            raise result
     return results

@@ -20,7 +20,7 @@ class ShardWaiters:
 
     def __init__(self, queues: Sequence[Queue]) -> None:
         self._queues = queues
-        self._counts: dict[int, operations.Look] = {}
+        self._counts: dict[int, operations.ShardCounts] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -35,7 +35,7 @@ class ShardWaiters:
         future = self._blocked.get(shard)
         return self._pid == os.getpid() and future is not None and not future.done()
 
-    def seen(self, counts: Mapping[int, operations.Look]) -> None:
+    def seen(self, counts: Mapping[int, operations.ShardCounts]) -> None:
         """Note what shards have just had; the next wait does not ask again."""
         self._counts = dict(counts)
 
@@ -68,5 +68,5 @@ class ShardWaiters:
         if self._pid == os.getpid():
             self._threads.shutdown(cancel_futures=True)
 
-    def _wait(self, shard: int, timeout: float, counts: operations.Look | None) -> bool:
+    def _wait(self, shard: int, timeout: float, counts: operations.ShardCounts | None) -> bool:
         return self._queues[shard].execute(operations.wait, timeout, counts)

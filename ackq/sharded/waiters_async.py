@@ -20,14 +20,14 @@ class AsyncShardWaiters:
         self._waiting: dict[int, asyncio.Task[bool]] = {}
         #: The waits that began with an empty shard that was not paused.
         self._blocked: dict[int, asyncio.Task[bool]] = {}
-        self._counts: dict[int, operations.Look] = {}
+        self._counts: dict[int, operations.ShardCounts] = {}
 
     def waits_on(self, shard: int) -> bool:
         """Return whether a wait on ``shard`` goes on: it has had no message since it began."""
         task = self._blocked.get(shard)
         return task is not None and not task.done()
 
-    def seen(self, counts: Mapping[int, operations.Look]) -> None:
+    def seen(self, counts: Mapping[int, operations.ShardCounts]) -> None:
         """Note what shards have just had; the next wait does not ask again."""
         self._counts = dict(counts)
 
@@ -58,6 +58,6 @@ class AsyncShardWaiters:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _wait(self, shard: int, counts: operations.Look | None) -> bool:
+    async def _wait(self, shard: int, counts: operations.ShardCounts | None) -> bool:
         queue = self._queues[shard]
         return await queue.execute(operations.wait, operations.MAX_BLOCK, counts)

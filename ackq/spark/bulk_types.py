@@ -96,7 +96,7 @@ def _misfit(kind: pa.DataType) -> str | None:
 
 def _struct(kind: pa.StructType, zone: str) -> BulkType | None:
     fields = [kind.field(at) for at in range(kind.num_fields)]
-    types = [inner for each in fields if (inner := bulk_type(each.type, zone)) is not None]
+    types = [inner for field in fields if (inner := bulk_type(field.type, zone)) is not None]
     if len(types) < len(fields):
         return None
     misfit = r"[^{n\s]"

@@ -56,7 +56,7 @@ class InBulk:
     """
 
     def __init__(self, fields: Sequence[pa.Field], zone: str) -> None:
-        types = [(each, bulk_type(each.type, zone)) for each in fields]
+        types = [(field, bulk_type(field.type, zone)) for field in fields]
         self._columns = [(field, bulk) for field, bulk in types if bulk is not None]
         self._able = bool(fields) and len(self._columns) == len(fields)
         schema = pa.schema([pa.field(field.name, bulk.read_as) for field, bulk in self._columns])

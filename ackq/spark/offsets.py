@@ -22,6 +22,13 @@ def make(source: str, **fields: int | list[int]) -> Offset:
     return {"version": VERSION, "source": source, **fields}
 
 
+def messages(offset: Offset) -> int:
+    """Return the number of messages in the batch that ends at an offset."""
+    if "rows" in offset:
+        return int(offset["rows"])
+    return int(offset["index"]) - int(offset["first"]) + 1
+
+
 def read(offset: Offset, source: str, *fields: str) -> tuple[int, ...]:
     """Return the fields of an offset.
 

@@ -122,7 +122,7 @@ class Target:
         several = self._expanded(connection)
         names = several or (self.name,)
         if self.shards is not None:
-            names = tuple(list for each in names for list in self._shards(connection, each))
+            names = tuple(list for name in names for list in self._shards(connection, name))
         return replace(self, lists=names, several=several)
 
     def _by_name(self, connection: Connection) -> Target:
@@ -139,7 +139,7 @@ class Target:
 
     def _with_shards(self, connection: Connection) -> Target:
         with ShardedQueue(connection.client(), self.name, self.shards) as queue:
-            lists = tuple(each.name for each in queue.shards())
+            lists = tuple(shard.name for shard in queue.shards())
             recorded = queue.execute(operations.read, self.name)
         if recorded is None:  # of format 1
             return replace(self, lists=lists)
@@ -160,7 +160,7 @@ class Target:
 
     def _shards(self, connection: Connection, name: str) -> tuple[str, ...]:
         with ShardedQueue(connection.client(), name, self.shards) as queue:
-            return tuple(each.name for each in queue.shards())
+            return tuple(shard.name for shard in queue.shards())
 
     @classmethod
     def of(cls, raw: RawOptions) -> Target:
@@ -210,14 +210,14 @@ def _several(raw: RawOptions, names: str, end: PopFrom) -> Target:
         wanted = f"1 to {MAX_QUEUES} different names, separated by commas"
         raise refused(QUEUES, wanted, names)
     shards = raw.integer("shards", 0, 1, MAX_PARTITIONS) or None
-    for each in queues:
-        if not is_pattern(each):
-            check_name(each) if shards is None else check_shards(each, shards)
+    for queue in queues:
+        if not is_pattern(queue):
+            check_name(queue) if shards is None else check_shards(queue, shards)
         elif shards is None:
-            check_pattern(each)
+            check_pattern(queue)
         else:
             raise ConfigurationError(
-                f"option {QUEUES!r}: {each!r} is a pattern, but the lists of sharded queues have"
+                f"option {QUEUES!r}: {queue!r} is a pattern, but the lists of sharded queues have"
                 " other names: name the queues, or leave 'shards' out"
             )
     located = shards is None and not any(map(is_pattern, queues))

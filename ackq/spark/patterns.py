@@ -38,7 +38,7 @@ def find_queues(client: redis.Redis | redis.RedisCluster, patterns: Iterable[str
 
     Cost: a SCAN of all keys for each pattern.
     """
-    found = {name for each in patterns for name in _matching(client, each)}
+    found = {name for pattern in patterns for name in _matching(client, pattern)}
     with client.pipeline(transaction=False) as pipe:
         for name in (names := sorted(found)):
             pipe.type(name)

@@ -101,8 +101,12 @@ class _PeekReader(DataSourceReader, Generic[Q]):
             "receive_count": pa.array([each.receive_count for each in seen], pa.int64()),
             "at": (at := pa.array(map(timestamp, moments), pa.timestamp("us", "UTC"))),
             "ready_time": at,
-            "reason": pa.array([each.reason for each in letters], pa.string()) if letters else None,
-            "entry": pa.array([each.entry for each in letters], pa.string()) if letters else None,
+            "reason": pa.array([letter.reason for letter in letters], pa.string())
+            if letters
+            else None,
+            "entry": pa.array([letter.entry for letter in letters], pa.string())
+            if letters
+            else None,
         }
 
     def _try(self, call: Any) -> Any:

@@ -34,9 +34,9 @@ class RawOptions:
         """
         self._values = {name.lower(): value for name, value in options.items()}
         names = {name.lower(): name for name in known}
-        for name in self._values:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
+        for name in options:
+            if name.lower() not in names:
+                near = difflib.get_close_matches(name.lower(), names, 1)
                 meant = f"did you mean {names[near[0]]!r}? " if near else ""
                 raise ConfigurationError(
                     f"unknown option {name!r} for {purpose}: {meant}"

@@ -169,7 +169,7 @@ class RowEncoder:
         self, batch: pa.RecordBatch, ids: list[Any] | None, where: Callable[[int], str]
     ) -> Messages:
         names = self._columns
-        columns = [self._column(batch, each, where) for each in names]
+        columns = [self._column(batch, name, where) for name in names]
         if ids is not None and None not in ids:
             rows = zip(ids, *columns, strict=True)
             bodies = [orjson.dumps(dict(zip(("id", *names), row, strict=True))) for row in rows]
@@ -188,7 +188,7 @@ class RowEncoder:
     def _keys(self, ids: list[Any]) -> list[str | None]:
         if not self._needs_keys:
             return []
-        return [None if each is None else key_of_id(each) for each in ids]
+        return [None if message_id is None else key_of_id(message_id) for message_id in ids]
 
     def _column(self, batch: pa.RecordBatch, name: str, where: Callable[[int], str]) -> list[Any]:
         column = batch.column(name)
@@ -308,7 +308,7 @@ def _checked(
         )
     if not isinstance(types[name], wanted):
         kinds = wanted if isinstance(wanted, tuple) else (wanted,)
-        expected = " or ".join(each.__name__.removesuffix("Type").lower() for each in kinds)
+        expected = " or ".join(kind.__name__.removesuffix("Type").lower() for kind in kinds)
         raise ConfigurationError(
             f"column {name!r} is {types[name].simpleString()}, and {option} needs {expected}:"
             " cast it"

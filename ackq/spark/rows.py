@@ -25,8 +25,8 @@ from ackq.spark.values import MISFITS, Convert, converter, fitting, parse, parse
 #: The id at the position where ackq's producers write it. Escapes are left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
 _MAX_ID = 512
-#: A number outside of quotes that the fast parser would round, or read as infinite.
-_LONG_NUMBER = r"[:,\[\s]-?(\d{19}|[\d.]+[eE]\+?\d{3})"
+#: A number outside of quotes that the fast parser would not give back as it is written.
+_INEXACT_NUMBER = r"[:,\[\s](-?(\d{19}|\d+[.eE])|-0)"
 #: Range of timestamps in Spark and Python: the years 1 to 9999, in µs since the epoch.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -128,7 +128,7 @@ class Rows:
         for (name, kind, convert), field in zip(self._converters, self._parsed, strict=True):
             column = unconverted([each.get(name) for each in found], kind, field.type)
             if column is None:
-                if not exact:
+                if not exact and "string" in kind.simpleString():
                     _restore_digits(found, bodies, raw)
                     exact = True
                 values = _converted([each.get(name) for each in found], convert, malformed)
@@ -138,8 +138,8 @@ class Rows:
 
 
 def _restore_digits(found: list[dict[str, Any]], bodies: Sequence[bytes], raw: pa.Array) -> None:
-    """Parse bodies with long numbers again, so that a text can keep all their digits."""
-    for at in pc.indices_nonzero(pc.match_substring_regex(raw, _LONG_NUMBER)).to_pylist():
+    """Parse bodies with such numbers again, so that a text can keep them as they are written."""
+    for at in pc.indices_nonzero(pc.match_substring_regex(raw, _INEXACT_NUMBER)).to_pylist():
         with suppress(*MISFITS):
             found[at] = parse(bodies[at], exact=True)
 

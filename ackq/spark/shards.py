@@ -98,15 +98,15 @@ class Shards:
 
     def begin(self) -> None:
         """Take over the group, and renew its leases, which may be about to end."""
-        for each in self._claims:
-            self._try(each.begin)
+        for claim in self._claims:
+            self._try(claim.begin)
         self.check_group()
-        self._last = max(self._try(each.last) for each in self._claims)
+        self._last = max(self._try(claim.last) for claim in self._claims)
 
     @property
     def epochs(self) -> list[int]:
         """The epochs under which the lists are claimed, for `adopt`."""
-        return [each.epoch for each in self._claims]
+        return [claim.epoch for claim in self._claims]
 
     def adopt(self, epochs: Sequence[int]) -> None:
         """Continue with the epochs of another process of the same query."""
@@ -120,9 +120,9 @@ class Shards:
     def renew_leases(self) -> None:
         """Renew as many of the leases as possible, without retries."""
         failed: Exception | None = None
-        for each in self._claims:
+        for claim in self._claims:
             try:
-                each.beat()
+                claim.beat()
             except Exception as error:  # go on: the other leases must still be renewed
                 failed = failed or error
         if failed is not None:
@@ -163,36 +163,36 @@ class Shards:
                 return each.ack(up_to)
             return each.ack(up_to, keep=keep)
 
-        return sum(self._try(partial(ack, each)) for each in self._claims)
+        return sum(self._try(partial(ack, claim)) for claim in self._claims)
 
     def forget(self, up_to: int) -> None:
         """Delete the messages that were kept after their ack."""
-        for each in self._claims:
-            if isinstance(each, Claims):
-                self._try(partial(each.forget, up_to))
+        for claim in self._claims:
+            if isinstance(claim, Claims):
+                self._try(partial(claim.forget, up_to))
 
     def parts(self, batch: int) -> list[Part]:
         """Return the locations of the readable messages of a batch."""
         parts = []
         for each in self._claims:
-            for claim in self._try(partial(each.look, batch, batch)):
+            for claim in self._try(partial(each.readable, batch, batch)):
                 parts.append(Part(each.name, claim.rows))
         return parts
 
     def ready(self) -> int:
         """Return the number of messages that can be claimed now."""
         self._finish_commits()
-        return self._try(lambda: sum(each.stats().ready for each in self._queues))
+        return self._try(lambda: sum(queue.stats().ready for queue in self._queues))
 
     def counts(self) -> dict[str, int]:
         """Count the messages by state, without retries."""
-        lists = [each.stats() for each in self._queues if isinstance(each, Queue)]
+        lists = [queue.stats() for queue in self._queues if isinstance(queue, Queue)]
         if lists:
             counts = total(lists)
             return {name: getattr(counts, name) for name in COUNTED}
         found = Counter(dict.fromkeys(COUNTED, 0))
-        for each in self._queues:
-            stats, claimed = each.stats(), sum(claim.rows for claim in each.claims())
+        for queue in self._queues:
+            stats, claimed = queue.stats(), sum(claim.rows for claim in queue.claims())
             found.update(
                 ready=stats.ready,
                 delayed=stats.delayed,

@@ -116,7 +116,7 @@ class Task:
         if len(lists) == 1:
             self._name(self._made_by, messages)
             return {lists[0]: messages}
-        parts = _divided(messages, [lists[each] for each in _shards(messages, len(lists))])
+        parts = _divided(messages, [lists[shard] for shard in _shards(messages, len(lists))])
         for name, part in parts.items():
             self._name(f"{self._made_by}:{lists.index(name)}", part)
         return parts
@@ -141,8 +141,8 @@ class Task:
 
     def close(self) -> None:
         """Close the connections."""
-        for each in (*self._stagings.values(), *self._queues.values()):
-            each.close()
+        for staging in (*self._stagings.values(), *self._queues.values()):
+            staging.close()
 
     def _send(self, name: str, messages: Messages) -> None:
         bodies = messages.bodies

@@ -57,7 +57,7 @@ def converter(name: str, kind: spark.DataType) -> Convert | None:
 
 
 def _struct(name: str, kind: spark.StructType) -> Convert | None:
-    found = {each.name: _optional(converter(name, each.dataType)) for each in kind.fields}
+    found = {field.name: _optional(converter(name, field.dataType)) for field in kind.fields}
     converters = {each: convert for each, convert in found.items() if convert}
     if not converters:
         return None

@@ -48,6 +48,8 @@ _NOT_FINITE = {
     "-INF": -math.inf,
     "-Infinity": -math.inf,
 }
+#: Digits of integers that may have more than 64 bits.
+_LONG = 19
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -69,7 +71,9 @@ def parse(body: bytes, exact: bool) -> dict[str, Any]:
         except ValueError:
             exact = True  # Spark's reader accepts some values that orjson rejects, such as NaN
     if parsed is None and exact:
-        parsed = json.loads(body.decode(), parse_float=_Fraction, parse_constant=_Fraction)
+        parsed = json.loads(
+            body.decode(), parse_float=_Fraction, parse_constant=_Fraction, parse_int=_integer_of
+        )
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")
     return parsed
@@ -104,6 +108,21 @@ class _Fraction(float):
         made = super().__new__(cls, text)
         made.text = text
         return made
+
+
+class _Integer(int):
+    """An integer that orjson would write otherwise, or not at all."""
+
+    text: str
+
+    def __new__(cls, text: str) -> _Integer:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
+def _integer_of(text: str) -> int:
+    return _Integer(text) if text == "-0" or len(text) >= _LONG else int(text)
 
 
 class Partial(ValueError):
@@ -186,9 +205,13 @@ def _members(convert: Convert, values: Iterable[Any]) -> tuple[list[Any], bool]:
 
 
 def _integer(bound: int, value: Any) -> int:
-    if type(value) is not int or not -bound <= value < bound:
+    if not _is_integer(value) or not -bound <= value < bound:
         raise ValueError("not an integer of this size")
-    return value
+    return int(value)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _float(value: Any) -> float:
@@ -226,7 +249,7 @@ def _string(value: Any) -> str:
         value.encode()  # reject lone surrogates
         return value
     try:
-        return orjson.dumps(value, default=_number).decode()
+        return orjson.dumps(value, _number, orjson.OPT_PASSTHROUGH_SUBCLASS).decode()
     except TypeError:  # orjson cannot write integers of more than 64 bits, or deep nesting
         return _string(_slowly(value))
 
@@ -242,7 +265,7 @@ def _slowly(value: Any) -> str:
 def _finite(value: Any) -> Any:
     """Return ``value`` with a text in place of each number that is not finite."""
     if isinstance(value, float):
-        return _number(value)
+        return _finite_number(value)
     if isinstance(value, list):
         return [_finite(each) for each in value]
     if isinstance(value, dict):
@@ -250,9 +273,14 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _number(value: float) -> float | str:
-    """Return a number in the JSON form that Spark uses."""
-    return float(value) if math.isfinite(value) else json.dumps(value)
+def _number(value: Any) -> Any:
+    """Return a number as it was written; NaN and infinities in the JSON form that Spark uses."""
+    is_written = isinstance(value, _Fraction | _Integer) and value.text[-1].isdigit()
+    return orjson.Fragment(value.text.encode()) if is_written else _finite_number(value)
+
+
+def _finite_number(value: float) -> float | str:
+    return value if math.isfinite(value) else json.dumps(value)
 
 
 def _boolean(value: Any) -> bool:
@@ -270,7 +298,7 @@ def _date(value: Any) -> date:
 
 
 def _timestamp(zone: ZoneInfo, value: Any) -> datetime:
-    if type(value) is int:
+    if _is_integer(value):
         return _EPOCH + timedelta(seconds=value)
     moment = _moment(_expect(value, str))
     return moment.replace(tzinfo=zone) if moment.tzinfo is None else moment

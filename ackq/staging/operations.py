@@ -228,8 +228,8 @@ _Rows = dict[bytes, int]
 def _lists(spec: StagingSpec, batch: int, tasks: Iterable[Staged]) -> tuple[_Rows, _Rows]:
     """Return the non-empty lists of the tasks with their row counts: ready, and delayed."""
     keys, tasks = spec.keys, list(tasks)
-    ready = {keys.list(spec.writer, batch, each): each.rows for each in tasks}
-    delayed = {keys.delayed(spec.writer, batch, each): each.delayed for each in tasks}
+    ready = {keys.list(spec.writer, batch, task): task.rows for task in tasks}
+    delayed = {keys.delayed(spec.writer, batch, task): task.delayed for task in tasks}
     return _filled(ready), _filled(delayed)
 
 

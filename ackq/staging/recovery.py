@@ -56,4 +56,6 @@ class UnfinishedCommits:
             pass  # other consumers are moving them
         except (AckqError, RedisError, OSError) as error:
             # Stop here, so that later rows do not overtake these.
-            _LOG.warning("committed rows of %s wait: %s", self.keys.held.decode(), error)
+            _LOG.warning(
+                "committed rows of %s could not be moved in yet: %s", self.keys.held.decode(), error
+            )

@@ -7,14 +7,14 @@ from typing import Any, Literal, Self
 
 import redis.asyncio
 
-from ackq.config import Confirm
+from ackq.config import Confirm, Seconds, in_seconds
 from ackq.core.client_async import Client, client_of
+from ackq.core.encode import Pushable
 from ackq.core.io.outside import SYSTEM
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import consume, place, publish, settle
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
-from ackq.topic.publish import Publishable
 from ackq.topic.spec import Delivery, OnTrimmed, TopicConfig, TopicSpec
 
 
@@ -39,9 +39,9 @@ class AsyncTopic(Client):
         name: str,
         *,
         delivery: Delivery = "at_least_once",
-        visibility_timeout: float = 30.0,
+        visibility_timeout: Seconds = 30.0,
         on_trimmed: OnTrimmed = "raise",
-        max_age: float | None = None,
+        max_age: Seconds | None = None,
         max_messages: int | None = None,
         publish_attempts: int = 100,
         max_body_bytes: int = 1024 * 1024,
@@ -72,9 +72,9 @@ class AsyncTopic(Client):
         keys = TopicKeys.of(name)
         config = TopicConfig(
             delivery,
-            visibility_timeout,
+            in_seconds(visibility_timeout),
             on_trimmed,
-            max_age,
+            None if max_age is None else in_seconds(max_age),
             max_messages,
             publish_attempts,
             max_body_bytes,
@@ -110,10 +110,10 @@ class AsyncTopic(Client):
 
     async def publish(
         self,
-        message: Publishable,
+        message: Pushable,
         *,
         dedup: str | None = None,
-        dedup_window: float = 3600.0,
+        dedup_window: Seconds = 3600.0,
         confirm: int | Confirm | None = None,
     ) -> int:
         """Store one message under the next index, and return the index.
@@ -131,7 +131,7 @@ class AsyncTopic(Client):
         Raises:
             InvalidMessage: another type, or a value that JSON cannot hold.
             MessageTooLarge: the body is over ``max_body_bytes``.
-            PublishContention: other producers were first ``publish_attempts`` times; not stored.
+            PublishContention: others published first ``publish_attempts`` times; not stored.
             IndexTaken: nextIndex was lost or set back; not stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
             UnknownOutcome: the reply was lost, so the message may or may not be stored. With
@@ -145,7 +145,7 @@ class AsyncTopic(Client):
         )
 
     async def publish_many(
-        self, messages: Iterable[Publishable], *, confirm: int | Confirm | None = None
+        self, messages: Iterable[Pushable], *, confirm: int | Confirm | None = None
     ) -> list[int]:
         """Store many messages in this order, and return their indexes.
 
@@ -196,8 +196,8 @@ class AsyncTopic(Client):
         self,
         consumer: str,
         n: int = 1,
-        timeout: float | None = None,
-        visibility_timeout: float | None = None,
+        timeout: Seconds | None = None,
+        visibility_timeout: Seconds | None = None,
         commit: Iterable[Batch] | Batch = (),
     ) -> Batch:
         """Commit finished batches, then read the next messages for a consumer id.
@@ -263,7 +263,7 @@ class AsyncTopic(Client):
         """
         return await self._perform(settle.release, self._spec, batches)
 
-    async def extend(self, *batches: Batch, timeout: float | None = None) -> int:
+    async def extend(self, *batches: Batch, timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
         This sets each batch's ``lease_expires_at``. The receipt does not change, so a lost reply

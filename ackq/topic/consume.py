@@ -10,7 +10,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from ackq import scripts
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
@@ -37,8 +37,8 @@ def consume(
     spec: TopicSpec,
     consumer: str,
     wanted: int,
-    timeout: float | None,
-    visibility_timeout: float | None,
+    timeout: Seconds | None,
+    visibility_timeout: Seconds | None,
     committed: Iterable[Batch] | Batch,
     unfinished: UnfinishedCommits,
 ) -> Operation[Batch]:
@@ -205,7 +205,7 @@ def _commit_marking(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[None
         yield from commit(spec, batches)
 
 
-def _lease_us(spec: TopicSpec, visibility_timeout: float | None) -> int:
+def _lease_us(spec: TopicSpec, visibility_timeout: Seconds | None) -> int:
     if visibility_timeout is None:
         visibility_timeout = spec.config.visibility_timeout
     lease = microseconds(visibility_timeout, "visibility_timeout")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-import orjson
+from ackq.core.json_values import from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class TopicMessage:
         Raises:
             orjson.JSONDecodeError: the body is not JSON (a ValueError).
         """
-        return orjson.loads(self.body)
+        return from_json(self.body, str(self.index))
 
     def __repr__(self) -> str:
         # A body may contain secrets, and this text may be logged, so show only the size.

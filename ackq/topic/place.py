@@ -39,13 +39,13 @@ def unsubscribe(spec: TopicSpec, consumer: str) -> Operation[bool]:
 
 def position(spec: TopicSpec, consumer: str) -> Operation[int | None]:
     """Return the last index committed; see `ackq.topic.Topic.position`."""
-    _, place = yield from _look(spec, consumer)
+    _, place = yield from _newest_and_place(spec, consumer)
     return place
 
 
 def lag(spec: TopicSpec, consumer: str) -> Operation[int]:
     """Count the uncommitted indexes; see `ackq.topic.Topic.lag`."""
-    newest, place = yield from _look(spec, consumer)
+    newest, place = yield from _newest_and_place(spec, consumer)
     if place is None:
         raise not_subscribed(spec, consumer)
     return max(0, newest - place)
@@ -116,7 +116,7 @@ def _place(
     return bool(status == b"ok")
 
 
-def _look(spec: TopicSpec, consumer: str) -> Operation[tuple[int, int | None]]:
+def _newest_and_place(spec: TopicSpec, consumer: str) -> Operation[tuple[int, int | None]]:
     """Return the newest index, and the consumer's position if it is subscribed."""
     keys = spec.keys.consumer(consumer)
     found = yield Request((b"MGET", spec.keys.newest, keys.place), resend=True)

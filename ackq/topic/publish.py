@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
 from ackq import scripts
-from ackq.config import Confirm, check_integer, microseconds
+from ackq.config import Confirm, Seconds, check_integer, microseconds
 from ackq.core import observing
 from ackq.core.call import call
 from ackq.core.chunking import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.encode import to_json
+from ackq.core.encode import Pushable, mapping_of, several
+from ackq.core.json_values import to_json
 from ackq.core.limits import MAX_DEDUP_WINDOW
 from ackq.core.observed import Send, observed
 from ackq.core.retries import raise_if_unknown
@@ -29,15 +29,13 @@ from ackq.errors import (
 )
 from ackq.topic.spec import TopicSpec, pause
 
-Publishable = Mapping[str, Any] | bytes
-
 #: Attempts without a pause between them.
 AT_ONCE = 2
 #: Old messages that one publish trims, in addition to as many as it stores.
 CATCH_UP = 8
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Once:
     """The marker of an idempotent publish: its name and lifetime in milliseconds."""
 
@@ -48,9 +46,9 @@ class _Once:
 @observed(Send("publish"))
 def publish(
     spec: TopicSpec,
-    message: Publishable,
+    message: Pushable,
     dedup: str | None,
-    dedup_window: float,
+    dedup_window: Seconds,
     confirm: Confirm | None,
 ) -> Operation[int]:
     """Publish one message; see `ackq.topic.Topic.publish`."""
@@ -66,10 +64,12 @@ def publish(
 
 @observed(Send("publish", many=True))
 def publish_many(
-    spec: TopicSpec, messages: Iterable[Publishable], confirm: Confirm | None
+    spec: TopicSpec, messages: Iterable[Pushable], confirm: Confirm | None
 ) -> Operation[list[int]]:
     """Publish many messages; see `ackq.topic.Topic.publish_many`."""
-    bodies = [encode(message, spec.config.max_body_bytes) for message in messages]
+    bodies = [
+        encode(message, spec.config.max_body_bytes) for message in several(messages, "publish_many")
+    ]
     indexes: list[int] = []
     for chunk in chunked(bodies, list(map(len, bodies))):
         try:
@@ -103,8 +103,8 @@ def trim(spec: TopicSpec, keep: int) -> Operation[int]:
             return deleted
 
 
-def encode(message: Publishable, limit: int) -> bytes:
-    """Return the bytes to store: bytes unchanged, a mapping or dataclass as JSON.
+def encode(message: Pushable, limit: int) -> bytes:
+    """Return the bytes to store: bytes unchanged, a mapping or record as JSON.
 
     Raises:
         InvalidMessage: another type, or a value that JSON cannot hold.
@@ -113,18 +113,11 @@ def encode(message: Publishable, limit: int) -> bytes:
     members = observing.members()
     if isinstance(message, bytes | bytearray | memoryview):
         body, members = bytes(message), None
-    elif isinstance(message, Mapping) or (
-        dataclasses.is_dataclass(message) and not isinstance(message, type)
-    ):
+    else:
         try:
-            body = to_json(message if not isinstance(message, Mapping) else dict(message))
+            body = to_json(dict(mapping_of(message)))
         except TypeError as error:
             raise InvalidMessage(f"the message cannot be JSON: {error}") from error
-    else:
-        raise InvalidMessage(
-            f"publish takes a mapping or bytes, not {type(message).__name__}: wrap the value, as"
-            " in {'value': ...}, or encode it yourself"
-        )
     if len(body) > limit:
         raise MessageTooLarge(
             f"a message is {len(body)} bytes, over the limit of {limit}: store the content"
@@ -173,7 +166,7 @@ def _publish(
             check_confirmed(confirm, confirmation)
         return index
     raise PublishContention(
-        f"topic {spec.name!r}: other producers were first {spec.config.publish_attempts} times"
+        f"topic {spec.name!r}: other producers published first {spec.config.publish_attempts} times"
         " in a row; this was not stored. Publish it again, or raise publish_attempts"
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ackq import scripts
-from ackq.config import microseconds
+from ackq.config import Seconds, microseconds
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.fencing import not_leased, others_settled
 from ackq.core.observed import Settle, observed
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.topic.messages import Batch
@@ -22,7 +23,7 @@ def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     """Commit batches; see `ackq.topic.Topic.commit`."""
     settled = 0
     refused: list[Batch] = []
-    for consumer, chunk in _chunks(spec, batches):
+    for consumer, chunk in _chunks(spec, batches, "commit"):
         reply = yield from _send(spec, consumer, "commit", (), chunk)
         settled += reply[0]
         refused += mark_lost(chunk, reply[1:])
@@ -30,7 +31,7 @@ def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     return settled
 
 
-def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: float | None) -> Operation[int]:
+def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: Seconds | None) -> Operation[int]:
     """Extend leases; see `ackq.topic.Topic.extend`."""
     if timeout is None:
         timeout = spec.config.visibility_timeout
@@ -43,18 +44,20 @@ def release(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     return (yield from _extend(spec, "release", batches, 0))
 
 
-def leased(spec: TopicSpec, batches: Iterable[Batch] | Batch) -> list[Batch]:
+def leased(
+    spec: TopicSpec, batches: Iterable[Batch] | Batch, method: str = "commit"
+) -> list[Batch]:
     """Return the batches that have a lease; the others have nothing to settle.
 
     Raises:
         ConfigurationError: an argument is not a batch of this topic.
     """
-    found = [batches] if isinstance(batches, Batch) else list(batches)
+    if isinstance(batches, Batch) or not isinstance(batches, Iterable):
+        batches = (batches,)
+    found = list(batches)
     for batch in found:
         if not isinstance(batch, Batch):
-            raise ConfigurationError(
-                f"settle takes batches that consume returned, not {type(batch).__name__}"
-            )
+            raise not_leased(batch, method, "consume", "batches")
         if batch.topic != spec.name:
             raise ConfigurationError(
                 f"a batch was read from topic {batch.topic!r}, not {spec.name!r}: settle it there"
@@ -75,7 +78,7 @@ def _extend(
 ) -> Operation[int]:
     extended = 0
     refused: list[Batch] = []
-    for consumer, chunk in _chunks(spec, batches):
+    for consumer, chunk in _chunks(spec, batches, verb):
         deadline, count, *positions = yield from _send(
             spec, consumer, "extend", (timeout_us,), chunk
         )
@@ -102,9 +105,11 @@ def _send(
     return reply
 
 
-def _chunks(spec: TopicSpec, batches: Iterable[Batch]) -> Iterable[tuple[str, Sequence[Batch]]]:
+def _chunks(
+    spec: TopicSpec, batches: Iterable[Batch], method: str
+) -> Iterable[tuple[str, Sequence[Batch]]]:
     by_consumer: dict[str, list[Batch]] = {}
-    for batch in leased(spec, batches):
+    for batch in leased(spec, batches, method):
         by_consumer.setdefault(batch.consumer, []).append(batch)
     for consumer, members in by_consumer.items():
         for first in range(0, len(members), CHUNK):
@@ -117,8 +122,8 @@ def _raise_if_refused(spec: TopicSpec, verb: str, refused: Sequence[Batch], sett
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise LeaseLost(
             f"topic {spec.name!r}: {verb} refused for {named}{more}: the lease ended, or the"
-            " consumer's place was moved, and the range was, or will be, read again. Use a"
-            f" longer visibility_timeout or extend in time; the other {settled} were settled",
+            " consumer's place was moved, so the range is read again. Use a longer"
+            f" visibility_timeout, or extend the lease in time{others_settled(settled)}",
             messages=tuple(refused),
             settled=settled,
         )

@@ -39,7 +39,7 @@ def move(
         attempts: as `TopicConfig.publish_attempts`, which is the default.
 
     Raises:
-        PublishContention: other producers were first each time; the rows stay committed.
+        PublishContention: other producers published first each time; the rows stay committed.
         IndexTaken: a message exists beyond the newest index; the rows stay committed.
     """
     if has_settings(name):
@@ -82,6 +82,6 @@ def move(
         guess.missed(rest[0])
         yield pause(spec, attempt)
     raise PublishContention(
-        f"topic {spec.name!r}: other producers were first {attempts} times in a row; the"
+        f"topic {spec.name!r}: other producers published first {attempts} times in a row; the"
         " committed rows wait for a consumer or the next commit"
     )

@@ -8,13 +8,14 @@ from urllib.parse import unquote
 
 import redis
 
-from ackq.errors import AckqError, ConfigurationError, redact
+from ackq.errors import AckqError, ConfigurationError, QueueNotFound, redact
 from ackq.ops import dead_letters
 from ackq.ops.dead_letters import MAX_READ, every
 from ackq.ops.kinds import kind_for, only_part, opened
-from ackq.ops.kinds.kind import Part, Redis, Verb
-from ackq.ops.registry import Order
+from ackq.ops.kinds.kind import Opened, Part, Redis, Verb
+from ackq.ops.kinds.lists import LIST
 from ackq.ops.workers import send_order, workers
+from ackq.queue.registry import Order
 from ackq.topic.client import Topic
 from ackq.web import format, queue_details
 from ackq.web.jobs import Job, Jobs, Step
@@ -56,8 +57,10 @@ class Preview:
     text: str
     #: What cannot be taken back; may be empty.
     warning: str = ""
-    #: How many messages it affects at least; None: not counted.
+    #: How many messages it affects; None: not counted.
     count: int | None = None
+    #: Whether not all messages were counted, so it may affect more.
+    partly: bool = False
     #: Whether a pace can be chosen.
     paced: bool = False
 
@@ -141,10 +144,21 @@ class Actions:
     def _set_paused(self, ask: Ask, paused: bool) -> str:
         with opened(self._client, ask.kind, ask.name, "pause") as queue:
             if paused:
+                self._check_known(queue)
                 queue.client.pause()
             else:
                 queue.client.resume()
         return "paused" if paused else "resumed"
+
+    def _check_known(self, queue: Opened) -> None:
+        """Raise an error for a list that nobody uses: its name may be mistyped."""
+        if queue.kind is not LIST or queue_details.has_traces(queue.kind.stats(queue.client)):
+            return
+        if not queue_details.workers_of(self._client, queue.name):
+            raise QueueNotFound(
+                f"{queue.name!r} has no messages and no workers: the name may be wrong. To pause it"
+                " anyway, use ackq pause"
+            )
 
     def _run_now(self, ask: Ask) -> str:
         with opened(self._client, ask.kind, ask.name, "run_now") as queue:
@@ -203,8 +217,7 @@ class Actions:
         verb = "Redrive" if ask.action == "redrive" else "Drop"
         becomes = "become ready again" if ask.action == "redrive" else "are deleted"
         warning = "" if ask.action == "redrive" else "They cannot be restored."
-        until = ask.until or newest
-        note = ""
+        partly = False
         if ask.entries:
             count = len(ask.entries)
             text = f"The {dead(count)} that you chose {becomes}."
@@ -213,21 +226,25 @@ class Actions:
             text = f"All {dead(count)} of {short(ask.name)} {becomes}."
         else:
             with opened(self._client, ask.kind, ask.name, "dead") as queue:
-                count, read = dead_letters.count_with(only_part(queue), ask.cause, until)
+                only_part(queue)
+            count, read = dead_letters.count_with(self._client, ask.kind, ask.name, ask.cause)
+            partly = read < size
             text = (
-                f"{dead(count)} of {short(ask.name)} with the cause “{short(ask.cause)}” {becomes}."
+                f"{'At least ' if partly else ''}{dead(count)} of {short(ask.name)} with the cause"
+                f" “{short(ask.cause)}” {becomes}."
             )
-            if read < size:
-                note = (
-                    f" They were counted among the oldest {format.count(read)} of"
+            if partly:
+                text += (
+                    f" They were counted among the newest {format.count(read)} of"
                     f" {format.count(size)}; the others are searched, too."
                 )
         return Preview(
-            replace(ask, until=until),
+            replace(ask, until=newest),
             f"{verb} dead letters",
-            text + note,
+            text,
             warning,
             count,
+            partly,
             not ask.entries,
         )
 
@@ -251,6 +268,7 @@ class Actions:
             total,
             ask.pace,
             lambda most: self._steps(ask, most),
+            chosen=bool(ask.entries),
         )
 
     def _steps(self, ask: Ask, most: int) -> Iterator[Step]:
@@ -273,10 +291,14 @@ class Actions:
 
     def _stop(self, who: str, ask: Ask) -> str:
         job = self._jobs.find(ask.job)
-        if job is None:
-            raise ConfigurationError("that operation is no longer known here")
-        self._jobs.stop(job, who)
-        return job.ended or job.begun
+        if job is not None:
+            self._jobs.stop(job, who)
+            return job.ended or job.begun
+        if not any(other.entry.id == ask.job and other.alive for other in self._log.running()):
+            raise ConfigurationError("that operation has ended")
+        # Another page runs it, and reads this within a few seconds.
+        self._log.ask_to_stop(ask.job, who)
+        return ask.job
 
 
 def check(ask: Ask) -> None:

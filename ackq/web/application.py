@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from redis.exceptions import NoPermissionError
 
 try:
     import jinja2  # noqa: F401
@@ -30,6 +31,7 @@ from ackq.core.io.lender import Lender, lending
 from ackq.errors import (
     AckqError,
     ConfigurationError,
+    KeyTypeError,
     MessageError,
     NotSubscribed,
     QueueNotFound,
@@ -37,6 +39,7 @@ from ackq.errors import (
 )
 from ackq.ops import dead_letters
 from ackq.ops.kinds import kind_for, only_part, opened
+from ackq.ops.samples import Sample
 from ackq.web import overview, queue_details, rendering
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
@@ -56,6 +59,7 @@ STATES: dict[str, State] = {"ready": "ready", "in_flight": "in_flight", "delayed
 PROBLEMS = {
     403: "This form is out of date, or it did not come from this page. Nothing was done. Go back,"
     " reload the page, and try again.",
+    408: "This form arrived too slowly. Nothing was done.",
     413: "This form is too long. Nothing was done.",
 }
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]")
@@ -194,15 +198,19 @@ class _Site:
             NotSubscribed: self.missing,
             ConfigurationError: self.misused,
             MessageError: self.misused,
-            AckqError: self.failed,
+            KeyTypeError: self.conflicting,
+            NoPermissionError: self.refused,
+            AckqError: self.conflicting,
+            redis.ConnectionError: self.unread,
+            redis.TimeoutError: self.unread,
             redis.RedisError: self.failed,
-            OSError: self.failed,
+            OSError: self.unread,
         }
 
     def queues(self, request: Request) -> Response:
         """Show all queues."""
         sample = self.watcher.look()
-        page = self._page(request)
+        page = _page_of(request, sample)
         return self._show(
             request,
             "overview.html",
@@ -214,27 +222,18 @@ class _Site:
             sort=_text(request, "sort"),
         )
 
-    def _page(self, request: Request) -> overview.Page:
-        return overview.page_of(
-            self.watcher.look(),
-            _text(request, "q"),
-            _text(request, "kind"),
-            _text(request, "sort"),
-            _number(request, "page", 1),
-        )
-
     def live(self, request: Request) -> Response:
         """Return what changes on an open page, as JSON."""
         sample = self.watcher.look()
         if name := _text(request, "name"):
             return JSONResponse(overview.live_row(sample, sample.row(_text(request, "kind"), name)))
-        return JSONResponse(overview.live(sample, self._page(request)))
+        return JSONResponse(overview.live(sample, _page_of(request, sample)))
 
     def queue(self, request: Request) -> Response:
         """Show one queue of any kind."""
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         state = STATES.get(_text(request, "state"), "ready")
-        sample = self.watcher.look()
+        sample = self._readable()
         row = sample.row(kind, name)
         shared: dict[str, Any] = {
             "kind": kind,
@@ -244,6 +243,7 @@ class _Site:
             "bodies": _text(request, "bodies") == "1",
             "live": overview.live_row(sample, row),
             "paused": bool(row and row.reading.paused),
+            "known": True,
             "totals": overview.totals(row),
             "can_pause": "pause" in kind_for(None, kind).does,
         }
@@ -262,25 +262,29 @@ class _Site:
             values["workers"] = queue_details.workers_of(self.client, name)
         if kind == "list":
             shared["paused"] = values["stats"]["paused"]
+            shared["known"] = bool(
+                row or values["workers"] or queue_details.has_traces(values["stats"])
+            )
         return self._show(request, f"{shown}.html", **values, **shared)
 
     def dead(self, request: Request) -> Response:
         """Show dead letters of a queue."""
+        self._readable()
         kind, name = _text(request, "kind") or "list", _text(request, "name")
-        cause, after = request.query_params.get("cause"), _text(request, "after") or None
+        cause, before = request.query_params.get("cause"), _text(request, "before") or None
         with opened(self.client, kind, name, "dead") as queue:
-            page = dead_letters.page(only_part(queue), after, cause)
-        total, newest = dead_letters.newest(self.client, kind, name)
+            only_part(queue)
+        page = dead_letters.page(self.client, kind, name, before, cause)
+        total, _ = dead_letters.newest(self.client, kind, name)
         return self._show(
             request,
             "dead.html",
             kind=kind,
             name=name,
             cause=cause,
-            after=after,
+            before=before,
             page=page,
             total=total,
-            newest=newest,
         )
 
     def letter(self, request: Request) -> Response:
@@ -308,6 +312,7 @@ class _Site:
     def _letter(self, request: Request) -> tuple[str, str, str, DeadLetter]:
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         entry = _text(request, "entry")
+        self._readable()
         with opened(self.client, kind, name, "dead") as queue:
             letter = dead_letters.find(only_part(queue), entry)
         if letter is None:
@@ -316,11 +321,12 @@ class _Site:
 
     def workers(self, request: Request) -> Response:
         """Show all workers."""
-        found = queue_details.all_workers(self.client, self.watcher.look().rows)
+        found = queue_details.all_workers(self.client, self._readable().rows)
         return self._show(request, "workers.html", workers=found)
 
     def server(self, request: Request) -> Response:
         """Show what the doctor finds without trying anything."""
+        self._readable()
         return self._show(request, "server.html", servers=queue_details.servers(self.client))
 
     def not_found(self, request: Request, error: Exception) -> Response:
@@ -337,12 +343,46 @@ class _Site:
         """Answer a request with an impossible name or number."""
         return self._problem(request, 400, str(error))
 
-    def failed(self, request: Request, error: Exception) -> Response:
-        """Answer when Redis did not."""
-        return self._problem(request, 503, redact(str(error)) or type(error).__name__)
+    def conflicting(self, request: Request, error: Exception) -> Response:
+        """Answer a request that does not fit what is there, such as a key of another type."""
+        return self._problem(request, 409, redact(str(error)))
 
-    def _problem(self, request: Request, status: int, text: str) -> Response:
-        return self._show(request, "problem.html", status, problem=text)
+    def refused(self, request: Request, error: Exception) -> Response:
+        """Answer a request for what the page's Redis user may not do."""
+        return self._problem(request, 403, f"The Redis user of this page may not do this: {error}")
+
+    def unread(self, request: Request, error: Exception) -> Response:
+        """Answer when Redis cannot be reached."""
+        return self._problem(request, 503, redact(str(error)) or type(error).__name__, True)
+
+    def failed(self, request: Request, error: Exception) -> Response:
+        """Answer when Redis replied with an error."""
+        text = redact(str(error)) or type(error).__name__
+        return self._problem(request, 409 if text.startswith("WRONGTYPE") else 502, text)
+
+    def _problem(self, request: Request, status: int, text: str, unread: bool = False) -> Response:
+        return self._show(request, "problem.html", status, problem=text, unread=unread)
+
+    def _readable(self) -> Sample:
+        """Return the newest sample, if Redis can be read: other requests would wait in vain.
+
+        Raises:
+            redis.ConnectionError: it cannot.
+        """
+        sample = self.watcher.look()
+        if sample.outdated:
+            raise redis.ConnectionError(sample.trouble)
+        return sample
+
+
+def _page_of(request: Request, sample: Sample) -> overview.Page:
+    return overview.page_of(
+        sample,
+        _text(request, "q"),
+        _text(request, "kind"),
+        _text(request, "sort"),
+        _number(request, "page", 1),
+    )
 
 
 def _text(request: Request, name: str) -> str:

@@ -86,4 +86,4 @@ def area(points: str) -> str:
 
 def peak(values: Sequence[float | None]) -> float | None:
     """Return the largest of the values that are known."""
-    return max((each for each in values if each is not None), default=None)
+    return max((value for value in values if value is not None), default=None)

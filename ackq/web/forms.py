@@ -8,9 +8,12 @@ import re
 import secrets
 from urllib.parse import parse_qs
 
+import anyio
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+
+from ackq.errors import ConfigurationError
 
 #: The cookie of a browser's session. It holds a random word and no login.
 COOKIE = "ackq-session"
@@ -18,6 +21,8 @@ COOKIE = "ackq-session"
 MAX_FORM = 64 * 1024
 #: Most fields of a form.
 MAX_FIELDS = 500
+#: Seconds in which a form must arrive.
+MAX_TIME = 10.0
 
 #: Form of the ids of the log.
 ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
@@ -49,20 +54,24 @@ async def read_form(request: Request, who: str) -> Fields:
     """Return the fields of a form that a page of this session sent.
 
     Raises:
-        HTTPException: 403 if its token is missing or wrong, 413 if it is too long, 415 if it is
-            no form.
+        HTTPException: 403 if its token is missing or wrong, 408 if it arrives too slowly, 413 if
+            it is too long, 415 if it is no form.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPException(415)
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_FORM:
-            raise HTTPException(413)
+    try:
+        with anyio.fail_after(MAX_TIME):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_FORM:
+                    raise HTTPException(413)
+    except TimeoutError as error:
+        raise HTTPException(408) from error
     try:
         fields = parsed(body.decode("ascii"))
-    except (ValueError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise HTTPException(400) from error
     session = request.cookies.get(COOKIE, "")
     expected = token_of(session, who) if _SESSION.fullmatch(session) else ""
@@ -76,8 +85,11 @@ def parsed(query: str) -> Fields:
     """Return the fields of a query string. Bytes that are not UTF-8 are surrogates, as in ids.
 
     Raises:
-        ValueError: there are too many.
+        ConfigurationError: there are too many.
     """
-    return parse_qs(
-        query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="surrogateescape"
-    )
+    try:
+        return parse_qs(
+            query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="surrogateescape"
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"a form has at most {MAX_FIELDS} fields") from error

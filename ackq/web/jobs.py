@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import redis
+from redis.exceptions import NoPermissionError
 
 from ackq.errors import AckqError, ConfigurationError, redact
-from ackq.web.log import OperationLog
+from ackq.ops.dead_letters import is_after
+from ackq.web.log import FIRST_DUE, OperationLog, Progress
 
 #: Most jobs that run at a time, and most that are remembered when they have ended.
 MAX_RUNNING, MAX_ENDED = 8, 20
@@ -23,6 +24,11 @@ STEP_SECONDS = 0.1
 MAX_STEP = 500
 #: Seconds that the page waits for the end of a job that it has started, and of one that it stops.
 WAIT, STOP_WAIT = 1.0, 5.0
+#: Seconds between two records of the progress of a job. A page whose record is overdue by `LATE`
+#: times as long is taken for dead.
+NOTES, LATE = 2.0, 5.0
+#: Seconds for which the result of a job is tried to be recorded, and between two attempts.
+END_TIME, END_PAUSE = 600.0, 1.0
 
 State = Literal["running", "done", "stopped", "failed"]
 
@@ -44,7 +50,8 @@ Steps = Callable[[int], Iterator[Step]]
 class Job:
     """An operation on many messages. Its thread writes; others read."""
 
-    id: str
+    #: The entry of the log that was recorded before it began.
+    begun: str
     who: str
     #: A sentence such as "Redrive 3 dead letters", and what it did to those that it moved.
     what: str
@@ -54,7 +61,6 @@ class Job:
     #: How many messages it will look at.
     total: int
     pace: int
-    begun: str
     state: State = "running"
     looked: int = 0
     moved: int = 0
@@ -87,6 +93,7 @@ class Jobs:
         self._log = log
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
+        self._closing = threading.Event()
 
     def start(
         self,
@@ -98,8 +105,22 @@ class Jobs:
         total: int,
         pace: int,
         steps: Steps,
+        *,
+        chosen: bool,
     ) -> Job:
         """Start a job, and return it when it has ended or after `WAIT`.
+
+        Args:
+            who: starts it.
+            what: it does, as a sentence.
+            done: to the messages.
+            kind: of the queue.
+            name: of the queue.
+            total: number of messages that it examines.
+            pace: most messages per second.
+            steps: does the work.
+            chosen: whether the messages were chosen one by one. Of other jobs, only one runs on a
+                queue at a time, whichever page started it.
 
         Raises:
             ConfigurationError: too many are running.
@@ -109,15 +130,17 @@ class Jobs:
                 raise ConfigurationError(
                     f"{MAX_RUNNING} operations are running: wait for one to end, or stop it"
                 )
-            begun = self._log.begin(who, what, kind, name)
-            job = Job(secrets.token_hex(8), who, what, done, kind, name, total, pace, begun)
+            begun = self._log.begin(who, what, kind, name, "chosen" if chosen else "all")
+            if not chosen:
+                self._check_alone(begun, kind, name)
+            job = Job(begun, who, what, done, kind, name, total, pace)
             for old in [key for key, each in self._jobs.items() if each.over.is_set()][:-MAX_ENDED]:
                 del self._jobs[old]
-            self._jobs[job.id] = job
+            self._jobs[job.begun] = job
             # An application that this page is mounted in may not tell it of its end.
             atexit.register(self.close)
         threading.Thread(
-            target=self._run, args=(job, steps), name=f"ackq-web-{job.id}", daemon=True
+            target=self._run, args=(job, steps), name=f"ackq-web-{job.begun}", daemon=True
         ).start()
         job.over.wait(WAIT)
         return job
@@ -131,18 +154,55 @@ class Jobs:
             job.state, job.problem = "failed", type(error).__name__
             raise
         finally:
-            try:
-                job.ended = self._log.end(job.begun, job.result)
-            except (AckqError, redis.RedisError, OSError):
-                pass  # the log then shows that there is no result
-            finally:
-                job.over.set()
+            self._record_end(job)
+
+    def _record_end(self, job: Job) -> None:
+        """Record the result; if Redis is away, when it is back, unless this process ends."""
+        give_up = time.monotonic() + END_TIME
+        try:
+            while True:
+                try:
+                    job.ended = self._log.end(job.begun, job.result)
+                    return
+                except NoPermissionError:
+                    return
+                except (redis.ConnectionError, redis.TimeoutError, OSError):
+                    if self._closing.wait(END_PAUSE) or time.monotonic() > give_up:
+                        return  # the log then shows that there is no result
+        finally:
+            job.over.set()
+
+    def _check_alone(self, begun: str, kind: str, name: str) -> None:
+        """Raise an error, and record it, if an earlier job works on the whole queue."""
+        for other in self._log.running():
+            entry = other.entry
+            same = (entry.job, entry.kind, entry.name) == ("all", kind, name)
+            if same and other.alive and is_after(begun, entry.id):
+                text = (
+                    f"another operation runs on this queue: {entry.what}, begun by {entry.who}."
+                    " Wait for its end, or stop it"
+                )
+                self._log.end(begun, f"nothing: {text}")
+                raise ConfigurationError(text)
 
     def _work(self, job: Job, steps: Steps) -> None:
-        began = time.monotonic()
+        began = noted = time.monotonic()
+        seen, every = job.begun, NOTES
         for step in steps(max(1, min(MAX_STEP, round(job.pace * STEP_SECONDS)))):
             job.looked += step.looked
             job.moved += step.moved
+            if time.monotonic() - noted >= every:
+                noted = time.monotonic()
+                # The longer it has run, the fewer records: about 20 for each doubling.
+                every = max(NOTES, (noted - began) / 30)
+                now = Progress(
+                    job.looked, job.moved, job.total, job.done, max(FIRST_DUE, LATE * every)
+                )
+                self._log.note(job.begun, now)
+                asked, seen = self._log.stop_asked(job.begun, seen)
+                if asked:
+                    job.stopped_by = job.stopped_by or asked
+                    job.stop.set()
             if job.stop.wait(max(0.0, began + job.moved / job.pace - time.monotonic())):
                 job.state = "stopped"
                 return
@@ -157,10 +217,10 @@ class Jobs:
         with self._lock:
             return list(self._jobs.values())[::-1]
 
-    def find(self, id: str) -> Job | None:
-        """Return a job, or None if it is not known."""
+    def find(self, begun: str) -> Job | None:
+        """Return a job of this process, or None if it is not known."""
         with self._lock:
-            return self._jobs.get(id)
+            return self._jobs.get(begun)
 
     def stop(self, job: Job, who: str) -> None:
         """Stop a job after its present step, and wait for that."""
@@ -172,6 +232,7 @@ class Jobs:
     def close(self) -> None:
         """Stop all jobs, and wait for their steps to end."""
         atexit.unregister(self.close)
+        self._closing.set()
         for job in self.all():
             self.stop(job, "the end of the page")
             job.over.wait()

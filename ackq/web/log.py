@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import redis
 from redis.exceptions import NoPermissionError
@@ -19,6 +21,32 @@ KEY = b"ackq:web:log"
 KEPT = 5000
 #: Longest text of a field.
 MAX_TEXT = 300
+#: Newest entries that are searched for operations that are running.
+RECENT = 500
+#: Seconds within which an operation in the background records its progress for the first time.
+FIRST_DUE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of an operation in the background."""
+
+    looked: int
+    moved: int
+    total: int
+    #: What it did to those that it moved, such as "redriven".
+    done: str
+    #: Within how many seconds there will be another record; after that, the page has died.
+    due_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An operation without a result: what was recorded of it, and whether a page is at it."""
+
+    entry: Entry
+    progress: Progress | None
+    alive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +64,12 @@ class Entry:
     result: str | None
     #: The entry that was recorded before it began, or an empty text.
     begun: str
+    #: What it is called if it goes on in the background, such as "redrive"; else an empty text.
+    job: str = ""
+    #: Its progress, if this entry tells only that.
+    progress: Progress | None = None
+    #: Who asked for its end, if this entry tells only that.
+    stop: str = ""
 
     @property
     def at(self) -> float:
@@ -54,13 +88,59 @@ class OperationLog(Closable):
         """Prepare; nothing is sent."""
         self._driver = Driver(route_of(client, KEY))
 
-    def begin(self, who: str, what: str, kind: str, name: str) -> str:
+    def begin(self, who: str, what: str, kind: str, name: str, job: str = "") -> str:
         """Record that somebody is about to do something, and return the entry's id.
 
         Raises:
             NoPermissionError: the user may not write the log.
         """
-        return self._add({"who": who, "what": what, "kind": kind, "name": name})
+        fields = {"who": who, "what": what, "kind": kind, "name": name}
+        return self._add(fields | ({"job": job} if job else {}))
+
+    def note(self, begun: str, progress: Progress) -> None:
+        """Record the progress of an operation, for other pages."""
+        self._add({"begun": begun, "progress": json.dumps(asdict(progress))})
+
+    def ask_to_stop(self, begun: str, who: str) -> None:
+        """Ask the page that is at an operation to stop it."""
+        self._add({"begun": begun, "stop": who})
+
+    def stop_asked(self, begun: str, after: str) -> tuple[str, str]:
+        """Return who asked for the end of an operation, or an empty text, and the newest entry.
+
+        Args:
+            begun: the operation.
+            after: the entry up to which somebody has looked.
+        """
+        found = self._driver.run(_range("+", f"({after}", RECENT))
+        asked = (entry.stop for entry in found if entry.begun == begun and entry.stop)
+        return next(asked, ""), found[0].id if found else after
+
+    def running(self) -> list[Running]:
+        """Return the operations in the background that have no result, the newest first.
+
+        None of those whose last record is not among the newest 500.
+        """
+        try:
+            found = self._driver.run(_range("+", "-", RECENT))
+        except NoPermissionError:
+            return []
+        now = self._driver.run(_now())
+        ended = {entry.begun for entry in found if entry.result is not None}
+        # The newest record of each comes first.
+        latest: dict[str, Entry] = {}
+        begun: dict[str, Entry | None] = {}
+        for entry in found:
+            if entry.progress and entry.begun not in ended:
+                latest.setdefault(entry.begun, entry)
+                begun.setdefault(entry.begun, None)
+            elif entry.job and entry.id not in ended:
+                begun[entry.id] = entry
+        return [
+            _running(first, latest.get(key), now)
+            for key, entry in begun.items()
+            if (first := entry or self.entry(key)) is not None
+        ]
 
     def end(self, begun: str, result: str) -> str:
         """Record the result of an operation, and return the entry's id."""
@@ -89,8 +169,12 @@ class OperationLog(Closable):
             found = self._driver.run(_range("+", "-", 2 * n))
         except NoPermissionError:
             return None
-        ended = {each.begun for each in found if each.begun}
-        return [each for each in found if each.id not in ended][:n]
+        ended = {entry.begun for entry in found if entry.result is not None}
+        return [
+            entry
+            for entry in found
+            if entry.id not in ended and not entry.progress and not entry.stop
+        ][:n]
 
     def _add(self, fields: Mapping[str, str]) -> str:
         flat = [text for field, value in fields.items() for text in (field, value[:MAX_TEXT])]
@@ -127,4 +211,29 @@ def _entry(id: bytes, fields: list[bytes]) -> Entry:
         texts.get("name", ""),
         texts.get("result"),
         texts.get("begun", ""),
+        texts.get("job", ""),
+        _progress(texts.get("progress", "")),
+        texts.get("stop", ""),
     )
+
+
+def _progress(text: str) -> Progress | None:
+    try:
+        return Progress(**json.loads(text))
+    except (ValueError, TypeError):  # there is none, or another program wrote it
+        return None
+
+
+def _running(entry: Entry, latest: Entry | None, now: float) -> Running:
+    progress = latest.progress if latest else None
+    due = latest.at + progress.due_in if latest and progress else entry.at + FIRST_DUE
+    return Running(entry, progress, now < due)
+
+
+def _now() -> Operation[float]:
+    """Return the server's time, in which entries are dated; this machine's if it is refused."""
+    try:
+        seconds, microseconds = yield Request((b"TIME",), resend=True)
+    except NoPermissionError:
+        return time.time()
+    return int(seconds) + int(microseconds) / 1_000_000

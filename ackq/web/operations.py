@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ackq.errors import ConfigurationError
 from ackq.ops.kinds.kind import Redis
 from ackq.web import format, forms, requests
 from ackq.web.actions import Actions
-from ackq.web.jobs import Job, Jobs
+from ackq.web.jobs import Jobs
+from ackq.web.log import Progress, Running
 from ackq.web.rendering import Renderer, root_of, who_of
 from ackq.web.requests import Ask
 
@@ -59,20 +59,31 @@ class Operating:
 
     def operations(self, request: Request) -> Response:
         """Show what runs, and what was done."""
-        jobs = self._jobs.all()
+        running = self._running()
         return self._renderer.show(
             request,
             "operations.html",
             entries=self._renderer.log.newest(SHOWN),
-            jobs=jobs,
-            running={each.begun for each in jobs if not each.over.is_set()},
-            live=_live(jobs),
+            running=[shown for shown in running if shown.alive],
+            states={shown.entry.id: shown for shown in running},
+            live=_live(running),
             progress_of=progress_of,
         )
 
     def progress(self, request: Request) -> Response:
         """Return what changes on the open page of operations, as JSON."""
-        return JSONResponse(_live(self._jobs.all()))
+        return JSONResponse(_live(self._running()))
+
+    def _running(self) -> list[Running]:
+        """Return the operations without a result, on all pages; of this page's, the latest."""
+        found = []
+        for shown in self._renderer.log.running():
+            job = self._jobs.find(shown.entry.id)
+            if job is not None and not job.over.is_set():
+                now = Progress(job.looked, job.moved, job.total, job.done, 0)
+                shown = Running(shown.entry, now, True)
+            found.append(shown)
+        return found
 
     def preview(self, request: Request) -> Response:
         """Show what an operation would do."""
@@ -96,22 +107,26 @@ class Operating:
         )
 
 
-def progress_of(job: Job) -> str:
-    """Return how far a job is, as a sentence."""
-    if job.over.is_set():
-        return job.result
-    return f"{job.looked:,} of {job.total:,} looked at, {job.moved:,} {job.done}"
+def progress_of(shown: Running) -> str:
+    """Return the progress of an operation, as a sentence."""
+    now = shown.progress
+    if now is None:
+        return "begun"
+    return f"{now.looked:,} of {now.total:,} looked at, {now.moved:,} {now.done}"
 
 
-def _live(jobs: list[Job]) -> dict[str, Any]:
-    running = [each for each in jobs if not each.over.is_set()]
-    values = {f"{each.id}.text": progress_of(each) for each in running}
-    values |= {f"{each.id}.looked": str(each.looked) for each in running}
+def _live(running: list[Running]) -> dict[str, Any]:
+    alive = [shown for shown in running if shown.alive]
+    values = {f"{shown.entry.id}.text": progress_of(shown) for shown in alive}
+    values |= {
+        f"{shown.entry.id}.looked": str(shown.progress.looked if shown.progress else 0)
+        for shown in alive
+    }
     return {
         "at": format.moment(time.time()),
         "interval": INTERVAL,
-        "signature": "-".join(["jobs", *(each.id for each in running)]),
-        "down": [],
+        "signature": "-".join(["jobs", *(shown.entry.id for shown in alive)]),
+        "trouble": False,
         "values": values,
         "points": {},
     }
@@ -122,10 +137,7 @@ def _asked(fields: forms.Fields) -> Ask:
 
     So names pass unchanged, whatever characters they contain; a person's own choices are added.
     """
-    try:
-        fixed = forms.parsed(fields.get("what", [""])[-1])
-    except ValueError as error:
-        raise ConfigurationError("this form has too many fields") from error
+    fixed = forms.parsed(fields.get("what", [""])[-1])
     chosen = {name: found for name, found in fields.items() if name in ("entry", "to", "pace")}
     return requests.read({**chosen, **fixed})
 

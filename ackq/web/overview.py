@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackq.ops.figures import cells
+from ackq.ops.figures import UNKNOWN, cells
 from ackq.ops.history import Curves, Series
 from ackq.ops.kinds import KINDS
 from ackq.ops.samples import Row, Sample, Sort, arranged
@@ -19,7 +20,12 @@ PAGE = 100
 #: The labels of the kinds of queue.
 LABELS_OF_KINDS = {each.name: each.label for each in KINDS.values()}
 #: How rows can be sorted.
-SORTS: dict[str, Sort] = {"backlog": "backlog", "dead": "dead", "name": "name"}
+SORTS: dict[str, Sort] = {
+    "failing": "failing",
+    "backlog": "backlog",
+    "dead": "dead",
+    "name": "name",
+}
 #: Names of totals that say more than the words by which they are kept.
 LABELS = {"returned": "Redelivered", "dead_dropped": "Dead letters dropped"}
 #: The states that have a column or a tile; "hidden" is RSMQ's.
@@ -45,7 +51,7 @@ def page_of(sample: Sample, text: str, kind: str, sort: str, number: int) -> Pag
         for row in sample.rows
         if text.lower() in row.reading.name.lower() and kind in ("", row.reading.kind)
     ]
-    found = arranged(found, SORTS.get(sort, "backlog"))
+    found = arranged(found, SORTS.get(sort, "failing"))
     pages = max(1, -(-len(found) // PAGE))
     number = min(max(1, number), pages)
     rows = found[(number - 1) * PAGE : number * PAGE]
@@ -75,7 +81,9 @@ def tone_of(total: str) -> str:
 
 
 def tiles(sample: Sample) -> dict[str, str]:
-    """Return the sums over all queues."""
+    """Return the sums over all queues; nothing is known of them if Redis was never read."""
+    if sample.outdated and not sample.rows:
+        return dict.fromkeys((*STATES, "pushed", "taken", "acked", "queues"), UNKNOWN)
     sums: dict[str, float] = dict.fromkeys(STATES, 0)
     speeds: dict[str, float | None] = dict.fromkeys(("pushed", "taken", "acked"))
     for row in sample.rows:
@@ -112,6 +120,7 @@ def live(sample: Sample, page: Page) -> dict[str, Any]:
     sums = Curves(
         sums_over_time([each.backlogs for each in curves]),
         sums_over_time([each.speeds for each in curves]),
+        dead=sums_over_time([each.dead for each in curves]),
     )
     points = _charts(sample, sums, "sum", values)
     for number, row in enumerate(page.rows):
@@ -138,11 +147,13 @@ def live_row(sample: Sample, row: Row | None) -> dict[str, Any]:
 def _charts(sample: Sample, curves: Curves, prefix: str, values: dict[str, str]) -> dict[str, str]:
     """Return the points of the two large curves; add their peaks and how long they are."""
     values[f"{prefix}.peak.backlogs"] = format.count(format.peak(curves.backlogs))
+    values[f"{prefix}.peak.dead"] = format.count(format.peak(curves.dead))
     values[f"{prefix}.peak.speeds"] = format.rate(format.peak(curves.speeds))
     values[f"{prefix}.span"] = format.span(sample.times[-1] - sample.times[0])
     return {
         f"{prefix}.backlogs": format.points(curves.backlogs, sample.times),
         f"{prefix}.speeds": format.points(curves.speeds, sample.times),
+        f"{prefix}.dead": format.points(curves.dead, sample.times),
     }
 
 
@@ -161,7 +172,22 @@ def _live(
         "at": format.moment(sample.at),
         "interval": interval_of(sample),
         "signature": signature,
-        "down": [each.address for each in sample.snapshot.servers if not each.up],
-        "values": values,
+        "trouble": bool(sample.trouble),
+        "values": {**values, **trouble(sample)},
         "points": points,
     }
+
+
+def trouble(sample: Sample) -> dict[str, str]:
+    """Return what a page says in large letters if servers cannot be read."""
+    if not sample.trouble:
+        title = age = ""
+    elif not sample.outdated:
+        title, age = "Some servers cannot be read. Their queues are missing.", ""
+    elif not sample.rows:
+        title, age = "Redis cannot be read. Nothing is known of its queues.", ""
+    else:
+        seconds = format.span(time.time() - sample.at)
+        title = "Redis cannot be read."
+        age = f"The figures are those of {format.moment(sample.at)}, {seconds} ago."
+    return {"trouble.title": title, "trouble.reason": sample.trouble, "trouble.age": age}

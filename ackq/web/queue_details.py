@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 from redis.exceptions import NoPermissionError
@@ -67,6 +68,13 @@ def workers_of(client: Redis, name: str) -> Sequence[WorkerInfo] | None:
         return workers(one_node(client), [name])
     except NoPermissionError:
         return None
+
+
+def has_traces(stats: Mapping[str, Any]) -> bool:
+    """Return whether a list queue has messages or is paused. No other sign of one is left."""
+    return bool(
+        stats["paused"] or any(stats[each] for each in ("ready", "in_flight", "delayed", "dead"))
+    )
 
 
 def all_workers(client: Redis, rows: Iterable[Row]) -> Sequence[WorkerInfo] | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from ackq.core.inspection_results import check_entry
 from ackq.errors import ConfigurationError
 
 #: Messages per second that can be chosen for what may affect many.
@@ -15,8 +15,6 @@ PACES = (1, 10, 100, 1000, 10_000)
 PACE = 100
 #: Most dead letters that can be chosen one by one.
 MAX_ENTRIES = 200
-
-_ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +75,7 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
     if len(entries) > MAX_ENTRIES:
         raise ConfigurationError(f"at most {MAX_ENTRIES} dead letters can be chosen one by one")
     for each in (*entries, *([one("until")] if one("until") else [])):
-        if not _ENTRY.fullmatch(each):
-            raise ConfigurationError("that is not the entry of a dead letter, such as 17-0")
+        check_entry(each)
     if pace not in map(str, PACES):
         raise ConfigurationError(f"the pace is one of {', '.join(map(str, PACES))} per second")
     return Ask(

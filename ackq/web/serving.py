@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import uvicorn
 
+from ackq.web.connections import Connection
 from ackq.web.guard import Guard
-
-#: Most requests at a time; more are refused with status 503.
-MAX_REQUESTS = 200
 
 
 def server_of(page: Guard, root_path: str = "") -> uvicorn.Server:
@@ -20,10 +18,11 @@ def server_of(page: Guard, root_path: str = "") -> uvicorn.Server:
     config = uvicorn.Config(
         page,
         root_path=root_path,
-        log_level="warning",
+        # Warnings tell only of clients that send something else than HTTP.
+        log_level="error",
         access_log=False,
         server_header=False,
-        limit_concurrency=MAX_REQUESTS,
+        http=Connection,
         ws="none",
         # Headers in which a proxy reports who asked are not needed, and anybody can send them.
         proxy_headers=False,

@@ -6,9 +6,9 @@ import contextlib
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from ackq.config import check_integer
+from ackq.config import Seconds, check_integer
 from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
@@ -23,7 +23,6 @@ from ackq.worker.policy import MAX_RECEIVES, Backoff, check_seconds
 from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule, Schedules
-from ackq.worker.service import Service
 from ackq.worker.state import Handling, Slot, State
 from ackq.worker.taking import Taking
 from ackq.worker.upkeep import upkeep
@@ -35,6 +34,21 @@ S = TypeVar("S")
 UPKEEP_INTERVAL = 0.05
 #: Seconds for which a stopping worker still tries to settle finished messages.
 SHUTDOWN_TIMEOUT = 5.0
+
+
+class Service(Protocol):
+    """A part of a worker. It is made with its settings, and begins when the worker runs."""
+
+    def start(self, state: State, bell: Callable[[], Bell]) -> list[Routine[None]]:
+        """Begin. Return the routines to run, each in a thread or task of its own.
+
+        Args:
+            state: of the worker.
+            bell: makes a bell for a routine.
+        """
+
+    def end(self) -> None:
+        """Let the routines end soon. Safe to call from any thread."""
 
 
 class BaseWorker(Generic[Q, S]):
@@ -59,8 +73,8 @@ class BaseWorker(Generic[Q, S]):
         concurrency: int = 16,
         prefetch: int = 200,
         max_receives: int | None = MAX_RECEIVES,
-        time_limit: float | None = None,
-        grace: float = 30.0,
+        time_limit: Seconds | None = None,
+        grace: Seconds = 30.0,
         backoff: Backoff | None = None,
         rate_limit: RateLimit | Mapping[str, RateLimit] | None = None,
         expiry_field: str | None = None,
@@ -69,7 +83,7 @@ class BaseWorker(Generic[Q, S]):
         schedules: Sequence[Schedule] = (),
         log_errors: Detail = "text",
         name: str | None = None,
-        heartbeat: float | None = INTERVAL,
+        heartbeat: Seconds | None = INTERVAL,
     ) -> None:
         """Prepare to work; nothing is sent before `run`.
 
@@ -119,15 +133,14 @@ class BaseWorker(Generic[Q, S]):
         _check_names(names, rate_limit, schedules)
         check_integer(concurrency, "concurrency", 1, 10_000)
         check_integer(prefetch, "prefetch", 0, 1000)
-        check_seconds(grace, "grace", zero=True)
+        self._grace = check_seconds(grace, "grace", zero=True)
         if max_receives is not None:
             check_integer(max_receives, "max_receives", 1, 1_000_000)
         if time_limit is not None:
-            check_seconds(time_limit, "time_limit")
+            time_limit = check_seconds(time_limit, "time_limit")
         if not callable(handler):
             raise ConfigurationError(f"handler must be callable, not {handler!r}")
         self._handler = handler
-        self._grace = grace
         #: What brings work, and ends when the worker stops.
         self._sources: tuple[Service, ...] = (Taking(), Schedules(schedules))
         self._presence = Presence(name, heartbeat, self.stop)
@@ -197,7 +210,9 @@ class BaseWorker(Generic[Q, S]):
 
     def _started(self, *services: Service) -> list[Routine[None]]:
         """Start services, and return their routines."""
-        return [each for service in services for each in service.start(self._state, self._bell)]
+        return [
+            routine for service in services for routine in service.start(self._state, self._bell)
+        ]
 
     def _end_sources(self) -> None:
         for service in self._sources:

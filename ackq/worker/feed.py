@@ -74,7 +74,7 @@ class QueueOrder:
 
     def returned(self, lane: int, active: Iterable[int]) -> None:
         """Record that a lane has messages again. It gets no credit for the turns it missed."""
-        least = min((self._progress[each] for each in active), default=self._progress[lane])
+        least = min((self._progress[number] for number in active), default=self._progress[lane])
         self._progress[lane] = max(self._progress[lane], least)
 
 

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol, Self
 
+from ackq.config import Seconds
 from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
@@ -54,11 +55,11 @@ class Health(Closable):
         file: str | os.PathLike[str] | None = None,
         port: int | None = None,
         host: str = "127.0.0.1",
-        stalled_after: float = 60.0,
-        interval: float = 1.0,
+        stalled_after: Seconds = 60.0,
+        interval: Seconds = 1.0,
     ) -> None:
-        check_seconds(stalled_after, "stalled_after")
-        check_seconds(interval, "interval")
+        self._stalled_after = check_seconds(stalled_after, "stalled_after")
+        self._interval = check_seconds(interval, "interval")
         if file is None and port is None:
             raise ConfigurationError("a health check needs a file or a port")
         self._file = Path(file) if file is not None else None
@@ -69,8 +70,6 @@ class Health(Closable):
         self.figures: Figures | None = Figures() if port is not None else None
         #: The figures to serve; those of all processes, if there are several.
         self.served: Served | None = self.figures
-        self._stalled_after = stalled_after
-        self._interval = interval
         self._server: HttpServer | None = None
         self._next = 0.0
         self._seen = time.monotonic()

@@ -42,8 +42,8 @@ class Hooks:
 
 def call(hooks: Iterable[Hooks], name: str, *args: object) -> None:
     """Call one hook of each object. Log exceptions; they do not affect the message."""
-    for each in hooks:
+    for hook in hooks:
         try:
-            getattr(each, name)(*args)
+            getattr(hook, name)(*args)
         except BaseException as error:
-            log.error("hook %s.%s failed: %s", type(each).__name__, name, type(error).__name__)
+            log.error("hook %s.%s failed: %s", type(hook).__name__, name, type(error).__name__)

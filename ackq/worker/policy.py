@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ackq.config import Seconds, in_seconds
 from ackq.errors import ConfigurationError
 from ackq.worker.verdicts import Reject, Release, Retry
 
@@ -13,6 +14,8 @@ from ackq.worker.verdicts import Reject, Release, Retry
 JITTER_STEPS = 8
 #: Longest reason that is kept, in characters.
 MAX_REASON = 1000
+#: Longest delay that a handler can ask for, in seconds: 31 years. Longer ones are cut to it.
+MAX_DELAY = 1e9
 #: Deliveries that a worker allows if its queue sets no limit. With the default backoff they take
 #: about an hour: longer than most outages, and a poison message still ends.
 MAX_RECEIVES = 25
@@ -30,11 +33,11 @@ class Backoff:
     """
 
     #: Seconds after the first failure. Defaults to 1 second.
-    base: float = 1.0
+    base: Seconds = 1.0
     #: Growth from one failure to the next. Defaults to 2.
     factor: float = 2.0
     #: Longest delay. Defaults to 300 seconds.
-    limit: float = 300.0
+    limit: Seconds = 300.0
     #: Largest part of the delay to subtract at random, 0 to 1. Defaults to 0.5.
     jitter: float = 0.5
 
@@ -51,7 +54,8 @@ class Backoff:
 
     def delay(self, receive_count: int, chance: float) -> float:
         """Return the seconds to wait; ``chance`` is a random number from 0 to 1."""
-        delay: float = min(self.limit, self.base * self.factor ** min(receive_count - 1, 60))
+        longest, first = in_seconds(self.limit), in_seconds(self.base)
+        delay = min(longest, first * self.factor ** min(receive_count - 1, 60))
         step = math.floor(chance * JITTER_STEPS) / JITTER_STEPS
         return delay * (1 - self.jitter * step)
 
@@ -69,11 +73,11 @@ def settlement_of(
     """Return how to settle a message whose handler raised ``error``."""
     match error:
         case Release(delay=delay):
-            return Settlement("release", float(delay) if _is_delay(delay) else 0.0)
+            return Settlement("release", _delay(delay) or 0.0)
         case Reject(reason=reason):
             return Settlement("reject", _storable(reason))
-        case Retry(delay=delay) if delay is not None and _is_delay(delay):
-            return Settlement("nack", float(delay))
+        case Retry(delay=delay) if (seconds := _delay(delay)) is not None:
+            return Settlement("nack", seconds)
     return Settlement("nack", backoff.delay(receive_count, chance))
 
 
@@ -81,15 +85,17 @@ def _storable(reason: Any) -> str:
     return str(reason)[:MAX_REASON].encode(errors="replace").decode()
 
 
-def _is_delay(delay: Any) -> bool:
+def _delay(delay: Any) -> float | None:
     # A verdict must not fail, so an invalid delay counts as no delay given.
-    return isinstance(delay, int | float) and 0 <= delay < 1e9
+    return float(min(delay, MAX_DELAY)) if isinstance(delay, int | float) and delay >= 0 else None
 
 
-def check_seconds(value: Any, name: str, *, zero: bool = False) -> None:
-    """Raise ConfigurationError unless ``value`` is a valid number of seconds."""
+def check_seconds(duration: Seconds, name: str, *, zero: bool = False) -> float:
+    """Return a duration as seconds, or raise ConfigurationError if it is invalid."""
+    value = in_seconds(duration)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not (0 if zero else 1e-3) <= value <= 1e9:
         raise ConfigurationError(
-            f"{name} is {'0' if zero else '0.001'} to 1e9 seconds, not {value!r}"
+            f"{name} is {'0' if zero else '0.001'} to 1e9 seconds, not {duration!r}"
         )
+    return value

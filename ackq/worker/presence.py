@@ -11,8 +11,10 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from ackq.config import Seconds
 from ackq.errors import ConfigurationError
 from ackq.ops.trials import is_denial
+from ackq.queue.registry import cropped
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
 from ackq.worker.logs import log
@@ -35,14 +37,16 @@ LEAVE_TIMEOUT = 1.0
 REFUSED_PAUSE = 60.0
 #: Longest name, in characters.
 MAX_NAME = 100
-#: Most of a record: characters of a message id and of a host, messages, and queues.
-ID_SHOWN, HOST_SHOWN, RUNNING_SHOWN, QUEUES_SHOWN = 64, 64, 50, 100
+#: Most of a record: characters of a host, messages, and queues.
+HOST_SHOWN, RUNNING_SHOWN, QUEUES_SHOWN = 64, 50, 100
 
 
 class Presence:
     """The service that keeps a worker in the lists of its queues' workers."""
 
-    def __init__(self, name: str | None, interval: float | None, stop: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str | None, interval: Seconds | None, stop: Callable[[], None]
+    ) -> None:
         """Prepare; nothing is sent.
 
         Args:
@@ -53,11 +57,11 @@ class Presence:
         Raises:
             ConfigurationError: the name or the interval is out of range.
         """
-        _check(name, interval)
+        _check(name)
         self._name = name
         self._stop = stop
         self._bells: list[Bell] = []
-        self.interval = interval or 0.0
+        self.interval = 0.0 if interval is None else _checked(interval)
         self.ended = False  #: whether to delete the entries
         self.ordered_to_stop = False
 
@@ -114,7 +118,7 @@ class Presence:
             "busy": state.busy(),
             "age": round(now - self._since, 3),
         }
-        running = sorted(self._running(lane, now), key=lambda each: -each[1])[:RUNNING_SHOWN]
+        running = sorted(self._running(lane, now), key=lambda run: -run[1])[:RUNNING_SHOWN]
         return encode_record(fields, running)
 
     def _running(self, lane: Lane, now: float) -> list[tuple[str, float]]:
@@ -126,7 +130,7 @@ class Presence:
             if message is None or slot.message is not message:
                 continue
             if self._state.by_name[message.queue] is lane:
-                shown = message.id[:ID_SHOWN].encode(errors="replace").decode()
+                shown = cropped(message.id)
                 found.append((shown, round(max(0.0, now - started), 3)))
         return found
 
@@ -178,7 +182,7 @@ def _heartbeat(presence: Presence, lane: Lane, obeyed: bytes) -> tuple[Any, ...]
     return heartbeat, presence.id, presence.record(lane), presence.lifetime, obeyed
 
 
-def _check(name: str | None, interval: float | None) -> None:
+def _check(name: str | None) -> None:
     if name is not None and not (isinstance(name, str) and 1 <= len(name) <= MAX_NAME):
         raise ConfigurationError(f"a worker's name has 1 to {MAX_NAME} characters: {name!r}")
     if name is not None:
@@ -186,9 +190,12 @@ def _check(name: str | None, interval: float | None) -> None:
             name.encode()
         except UnicodeEncodeError:
             raise ConfigurationError(f"the worker's name {name!r} is not valid Unicode") from None
-    if interval is not None:
-        check_seconds(interval, "heartbeat")
-        if not 0.05 <= interval <= MAX_INTERVAL:
-            raise ConfigurationError(
-                f"heartbeat is 0.05 to {MAX_INTERVAL:g} seconds, or None, not {interval}"
-            )
+
+
+def _checked(interval: Seconds) -> float:
+    seconds = check_seconds(interval, "heartbeat")
+    if not 0.05 <= seconds <= MAX_INTERVAL:
+        raise ConfigurationError(
+            f"heartbeat is 0.05 to {MAX_INTERVAL:g} seconds, or None, not {interval}"
+        )
+    return seconds

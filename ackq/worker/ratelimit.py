@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ackq import scripts
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, in_seconds, microseconds
 from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.queue.spec import QueueSpec
@@ -22,7 +22,7 @@ class RateLimit:
     #: Messages, 1 to 1e9.
     count: int
     #: Seconds, up to a day. Defaults to 1 second.
-    per: float = 1.0
+    per: Seconds = 1.0
     #: Messages that may be taken at once after an idle period. Defaults to a tenth of a second's
     #: worth, at least 1.
     burst: int | None = None
@@ -47,7 +47,7 @@ def permit(
     Returns:
         How many messages may be taken, and if none, the microseconds until one may be.
     """
-    burst = limit.burst or max(1, int(limit.count / limit.per / 10))
+    burst = limit.burst or max(1, int(limit.count / in_seconds(limit.per) / 10))
     request = Request(
         (
             *spec.keys.passed("worker/permit"),

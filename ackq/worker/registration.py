@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ackq.core.effects import Operation
-from ackq.ops.registry import call_list
+from ackq.queue.registry import call_list
 from ackq.queue.spec import QueueSpec
 
 #: Longest record in bytes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Protocol
@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from cronsim import CronSim, CronSimError
 
 from ackq import scripts
-from ackq.config import QueueConfig
+from ackq.config import QueueConfig, Seconds, in_seconds
 from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
-from ackq.core.encode import encode
+from ackq.core.encode import Pushable, encode, mapping_of
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError, MessageError
 from ackq.queue.spec import QueueSpec
@@ -29,8 +29,6 @@ CHECK_INTERVAL = 0.5
 #: Most missed ticks that are counted for one gap.
 MAX_MISSED = 100_000
 
-Body = Mapping[str, Any] | bytes
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -45,9 +43,9 @@ class Schedule:
     name: str
     #: The message to push, or a function that returns it for a tick (a datetime). A mapping
     #: without an ``id`` gets ``<name>@<tick>``.
-    message: Body | Callable[[datetime], Body]
+    message: Pushable | Callable[[datetime], Pushable]
     #: Seconds from tick to tick, counted from the epoch, from 0.001. Or give ``cron``.
-    every: float | None = None
+    every: Seconds | None = None
     #: Five fields of cron, or six, the first for seconds. Or give ``every``.
     cron: str | None = None
     #: The time zone of ``cron``. Defaults to UTC.
@@ -72,13 +70,13 @@ class Schedule:
                 self.after(0)
             except (CronSimError, StopIteration) as error:
                 raise ConfigurationError(
-                    f"schedule {self.name!r}: cron {self.cron!r} names no time: {error}"
+                    f"schedule {self.name!r}: cron {self.cron!r} matches no time: {error}"
                 ) from error
 
     def after(self, instant: int) -> int:
         """Return the first tick after ``instant``; both in µs since the epoch."""
         if self.every is not None:
-            period = round(self.every * 1_000_000)
+            period = round(in_seconds(self.every) * 1_000_000)
             return (instant // period + 1) * period
         assert self.cron is not None
         start = datetime.fromtimestamp(instant / 1_000_000, self.tz)
@@ -88,7 +86,7 @@ class Schedule:
     def newest(self, due: int, now: int) -> int:
         """Return the last tick at or before ``now``, given one such tick."""
         if self.every is not None:
-            period = round(self.every * 1_000_000)
+            period = round(in_seconds(self.every) * 1_000_000)
             return max(due, now // period * period)
         while (next_due := self.after(due)) <= now:
             due = next_due
@@ -97,7 +95,7 @@ class Schedule:
     def between(self, first: int, last: int) -> int:
         """Return how many ticks lie between two ticks, at most `MAX_MISSED`."""
         if self.every is not None:
-            period = round(self.every * 1_000_000)
+            period = round(in_seconds(self.every) * 1_000_000)
             return max(0, min(MAX_MISSED, (last - first) // period - 1))
         count = 0
         while (first := self.after(first)) < last and count < MAX_MISSED:
@@ -112,8 +110,8 @@ class Schedule:
         """
         when = datetime.fromtimestamp(tick / 1_000_000, self.tz)
         message = self.message(when) if callable(self.message) else self.message
-        if isinstance(message, Mapping) and "id" not in message:
-            message = {"id": f"{self.name}@{when.isoformat()}", **message}
+        if not isinstance(message, bytes | bytearray | memoryview):
+            message = {"id": f"{self.name}@{when.isoformat()}", **mapping_of(message)}
         _, body = encode(message, limit, SYSTEM, time_field)
         return body
 
@@ -164,8 +162,8 @@ class Schedules:
             lane = state.by_name.get(schedule.queue or "", state.lanes[0])
             its_bell = bell()
             self._bells.append(its_bell)
-            each = run_schedule(state, lane.queue, schedule, its_bell, lane.outages)
-            routines.append(each)
+            routine = run_schedule(state, lane.queue, schedule, its_bell, lane.outages)
+            routines.append(routine)
         return routines
 
     def end(self) -> None:

@@ -27,12 +27,12 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         received += 1
         stop()
         if received == 2:
-            for each in SIGNALS:
-                signal.signal(each, signal.SIG_DFL)
+            for known in SIGNALS:
+                signal.signal(known, signal.SIG_DFL)
 
-    before = {each: signal.signal(each, receive) for each in SIGNALS}
+    before = {known: signal.signal(known, receive) for known in SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -57,7 +57,7 @@ class Handling:
     time_limit: float | None = None
     expiry_field: str | None = None
     hooks: Sequence[Hooks] = ()
-    figures: Figures | None = None  #: counts what handlers do, if somebody can see it
+    figures: Figures | None = None  #: counts what handlers do, if the counts are shown
 
 
 @dataclass(slots=True)
@@ -138,15 +138,15 @@ class State:
         """Release messages that are still being handled here, because their leases had ended."""
         if max(map(_RECEIVE_COUNT, messages)) == 1:
             return messages
-        running = {(each.queue, each.key) for slot in self.slots if (each := slot.message)}
-        again = [each for each in messages if (each.queue, each.key) in running]
+        running = {(at_work.queue, at_work.key) for slot in self.slots if (at_work := slot.message)}
+        again = [taken for taken in messages if (taken.queue, taken.key) in running]
         if not again:
             return messages
         for message in again:
             about(logging.WARNING, "released: its handler still runs here", message)
             lane.upkeep.returned.append((message, Settlement("release", STILL_RUNNING_PAUSE)))
         self.upkeep_bell.ring()
-        return [each for each in messages if each not in again]
+        return [taken for taken in messages if taken not in again]
 
     def _add_shard(self, lane: Lane, name: str) -> None:
         self.by_name[name] = lane

@@ -160,7 +160,7 @@ def wait_for_messages(state: State, lane: Lane) -> Routine[None]:
             state.arrived(lane, messages)
         lane.take.under_way = False
         state.feed.turns.returned(
-            lane.number, [each.number for each in state.lanes if not each.take.empty]
+            lane.number, [other.number for other in state.lanes if not other.take.empty]
         )
         lane.take.empty = False
         state.feed.bell.ring()

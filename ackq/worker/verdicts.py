@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ackq.config import Seconds, in_seconds
+
 
 class Verdict(Exception):
     """The base class. Returning normally means done; any other exception means failed."""
@@ -14,9 +16,9 @@ class Retry(Verdict):
         delay: seconds until it is ready again, 0 or more. Defaults to the worker's backoff.
     """
 
-    def __init__(self, delay: float | None = None) -> None:
+    def __init__(self, delay: Seconds | None = None) -> None:
         super().__init__(delay)
-        self.delay = delay
+        self.delay = None if delay is None else in_seconds(delay)
 
 
 class Reject(Verdict):
@@ -38,6 +40,6 @@ class Release(Verdict):
         delay: seconds until it is ready again. Defaults to 0, at once.
     """
 
-    def __init__(self, delay: float = 0.0) -> None:
+    def __init__(self, delay: Seconds = 0.0) -> None:
         super().__init__(delay)
-        self.delay = delay
+        self.delay = in_seconds(delay)

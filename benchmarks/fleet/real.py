@@ -36,7 +36,7 @@ class Real(World):
         self._address = address.hostname or "127.0.0.1", address.port or 6379
         self._cpu = ServerCpu(url)
         self._selector = selectors.DefaultSelector()
-        self._sockets = {each: self._connected(each) for each in self.consumers}
+        self._sockets = {consumer: self._connected(consumer) for consumer in self.consumers}
         self._asleep: list[tuple[float, str, Consumer]] = []
         self._idle = self._measured_idle()
 

@@ -117,9 +117,9 @@ class World(ABC):
     def _generation(self) -> int:
         return max(
             (
-                each.session.assignment.generation
-                for each in self.consumers
-                if each.alive and each.session.assignment
+                consumer.session.assignment.generation
+                for consumer in self.consumers
+                if consumer.alive and consumer.session.assignment
             ),
             default=0,
         )
@@ -129,7 +129,7 @@ class World(ABC):
 
     def _agreed(self) -> bool:
         """Return whether the living know one assignment, in which each partition has an owner."""
-        known = [each.session.assignment for each in self.consumers if each.alive]
+        known = [consumer.session.assignment for consumer in self.consumers if consumer.alive]
         if len({each and each.generation for each in known}) != 1:
             return False
         return sum(len(each.partitions) for each in known if each) == self.spec.partitions

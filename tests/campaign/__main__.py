@@ -12,8 +12,9 @@ import sys
 import traceback
 from pathlib import Path
 
+from tests.histories.log import now
+
 from . import schedule
-from .history import now
 from .planting import Planter
 from .run import run
 from .scenarios import SCENARIOS

@@ -64,7 +64,7 @@ class Crew:
     @property
     def spared(self) -> list[BaseProcess]:
         """The processes that no nemesis kills."""
-        return [each for members in self._members.values() for each in members[: self._spared]]
+        return [member for members in self._members.values() for member in members[: self._spared]]
 
     def kill(self, kind: Kind, draw: random.Random) -> None:
         """Kill a process, and start another in its place."""
@@ -92,7 +92,7 @@ class Crew:
         return None if child is None else _frozen(child.pid)
 
     def _child(self, kind: Kind, draw: random.Random) -> psutil.Process | None:
-        parents = [psutil.Process(each.pid) for each in self._members[kind]]
+        parents = [psutil.Process(member.pid) for member in self._members[kind]]
         children = [child for parent in parents for child in parent.children()]
         return draw.choice(children) if children else None
 

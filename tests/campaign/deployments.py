@@ -120,7 +120,7 @@ class Pair:
             for n in range(2)
         ]
         self.clients = [
-            self._stack.enter_context(redis.Redis.from_url(each.url)) for each in self.servers
+            self._stack.enter_context(redis.Redis.from_url(server.url)) for server in self.servers
         ]
         self.follow(1, 0)
         port = self.servers[0].port
@@ -148,7 +148,7 @@ class Pair:
     def primary(self) -> int:
         """The number of the server that the Sentinel names."""
         _, port = self._sentinel.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", SERVICE)
-        return [each.port for each in self.servers].index(int(port))
+        return [server.port for server in self.servers].index(int(port))
 
     @property
     def is_failing_over(self) -> bool:
@@ -192,7 +192,7 @@ class Cluster:
             for n in range(3)
         ]
         self.clients = [
-            self._stack.enter_context(redis.Redis.from_url(each.url)) for each in self.servers
+            self._stack.enter_context(redis.Redis.from_url(server.url)) for server in self.servers
         ]
         first, other, replica = self.clients
         for number, client in enumerate(self.clients):

@@ -11,8 +11,8 @@ from pathlib import Path
 import redis
 
 from ackq import scripts
+from tests.histories import Verdict
 
-from . import checker
 from .nemeses.stage import NEMESES, Stage
 from .run import environment, run
 from .sabotage import SABOTAGES, Sabotage, Slip, suited
@@ -48,7 +48,7 @@ class Planter:
 
     def rest(self) -> list[str]:
         """Plant what was not planted yet; store and return which of all were not found."""
-        before = {each.name for each in self._times}
+        before = {time_.name for time_ in self._times}
         for each in SABOTAGES:
             if each.name not in before:
                 print(f"{'found ' if self._is_caught(each) else 'MISSED'} {each.name}", flush=True)
@@ -75,7 +75,7 @@ def is_caught(sabotage: Sabotage, seed: int, folder: Path) -> bool:
     return False
 
 
-def _perform(sabotage: Sabotage, seed: int, seconds: float, folder: Path) -> checker.Verdict:
+def _perform(sabotage: Sabotage, seed: int, seconds: float, folder: Path) -> Verdict:
     scenario = Scenario(
         f"sabotage: {sabotage.name}",
         sabotage.workload,

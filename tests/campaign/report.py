@@ -30,7 +30,9 @@ UNITS = {
     "keys": "",
 }
 PAGE = DOCS / "campaign.md"
-BEGIN, END = "<!-- results -->\n", "<!-- end of the results -->"
+#: What the page has before and after its verdict, at the top, and its tables.
+VERDICT = ("<!-- verdict -->\n", "<!-- end of the verdict -->")
+TABLES = ("<!-- results -->\n", "<!-- end of the results -->")
 #: What the campaign of a release is to reach, and the faults that count.
 AIMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "processes killed": (10_000, ("kill a consumer", "kill a producer", "kill a worker process")),
@@ -104,27 +106,37 @@ def collect(folder: Path) -> Path:
 def page(text: str, files: Iterable[Path]) -> str:
     """Return the page with the results of the stored files."""
     stored = [json.loads(path.read_text()) for path in sorted(files)]
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}{_results(stored)}{END}{after}"
+    return _filled(_filled(text, VERDICT, _verdict(stored)), TABLES, _results(stored))
+
+
+def _filled(text: str, marks: tuple[str, str], content: str) -> str:
+    begin, end = marks
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{content}\n{end}{rest.partition(end)[2]}"
+
+
+def _verdict(stored: list[dict[str, Any]]) -> str:
+    runs = _valid(stored)
+    safe = [run for run in runs if not SCENARIOS[run["scenario"]].loses]
+    invalid = sum(len(each["runs"]) for each in stored) - len(runs)
+    return f"{_headline(runs, safe, invalid)}\n{_aims(runs)}"
 
 
 def _results(stored: list[dict[str, Any]]) -> str:
-    runs = [run for each in stored for run in each["runs"] if _is_valid(run)]
-    invalid = sum(len(each["runs"]) for each in stored) - len(runs)
-    safe = [run for run in runs if not SCENARIOS[run["scenario"]].loses]
-    unsafe = [run for run in runs if SCENARIOS[run["scenario"]].loses]
+    runs = _valid(stored)
     parts = [
-        _headline(runs, safe, invalid),
-        _aims(runs),
-        _tables(safe),
-        _losses(unsafe),
+        _tables([run for run in runs if not SCENARIOS[run["scenario"]].loses]),
+        _losses([run for run in runs if SCENARIOS[run["scenario"]].loses]),
         _faults(runs),
         _environments(stored),
         _simulation(),
         _soak(),
     ]
-    return "\n" + "\n".join(filter(None, parts)) + "\n"
+    return "\n".join(filter(None, parts))
+
+
+def _valid(stored: list[dict[str, Any]]) -> list[Run]:
+    return [run for each in stored for run in each["runs"] if _is_valid(run)]
 
 
 def _is_valid(run: Run) -> bool:
@@ -277,7 +289,7 @@ def _simulation() -> str:
     found, planted = (json.loads(path.read_text()) for path in paths)
     columns = ("histories", "faults", "messages", "redelivered", "broken")
     lines = [
-        "| " + " | ".join([name, *(f"{counts.get(each, 0):,}" for each in columns)]) + " |"
+        "| " + " | ".join([name, *(f"{counts.get(column, 0):,}" for column in columns)]) + " |"
         for name, counts in sorted(found["products"].items())
     ]
     total = sum(counts["histories"] for counts in found["products"].values())

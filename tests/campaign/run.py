@@ -19,18 +19,19 @@ from typing import Any, TypeVar
 import redis
 
 from ackq import scripts
+from tests import histories
+from tests.histories.log import FileLog, Log, now
+from tests.products.loops import Consumer
 
-from . import checker, schedule
+from . import schedule
 from .crew import Crew
 from .deployments import Deployment, deploy
-from .history import Log, now
 from .nemeses import NEMESES, Stage
 from .sabotage import Slip
 from .scenarios import Scenario
 from .schedule import Strike
 from .site import Site
 from .workloads import WORKLOADS
-from .workloads.loops import Consumer
 from .workloads.rig import Rig, run_blocking
 
 T = TypeVar("T")
@@ -51,14 +52,14 @@ def run(
     planted: Path | None = None,
     slip: Slip | None = None,
     drained_within: float = DRAINED_WITHIN,
-) -> checker.Verdict:
+) -> histories.Verdict:
     """Run a scenario; leave its settings, schedule, history and verdict in ``folder``.
 
     Args:
         scenario: what to run.
         seed: of the faults, and of what the processes draw.
         seconds: how long faults strike.
-        folder: where to write; a run of before is deleted.
+        folder: where to write; an earlier run is deleted.
         strikes: the faults, instead of those that follow from the seed.
         planted: a folder of scripts to use instead of ackq's own: sabotage.
         slip: a mistake in the library that the processes make: sabotage.
@@ -84,15 +85,15 @@ def run(
         _store(folder / "settings.json", settings)
         site = dataclasses.replace(deployment.site, scripts=planted, slip=slip)
         rig = workload.rig(deployment.site, dataclasses.replace(workload, asynchronous=False))
-        _reach(rig.prepare)
-        log = Log(folder / "history" / "nemeses.jsonl")
+        _reach(lambda: run_blocking(rig.prepare()))
+        log = FileLog(folder / "history" / "nemeses.jsonl")
         try:
             _strike(deployment, site, scenario, seed, seconds, folder, strikes, log)
-            left = drain(rig, Log(folder / "history" / "drain.jsonl"), drained_within)
+            left = drain(rig, FileLog(folder / "history" / "drain.jsonl"), drained_within)
             log.write(do="left", **left)
         finally:
             run_blocking(rig.close())
-    verdict = checker.check(folder)
+    verdict = histories.check(folder)
     _store(folder / "verdict.json", verdict.as_json() | {"took": round(now() - begin, 1)})
     return verdict
 
@@ -126,7 +127,7 @@ def drain(rig: Rig, log: Log, within: float) -> dict[str, Any]:
 
     Nothing disturbs this consumer.
     """
-    consumer = Consumer(rig, log, "drain", random.Random(0))
+    consumer = Consumer(rig, rig.habits, log, "drain", random.Random(0))
     stored = _reach(lambda: run_blocking(consumer.drain(within)))
     return {"messages": stored, **_reach(lambda: run_blocking(rig.left()))}
 

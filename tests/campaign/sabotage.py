@@ -204,7 +204,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Edit(
             "pop",
             "from_left and used or '0', from_left and '-1' or -used - 1)",
-            "from_left and used or '0', from_left and '-1' or -used)",
+            # Not of one message, which would be read again and again.
+            "from_left and used or '0', from_left and '-1' or -math.max(used, 2))",
         ),
     ),
     _edit("pop records no body", "lost", "dead")(

@@ -20,10 +20,12 @@ from typing import Any
 import psutil
 import redis
 
-from . import checker, schedule
+from tests import histories
+from tests.histories.log import FileLog, now
+
+from . import schedule
 from .crew import Crew
 from .deployments import Single, deploy
-from .history import Log, now
 from .nemeses import NEMESES, Stage
 from .report import SOAK, UNITS
 from .run import DRAINED_WITHIN, drain, environment
@@ -51,7 +53,7 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
         assert isinstance(deployment, Single)
         settings = worker.rules | {"drain_within": DRAINED_WITHIN} | about
         (folder / "settings.json").write_text(json.dumps(settings))
-        log = Log(folder / "history" / "nemeses.jsonl")
+        log = FileLog(folder / "history" / "nemeses.jsonl")
         crews = [
             stack.enter_context(contextlib.closing(each))
             for each in (
@@ -82,12 +84,12 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
             crew.finish("consumer")
         rig = worker.rig(deployment.site, worker)
         try:
-            left = drain(rig, Log(folder / "history" / "drain.jsonl"), DRAINED_WITHIN)
+            left = drain(rig, FileLog(folder / "history" / "drain.jsonl"), DRAINED_WITHIN)
             log.write(do="left", **left)
         finally:
             run_blocking(rig.close())
         about["server"] = deployment.release
-    verdict = checker.check(folder)
+    verdict = histories.check(folder)
     print(verdict)
     return {"about": about, "verdict": verdict.as_json(), "samples": samples}
 
@@ -99,9 +101,9 @@ def _sample(at: float, deployment: Single, crews: list[Crew]) -> Sample:
         keys = client.dbsize()
     return {
         "at": round(at, 1),
-        "memory of the processes": [each.memory_info().rss / 1e6 for each in processes],
-        "descriptors": [each.num_fds() for each in processes],
-        "threads": [each.num_threads() for each in processes],
+        "memory of the processes": [process.memory_info().rss / 1e6 for process in processes],
+        "descriptors": [process.num_fds() for process in processes],
+        "threads": [process.num_threads() for process in processes],
         "memory of the server": [info["used_memory"] / 1e6],
         "connections": [info["connected_clients"]],
         "keys": [keys],
@@ -120,7 +122,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         for number, values in enumerate(lines):
             label = names[number] if len(lines) > 1 else None
             place.plot(times, values, linewidth=1, label=label)
-        first, last = (f"{sum(each[at] for each in lines):.0f}" for at in (0, -1))
+        first, last = (f"{sum(line[at] for line in lines):.0f}" for at in (0, -1))
         place.set_title(f"{name}: {first} → {last} {unit}".rstrip(), fontsize=9)
         place.set_ylim(bottom=0)
         place.tick_params(labelsize=7)

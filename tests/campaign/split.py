@@ -37,13 +37,13 @@ class Split:
         self._stack.callback(self._network.close)
         self._ports: list[int] = []
         self.servers = [self._server(folder, binary, at) for at in range(2)]
-        self.clients = [self._client(each) for each in self.servers]
+        self.clients = [self._client(server) for server in self.servers]
         self.follow(1, 0)
         name = folder / "redis-sentinel"
         name.symlink_to(binary)
         self._sentinels = [self._sentinel(folder, name, at) for at in range(3)]
-        self._asked = [self._client(each) for each in self._sentinels]
-        few, most, other = [int(each.port or 0) for each in self._sentinels]
+        self._asked = [self._client(sentinel) for sentinel in self._sentinels]
+        few, most, other = [int(sentinel.port or 0) for sentinel in self._sentinels]
         cut_off = Site("sentinel", few, address=FEW)
         self.site = Site("sentinel", most, address=MOST, others=(other,), cut_off=cut_off)
         wait_until(self._is_known, "the Sentinels to know each other and the replica", 60)

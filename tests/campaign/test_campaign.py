@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.histories.stories import History
 from tests.servers.target import Absent
 
 from . import planting, schedule
 from .__main__ import main
-from .checker.stories import History
 from .nemeses import NEMESES
 from .planting import Planter, is_caught
 from .run import run
@@ -96,7 +96,7 @@ def test_totals_equal_the_account_after_kills_of_everyone(name: str, tmp_path: P
 
 def test_these_runs_have_every_fault() -> None:
     struck = {strike.nemesis for _, strikes in SHORT.values() for strike in strikes}
-    scheduled = {each for scenario in SCENARIOS.values() for each in scenario.faults}
+    scheduled = {fault for scenario in SCENARIOS.values() for fault in scenario.faults}
     assert scheduled == struck == {each for each in NEMESES if not each.startswith("sabotage")}
 
 

@@ -49,7 +49,8 @@ def test_stored_runs_are_added_up(tmp_path: Path) -> None:
     about = dict.fromkeys(report.ENVIRONMENT, "x")
     runs = [RUN, RUN | {"violations": {"lost": 1}}, LOSSY]
     stored.write_text(json.dumps({"environment": about, "sabotage": None, "runs": runs}))
-    text = report.page(f"before\n{report.BEGIN}old\n{report.END}\nafter\n", [stored])
+    verdict, tables = "old".join(report.VERDICT), "old".join(report.TABLES)
+    text = report.page(f"before\n{verdict}\n{tables}\nafter\n", [stored])
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert (
@@ -69,7 +70,7 @@ def test_a_run_whose_planted_fault_was_missed_counts_for_nothing(tmp_path: Path)
     escaped = planted | {"missed": ["a message is forged"]}
     runs = [RUN | {"sabotage": planted}, RUN | {"sabotage": escaped}]
     stored.write_text(json.dumps({"environment": about, "sabotage": None, "runs": runs}))
-    text = report.page(report.BEGIN + report.END, [stored])
+    text = report.page("".join(report.VERDICT + report.TABLES), [stored])
     assert "**1 runs, 3,000 answered pushes" in text
     assert "missed a planted fault there: 1." in text
     assert "| 3 of 4 in the runs |" in text

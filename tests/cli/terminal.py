@@ -6,9 +6,10 @@ import json
 import os
 import pty
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+
+from tests import forked
 
 CODE = "from ackq.cli import main; main()"
 #: What stands between the output of two commands.
@@ -47,7 +48,7 @@ def in_terminal(
     """Return the output of a process in a terminal, and check its exit code."""
     parent, child = pty.openpty()
     settings = {"COLUMNS": str(columns), "TERM": "xterm-256color", **(environment or {})}
-    process = subprocess.Popen(command, stdout=child, stderr=child, env={**os.environ, **settings})
+    process = forked.Popen(command, stdout=child, stderr=child, env={**os.environ, **settings})
     os.close(child)
     output = b""
     try:

@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from ackq.bench.figures import from_json
+from tests import forked
 from tests.waiting import wait_until
 
 BENCH = [sys.executable, "-c", "from ackq.cli import main; main()", "bench"]
@@ -24,9 +25,9 @@ def test_it_measures_all_contestants_and_leaves_nothing(
     url: str, plain_client: redis.Redis
 ) -> None:
     command = [*BENCH, "--url", url, "--seconds", "0.2", "--batch", "7", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = forked.run(command, capture_output=True, text=True, check=True)
     (result,) = from_json(json.loads(done.stdout))
-    measured = {(each.case, each.contestant) for each in result.measures}
+    measured = {(measure.case, measure.contestant) for measure in result.measures}
     players = {"bare list", "streams", "ackq"}
     assert measured == {(case, player) for case in ("one by one", "by 7") for player in players}
     assert "deleted afterwards" in done.stderr
@@ -38,7 +39,7 @@ def test_it_leaves_nothing_when_it_is_interrupted(
     url: str, plain_client: redis.Redis, number: signal.Signals
 ) -> None:
     command = [*BENCH, "--url", url, "--seconds", "600"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    with forked.Popen(command, stderr=subprocess.PIPE) as process:
         wait_until(lambda: traces(plain_client), "the benchmark runs")
         process.send_signal(number)
         assert process.wait(20) == 130
@@ -47,6 +48,6 @@ def test_it_leaves_nothing_when_it_is_interrupted(
 
 def test_a_batch_that_no_call_could_move_is_refused(url: str) -> None:
     command = [*BENCH, "--url", url, "--batch", "1000", "--size", "1048576"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "at most" in done.stderr

@@ -101,16 +101,16 @@ def test_a_queue_of_every_kind_is_looked_at_from_any_node(
     ackq: Run, cluster: RedisCluster, token: str
 ) -> None:
     with all_stocks(cluster, token) as stocks:
-        for each in stocks.values():
-            verbs = KINDS[each.kind].does
+        for stock in stocks.values():
+            verbs = KINDS[stock.kind].does
             for verb, command in (("stats", ["stats"]), ("dead", ["dead", "list"])):
                 if verb in verbs:
-                    ackq(*command, each.name)
+                    ackq(*command, stock.name)
             if "peek" in verbs:
-                found = ackq("peek", each.name, "--json").output.splitlines()
+                found = ackq("peek", stock.name, "--json").output.splitlines()
                 assert {json.loads(line)["id"] for line in found} == {"r1", "r2"}
             if "purge" in verbs:
-                assert ackq("purge", each.name, "--dead", "--yes").output == "7\n"
+                assert ackq("purge", stock.name, "--dead", "--yes").output == "7\n"
 
 
 def test_rsmq_is_used_from_any_node(ackq: Run, name: str) -> None:
@@ -135,10 +135,10 @@ def test_top_finds_the_queues_of_all_nodes(ackq: Run, cluster: RedisCluster, tok
 
 def test_the_doctor_looks_at_every_primary(ackq: Run) -> None:
     rows = [json.loads(line) for line in ackq("doctor", "--json").output.splitlines()]
-    assert len({each["server"] for each in rows}) == NODES
-    for each in rows:
-        assert set(each["permissions"].values()) == {"allowed"}
-        verdicts = {finding["check"]: finding["verdict"] for finding in each["findings"]}
+    assert len({row["server"] for row in rows}) == NODES
+    for row in rows:
+        assert set(row["permissions"].values()) == {"allowed"}
+        verdicts = {finding["check"]: finding["verdict"] for finding in row["findings"]}
         assert verdicts["cluster"] == "ok"
     assert ackq("doctor").output.count("durability\t") == NODES
 
@@ -151,7 +151,9 @@ def test_the_doctor_needs_no_more_than_its_role_on_every_node(
     make: Callable[[str], redis.Redis],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    everywhere = [make(f"redis://{each.host}:{each.port}/0") for each in cluster.get_primaries()]
+    everywhere = [
+        make(f"redis://{primary.host}:{primary.port}/0") for primary in cluster.get_primaries()
+    ]
     for each in everywhere:
         each.execute_command("ACL", "SETUSER", token, *rules(name, "doctor"), ">secret")
     try:

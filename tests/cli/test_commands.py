@@ -12,8 +12,8 @@ import redis
 
 from ackq import Queue
 from ackq.cli import COMMANDS, delayed
-from ackq.cli.connection import key_from_text, key_to_text
 from ackq.cli.push import completed
+from ackq.cli.receipts import key_from_text, key_to_text
 from tests.cli.conftest import Run
 
 # --- push -------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_what_pop_printed_as_json_can_be_acked(ackq: Run, name: str) -> None:
     assert [each["id"] for each in popped][::2] == ["a b%/é", "x"]
     assert [each["receive_count"] for each in popped] == [1] * 4
     pairs = [str(value) for each in popped for value in (each["key"], each["receipt"])]
-    assert not any("\0" in each for each in pairs)
+    assert not any("\0" in pair for pair in pairs)
     assert ackq("ack", name, *pairs).output == "4\n"
     ackq("ack", name, *pairs, code=3)
 
@@ -129,7 +129,7 @@ def test_all_delayed_messages_are_run_or_canceled_page_by_page(
 ) -> None:
     monkeypatch.setattr(delayed, "PAGE", 3)
     with Queue.from_url(url, name) as queue:
-        queue.push_many([{"id": str(each)} for each in range(8)], delay=600)
+        queue.push_many([{"id": str(number)} for number in range(8)], delay=600)
         # A key without a body is left alone, and does not keep the others back.
         plain_client.zadd(f"{name}DELAYED", {"no body": 8e15 - 1})
         plain_client.hdel(f"{name}CONTEXT", "0", "1", "2", "3")
@@ -137,7 +137,7 @@ def test_all_delayed_messages_are_run_or_canceled_page_by_page(
         assert queue.stats().delayed == 9
         assert ackq("delayed", "cancel", name, "--all", "--yes").output == "4\n"
         assert (queue.stats().delayed, queue.stats().dead) == (5, 4)
-        queue.push_many([{"id": f"b{each}"} for each in range(4)], delay=600)
+        queue.push_many([{"id": f"b{number}"} for number in range(4)], delay=600)
         assert ackq("delayed", "run", name, "--all", "--yes").output == "9\n"
         assert queue.stats().delayed == 0
         assert ackq("delayed", "run", name, "--all", "--yes").output == "0\n"
@@ -244,7 +244,7 @@ def test_a_key_of_any_bytes_settles_its_message(
         # Of two keys that a careless decoding would make one, only the right one is settled.
         queue.push(b'{"id":"50A"}')
         row, other = (
-            json.loads(each) for each in ackq("pop", name, "-n", "2", "--json").output.splitlines()
+            json.loads(line) for line in ackq("pop", name, "-n", "2", "--json").output.splitlines()
         )
         assert ackq("ack", name, row["key"], str(row["receipt"])).output == "1\n"
         (left,) = queue.peek(9, "in_flight")

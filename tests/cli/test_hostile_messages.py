@@ -17,6 +17,7 @@ from ackq.delay import DelayQueue
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
+from tests import forked
 from tests.cli.terminal import CODE, shown, shown_of_all
 
 #: Sets the clipboard (OSC 52), clears the screen, the same by C1, a forged line, reversed text.
@@ -91,10 +92,10 @@ def test_a_terminal_gets_no_control_character(commands: list[list[str]]) -> None
 
 
 def test_json_is_no_order_either_and_says_the_same(commands: list[list[str]]) -> None:
-    able = [[*each, "--json"] for each in commands if "push" not in each]
+    able = [[*command, "--json"] for command in commands if "push" not in command]
     text = "".join(shown_of_all(able, 80, TERM="dumb"))
     assert obeyed(text.replace("\r\n", "")) == set()
-    values = [json.loads(line) for line in text.splitlines()]
+    values = [json.loads(line) for line in text.splitlines() if line[:1] == "{"]
     assert any(value.get("id") == ORDERS for value in values)
 
 
@@ -119,13 +120,13 @@ def test_a_pipe_gets_bodies_byte_for_byte(url: str, name: str) -> None:
     bodies = [ORDERS.encode(), b"\xff\x00\x9b", b'{"id":"\xc2\x9b"}']
     with Queue.from_url(url, name) as queue:
         queue.push_many(bodies)
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-c", CODE, "pop", name, "-n", "9", "--url", url],
         stdout=subprocess.PIPE,
         check=True,
         timeout=30,
     )
-    assert done.stdout == b"".join(each + b"\n" for each in bodies)
+    assert done.stdout == b"".join(body + b"\n" for body in bodies)
 
 
 def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:

@@ -84,24 +84,25 @@ def test_a_delay_queue_gives_what_is_due(ackq: Run, name: str, partitions: list[
     ackq("delay", "reschedule", name, "none", "--delay", "0", *partitions, code=1)
     assert json.loads(ackq("stats", name, "--json", *partitions).output)["ready"] == 1
     assert ackq("delay", "cancel", name, "later", "now", *partitions).output == "1\n"
-    assert "delayed\t0" in ackq("stats", name, *partitions).output
+    code = 0 if partitions else 1  # without messages or a consumer, nothing is there
+    assert "delayed\t0" in ackq("stats", name, *partitions, code=code).output
 
 
 def test_any_time_of_others_is_shown(ackq: Run, plain_client: redis.Redis, name: str) -> None:
     times = {"-inf": -math.inf, "early": -1e12, "year 1": -62_135_596_800.0, "one": 1.0}
     later = {"ms": 1.7e12, "huge": 1e300, "inf": math.inf}
     plain_client.zadd(f"{name}:z", {**times, **later})
-    lines = [each.split("\t") for each in ackq("peek", name).output.splitlines()]
-    assert [each[0] for each in lines] == list(times)
-    assert [each[2] for each in lines[:2]] == ["-inf", "-1000000000000.0"]
+    lines = [line.split("\t") for line in ackq("peek", name).output.splitlines()]
+    assert [line[0] for line in lines] == list(times)
+    assert [line[2] for line in lines[:2]] == ["-inf", "-1000000000000.0"]
     assert lines[3][2].startswith("19")
     lines = [
-        each.split("\t") for each in ackq("peek", name, "--state", "delayed").output.splitlines()
+        line.split("\t") for line in ackq("peek", name, "--state", "delayed").output.splitlines()
     ]
-    assert [each[2] for each in lines] == ["1700000000000.0", "1e+300", "inf"]
+    assert [line[2] for line in lines] == ["1700000000000.0", "1e+300", "inf"]
     for state, stored in (("ready", times), ("delayed", later)):
         output = ackq("peek", name, "--state", state, "--json").output
-        shown = [json.loads(each, parse_constant=pytest.fail) for each in output.splitlines()]
+        shown = [json.loads(line, parse_constant=pytest.fail) for line in output.splitlines()]
         expected = [None if math.isinf(at) else at for at in stored.values()]
         assert [each["at"] for each in shown] == expected
     plain_client.hset(f"{name}:h", mapping=dict.fromkeys(times, "body"))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ackq import Queue
+from tests import forked
 
 ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()"]
 FULL = Path("/dev/full")
@@ -20,7 +21,7 @@ full = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here"
 def run(*args: str, **settings: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
-    return subprocess.run([*ACKQ, *args], text=True, timeout=30, check=False, **pipes)
+    return forked.run([*ACKQ, *args], text=True, timeout=30, check=False, **pipes)
 
 
 @full
@@ -64,7 +65,7 @@ def test_a_home_that_cannot_be_is_one_line_and_code_3(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_reads_ends_it_as_sigpipe_ends_others(url: str, name: str) -> None:
     with Queue.from_url(url, name) as queue:
         queue.push_many([{"id": number, "text": "x" * 5000} for number in range(100)])
-        process = subprocess.Popen(
+        process = forked.Popen(
             [*ACKQ, "pop", name, "-n", "5000", "--ack", "--url", url],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ackq import Queue, embedded
+from tests import forked
 from tests.waiting import wait_until
 
 ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()"]
@@ -33,7 +34,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
     def run(*args: str, terminal: int | None = None) -> subprocess.Popen[str]:
         output = subprocess.PIPE if terminal is None else terminal
-        process = subprocess.Popen(
+        process = forked.Popen(
             [*ACKQ, *args], stdin=terminal, stdout=output, stderr=output, text=True
         )
         started.append(process)
@@ -103,7 +104,7 @@ def test_a_reader_that_goes_away_is_no_error_and_loses_nothing(start: Start) -> 
 def test_a_terminal_gets_a_table(start: Start) -> None:
     push()
     parent, child = pty.openpty()
-    process = subprocess.Popen([*ACKQ, "peek", "jobs"], stdout=child, stderr=subprocess.DEVNULL)
+    process = forked.Popen([*ACKQ, "peek", "jobs"], stdout=child, stderr=subprocess.DEVNULL)
     assert process.wait(20) == 0
     os.close(child)
     shown = os.read(parent, 65536).decode()

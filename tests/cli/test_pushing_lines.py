@@ -15,6 +15,7 @@ import redis
 from ackq import Queue
 from ackq.cli.push import CHUNK, _chunks
 from ackq.errors import UnknownOutcome
+from tests import forked
 from tests.cli.conftest import Run
 from tests.cli.test_processes import leave
 from tests.waiting import wait_until
@@ -67,7 +68,7 @@ def test_an_interruption_says_how_many_went_in(
     url: str, name: str, number: signal.Signals, went_in: int
 ) -> None:
     with (
-        subprocess.Popen(
+        forked.Popen(
             [sys.executable, "-c", "from ackq.cli import main; main()", "push", name, "--url", url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

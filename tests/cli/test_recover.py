@@ -10,6 +10,7 @@ import sys
 import pytest
 import redis
 
+from tests import forked
 from tests.cli.conftest import Run
 from tests.cli.terminal import CODE
 from tests.waiting import wait_until
@@ -55,7 +56,7 @@ def test_a_killed_recovery_loses_and_doubles_nothing(
     client.lpush(name, b"before")
     client.lpush(f"{name}:processing", *bodies)
     command = ("recover", name, f"{name}:processing", "--yes", "--url", url)
-    process = subprocess.Popen([sys.executable, "-c", CODE, *command], stdout=subprocess.DEVNULL)
+    process = forked.Popen([sys.executable, "-c", CODE, *command], stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: client.llen(f"{name}:processing") < number * share, "it to get so far")
     finally:
@@ -64,6 +65,6 @@ def test_a_killed_recovery_loses_and_doubles_nothing(
     left = client.llen(f"{name}:processing")
     assert 0 < left < number
     assert client.llen(name) == number - left + 1
-    subprocess.run([sys.executable, "-c", CODE, *command], check=True, stdout=subprocess.DEVNULL)
+    forked.run([sys.executable, "-c", CODE, *command], check=True, stdout=subprocess.DEVNULL)
     arrived = client.lrange(name, 0, -1)
     assert arrived == [b"before", *bodies[::-1]]  # the right end is the front

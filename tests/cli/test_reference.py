@@ -194,7 +194,7 @@ def test_an_example_runs(
     with Queue.from_url(server.url, "jobs") as queue:
         queue.purge(dead=True)
         queue.resume()
-        queue.push_many([{"id": f"a-{number}"} for number in range(1, 5)])
+        queue.push_many([{"id": f"a-{number}", "customer": 17} for number in range(1, 5)])
         held = queue.pop()
         queue.reject(*queue.pop_many(1), reason="no such customer")
         queue.push({"id": "a-9"}, delay=600)

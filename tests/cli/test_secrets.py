@@ -85,7 +85,7 @@ def test_a_url_file_holds_one_url(url: str, tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert "url" in result.output
         assert CANARY not in result.output
-    result = click.testing.CliRunner().invoke(main, ["stats", "jobs", "--url-file", "-"], url)
+    result = click.testing.CliRunner().invoke(main, ["peek", "jobs", "--url-file", "-"], url)
     assert result.exit_code == 0
 
 

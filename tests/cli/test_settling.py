@@ -111,12 +111,13 @@ def letters(ackq: Run, name: str) -> list[str]:
     for each in "abc":
         ackq("push", name, f'{{"id":"{each}","text":"one\\ntwo\\u001b"}}')
         ackq("nack", name, *taken(ackq, name), "--dead", f"reason {each}")
-    listed = ackq("dead", "list", name, "--json").output.splitlines()
+    listed = ackq("dead", "list", name, "--oldest", "--json").output.splitlines()
     return [json.loads(line)["entry"] for line in listed]
 
 
 def test_dead_letters_are_listed_and_shown(ackq: Run, name: str, letters: list[str]) -> None:
-    assert ackq("dead", "list", name, "-n", "2").output.count("\n") == 2
+    newest = ackq("dead", "list", name, "-n", "2", "--json").output.splitlines()
+    assert [json.loads(line)["id"] for line in newest] == ["c", "b"]
     shown = ackq("dead", "show", name, letters[1], "0-1").output
     assert "reason b" in shown
     assert '{"id":"b"' in shown

@@ -22,7 +22,7 @@ def sharded(plain_client: redis.Redis, name: str) -> Iterator[ShardedQueue]:
 
 
 def lines(ackq: Run, *args: str) -> list[dict[str, Any]]:
-    return [json.loads(each) for each in ackq(*args, "--json").output.splitlines()]
+    return [json.loads(line) for line in ackq(*args, "--json").output.splitlines()]
 
 
 def test_delayed_messages_of_all_shards_are_run_and_canceled(

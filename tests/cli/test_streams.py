@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ackq import Queue
+from tests import forked
 from tests.cli.terminal import CODE, shown
 
 
@@ -64,7 +65,7 @@ def test_what_an_encoding_lacks_is_escaped(url: str, name: str) -> None:
 
 def test_a_demo_that_nobody_reads_ends_as_others_do(url: str, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("one\ntwo\n" * 20)
-    process = subprocess.Popen(
+    process = forked.Popen(
         [
             sys.executable,
             "-c",

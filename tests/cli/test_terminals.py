@@ -13,9 +13,9 @@ from rich.console import Console
 
 from ackq import Queue
 from ackq.cli import WIDTH
-from ackq.cli.connection import short_time
 from ackq.cli.layout import BODY, FEWEST, GAP, widths
 from ackq.cli.reference import commands, help_of
+from ackq.cli.times import short_time
 from ackq.cli.top.detail import Detail, wrapped
 from ackq.cli.top.screen import Screen
 from ackq.cli.top.table import table

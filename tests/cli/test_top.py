@@ -8,7 +8,6 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 import termios
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from ackq.ops.overview import Overview
 from ackq.ops.readings import Reading
 from ackq.ops.samples import UNKNOWN, Row
 from ackq.worker.registration import encode_record, heartbeat
+from tests import forked
 from tests.cli.conftest import Run
 from tests.ops.acl.conftest import has_selectors
 from tests.waiting import wait_until
@@ -192,7 +192,7 @@ class Terminal:
         self.before = termios.tcgetattr(self.child)
         columns, lines = map(str, size)
         code = "from ackq.cli import main; main()"
-        self.process = subprocess.Popen(
+        self.process = forked.Popen(
             [sys.executable, "-c", code, "top", "--every", "0.1", "--url", url],
             stdin=self.child,
             stdout=self.child,

@@ -23,7 +23,7 @@ def leave(url: str, name: str) -> None:
     with ExitStack() as stack:
         queue = stack.enter_context(Queue.from_url(url, name))
         ids = ["extended", "nacked", "released", "rejected", "expired"]
-        queue.push_many([{"id": each} for each in ids])
+        queue.push_many([{"id": message_id} for message_id in ids])
         extended, nacked, released, rejected = queue.pop_many(4)
         queue.pop(visibility_timeout=0.001)
         queue.extend(extended, timeout=SOON)
@@ -61,8 +61,8 @@ def take_over(url: str, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with ExitStack() as stack:
         queue = stack.enter_context(Queue.from_url(url, name))
-        found["findings"] = [each.problem for each in queue.audit().findings]
-        found["dead"] = [(each.body.decode(), each.reason) for each in queue.dead_letters()]
+        found["findings"] = [finding.problem for finding in queue.audit().findings]
+        found["dead"] = [(letter.body.decode(), letter.reason) for letter in queue.dead_letters()]
         queue.redrive()
         found["pushed twice"] = queue.push({"id": "another"}, dedup="marker")
         found["deliveries"] = {}

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign.checker import check
-from tests.campaign.history import Log, read
 from tests.campaign.run import drain
 from tests.campaign.site import Site
 from tests.campaign.workloads import WORKLOADS
 from tests.campaign.workloads.listed import ListRig
 from tests.campaign.workloads.rig import Role, consume, produce
+from tests.histories import check
+from tests.histories.log import FileLog, read
 from tests.waiting import wait_until
 
 from .conftest import Release
@@ -79,11 +79,11 @@ def test_both_work_on_one_queue_at_the_same_time(
         enough.touch()
         for release, process in processes[::2]:
             release.result(process)
-        log = Log(history / "end.jsonl")
+        log = FileLog(history / "end.jsonl")
         done.touch()
         for release, process in processes[1::2]:
             release.result(process)
-    left = drain(ListRig(site, workload), Log(history / "drain.jsonl"), within=30)
+    left = drain(ListRig(site, workload), FileLog(history / "drain.jsonl"), within=30)
     left["totals"] = None  # the previous release does not count
     log.write(do="left", **left)
     verdict = check(tmp_path)
@@ -118,4 +118,4 @@ def mixed(history: Path) -> bool:
         handed.add((last.get(each), by))
         last[each] = by
     pairs = [("previous", "current"), ("current", "previous")]
-    return late and all(pushed.count(each) >= ENOUGH and each in handed for each in pairs)
+    return late and all(pushed.count(pair) >= ENOUGH and pair in handed for pair in pairs)

@@ -56,6 +56,6 @@ def test_the_command_line_and_the_doctor_recognise_it(cluster: RedisCluster, tok
     done = click.testing.CliRunner().invoke(main, ["push", token, "{}", "--url", url])
     assert (done.exit_code, f"name it '{{{token}}}'" in done.stderr) == (3, True)
     with cluster.get_redis_connection(node) as client, Doctor(client) as doctor:
-        found = {each.check: each for each in doctor.examine().findings}
+        found = {finding.check: finding for finding in doctor.examine().findings}
     assert found["cluster"].verdict == "ok"
     assert found["server"].text.endswith(", cluster")

@@ -12,6 +12,7 @@ from redis.exceptions import TimeoutError
 from ackq.core.hosts import KnownHosts, is_loopback
 from ackq.core.io.nodes import nodes_of, text_of
 from ackq.core.io.settings import (
+    KEEPALIVE,
     address_of,
     bad_url,
     block_limit_for,
@@ -38,10 +39,12 @@ SLOTS: Any = [
 
 def test_every_wait_has_a_limit_whatever_the_client_sets() -> None:
     usual = {"socket_timeout": 5.0, "socket_connect_timeout": 5.0, "health_check_interval": 30}
-    assert with_timeouts({}) == usual | {"socket_keepalive": True}
+    alive = {"socket_keepalive": True, "socket_keepalive_options": KEEPALIVE}
+    assert KEEPALIVE
+    assert with_timeouts({}) == usual | alive
     assert with_timeouts({"path": "/s"}) == usual | {"path": "/s"}
     unset = dict.fromkeys((*usual, "socket_keepalive"))
-    assert with_timeouts(unset) == usual | {"socket_keepalive": True}
+    assert with_timeouts(unset) == usual | alive
     assert with_timeouts({"health_check_interval": 0})["health_check_interval"] == 30
     assert with_timeouts({"socket_timeout": 0.5})["socket_connect_timeout"] == 0.5
     assert with_timeouts({"socket_timeout": 60.0})["socket_connect_timeout"] == 5.0

@@ -46,7 +46,7 @@ def test_close_leaves_no_connection(
 ) -> None:
     def newer_than(last: int) -> set[int]:
         clients: Any = plain_client.client_list()
-        return {number for each in clients if (number := int(each["id"])) > last}
+        return {number for client in clients if (number := int(client["id"])) > last}
 
     last = max(newer_than(0))
     queue = flavoured(ackq.Queue.from_url, ackq.AsyncQueue.from_url, url, name)

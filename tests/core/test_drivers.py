@@ -63,18 +63,20 @@ class Server:
     @property
     def idle(self) -> int:
         pools = (self.route._home, *self.route._elsewhere.values())
-        return sum(len(each._idle) for each in pools)
+        return sum(len(pool._idle) for pool in pools)
 
     @property
     def connections(self) -> int:
         """How many are open. Those that failed were closed at once."""
-        assert not any(each.waited_for_its_end for each in self.wires)
-        return sum(each.is_open for each in self.wires)
+        assert not any(wire.waited_for_its_end for wire in self.wires)
+        return sum(wire.is_open for wire in self.wires)
 
 
 @pytest.fixture
-def on(flavour: str) -> Flavour:
-    return Flavour(flavour)
+def on(flavour: str) -> Iterator[Flavour]:
+    found = Flavour(flavour)
+    with found.runner:
+        yield found
 
 
 @pytest.fixture

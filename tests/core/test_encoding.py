@@ -6,18 +6,24 @@ import enum
 import math
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+import pydantic
 import pytest
 
-from ackq.core.encode import encode, encode_many, to_json
+from ackq.core.encode import encode, encode_many
 from ackq.core.io.outside import SYSTEM
+from ackq.core.json_values import to_json
 from ackq.core.observing import Members, adding
 from ackq.errors import InvalidMessage, MessageTooLarge
 from tests.outside import FIXED
 
 NUL = math.nan
+LOOP: list[Any] = []
+LOOP.append(LOOP)
 
 
 @dataclass
@@ -78,13 +84,13 @@ def test_a_message_without_an_id_gets_one_of_sixteen_characters() -> None:
     [
         (
             [{"value": 1}],
-            "push takes a mapping or bytes, not list: wrap the value, as in {'value': ...}, or"
-            " encode it yourself",
+            "a message is a mapping, a record or bytes, not list: wrap the value, as in"
+            " {'value': ...}, or encode it yourself",
         ),
         (
             Point,
-            "push takes a mapping or bytes, not type: wrap the value, as in {'value': ...}, or"
-            " encode it yourself",
+            "a message is a mapping, a record or bytes, not type: wrap the value, as in"
+            " {'value': ...}, or encode it yourself",
         ),
         (
             {"id": ""},
@@ -93,7 +99,40 @@ def test_a_message_without_an_id_gets_one_of_sixteen_characters() -> None:
         ),
         (
             {"id": "x", "a": 1j},
-            "message 'x' cannot be JSON: Type is not JSON serializable: complex",
+            "message 'x' cannot be JSON: $.a is of type complex: push text, as in str(value)",
+        ),
+        (
+            {"id": "x", "a": [{"tags": {1}}]},
+            "message 'x' cannot be JSON: $.a[0].tags is of type set: push a list, as in"
+            " sorted(value)",
+        ),
+        (
+            {"id": "x", "price": Decimal("1.5")},
+            "message 'x' cannot be JSON: $.price is of type Decimal: push text, as in str(value),"
+            " which keeps every digit",
+        ),
+        (
+            {"id": "x", "picture": b"x"},
+            "message 'x' cannot be JSON: $.picture is of type bytes: push text: value.decode(), or"
+            " Base64 for binary data",
+        ),
+        (
+            {"id": "x", "counts": {1: 2}},
+            "message 'x' cannot be JSON: $.counts has the name 1: names are text, as in"
+            " {str(name): value}",
+        ),
+        (
+            {"id": "x", "big": [2**64]},
+            "message 'x' cannot be JSON: $.big[0] is of type int: Integer exceeds 64-bit range",
+        ),
+        (
+            {"id": "x", "loop": LOOP},
+            "message 'x' cannot be JSON: Recursion limit reached",
+        ),
+        (
+            {"id": "x", "at": object},
+            "message 'x' cannot be JSON: $.at is of type type: push text, a number, a list or a"
+            " dict instead",
         ),
         (
             {"id": "x", "a": [0, {"b c": NUL}]},
@@ -123,6 +162,47 @@ def test_what_cannot_be_a_message_is_refused_with_the_reason(message: Any, text:
     with pytest.raises(InvalidMessage) as many:
         encode_many([{"id": "first"}, {"id": "n", "x": None}, message, {"id": "z"}], 100, SYSTEM)
     assert (str(one.value), str(many.value)) == (text, text)
+
+
+class Parcel(pydantic.BaseModel):
+    size: float
+
+
+class Order(pydantic.BaseModel):
+    id: str
+    at: datetime
+    parcel: Parcel
+
+
+def test_models_of_pydantic_are_messages_and_may_be_within_messages() -> None:
+    model = Order(id="o-1", at=datetime(2026, 1, 2, tzinfo=UTC), parcel=Parcel(size=1.5))
+    body = b'{"id":"o-1","at":"2026-01-02T00:00:00Z","parcel":{"size":1.5}}'
+    assert encode(model, 100, SYSTEM) == ("o-1", body)
+    assert encode_many([model, b"x"], 100, SYSTEM) == (["o-1", ""], [body, b"x"])
+    assert Order.model_validate_json(body) == model
+    assert encode({"id": "n", "order": [model]}, 100, SYSTEM)[1] == (
+        b'{"id":"n","order":[%b]}' % body
+    )
+    for message in (Parcel(size=NUL), {"id": "n", "size": Parcel(size=NUL)}):
+        with pytest.raises(InvalidMessage, match="size is nan, and JSON has no such number"):
+            encode(message, 100, SYSTEM)
+
+
+def test_structs_of_msgspec_are_messages_and_may_be_within_messages() -> None:
+    msgspec = pytest.importorskip("msgspec", reason="it has no wheel for this platform")
+    order = msgspec.defstruct("order", [("id", str), ("price", Decimal)])("o-2", Decimal("1.50"))
+    body = b'{"id":"o-2","price":"1.50"}'
+    assert encode(order, 100, SYSTEM) == ("o-2", body)
+    assert encode({"id": "n", "order": order}, 100, SYSTEM)[1] == b'{"id":"n","order":%b}' % body
+    assert msgspec.json.decode(body, type=type(order)) == order
+
+
+@pytest.mark.parametrize(
+    "one", [{"id": "a"}, b"body", "text", Point("a", 1), Parcel(size=1)], ids=repr
+)
+def test_one_message_is_not_taken_for_several(one: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"push_many takes several messages, not one \w+"):
+        encode_many(one, 100, SYSTEM)
 
 
 def test_a_message_may_be_as_long_as_the_limit() -> None:

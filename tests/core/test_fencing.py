@@ -62,7 +62,7 @@ def test_a_message_is_sent_unless_this_holder_settled_it() -> None:
     nacked, released = Held(settled_by=NACK), Held(settled_by=RELEASE)
     messages = [fresh, acked, nacked, released]
     assert admit(NACK, messages) == ([fresh], [released])
-    assert [each.lease_lost for each in messages] == [False, False, False, True]
+    assert [message.lease_lost for message in messages] == [False, False, False, True]
     assert admit(ACK, messages) == ([fresh], [nacked, released])
 
 
@@ -107,10 +107,10 @@ def test_extend_leaves_no_record() -> None:
 def test_only_refused_messages_are_lost_and_the_others_settled() -> None:
     messages = [Held(), Held(), Held()]
     assert note_reply(ACK, messages, (2,), _request()) == [messages[1]]
-    assert [each.settled_by for each in messages] == [ACK, None, ACK]
-    assert [each.lease_lost for each in messages] == [False, True, False]
+    assert [message.settled_by for message in messages] == [ACK, None, ACK]
+    assert [message.lease_lost for message in messages] == [False, True, False]
     # The refused one was certainly not settled, so a later refusal is no settle of its own.
-    assert [each.settles_sent for each in messages] == [1, 0, 1]
+    assert [message.settles_sent for message in messages] == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_a_repeated_extend_of_a_message_that_is_gone_is_refused() -> None:
 def test_messages_that_a_call_leaves_are_as_before() -> None:
     messages = [Held(settles_sent=3) for _ in range(3)]
     assert note_reply(ACK, messages, (), _request(), left=1) == []
-    assert [each.settled_by for each in messages] == [ACK, ACK, None]
-    assert [each.settles_sent for each in messages] == [3, 3, 2]
+    assert [message.settled_by for message in messages] == [ACK, ACK, None]
+    assert [message.settles_sent for message in messages] == [3, 3, 2]
     note_reply(ACK, messages[2:], (), _request(reply_lost=True), left=1)
     assert messages[2].settles_sent == 2
 
@@ -174,9 +174,11 @@ def test_the_error_names_five_refused_messages_and_counts_the_rest() -> None:
     error = lease_lost(ACK, refused, given_back, 4)
     text = str(error)
     assert text.startswith("queue 'q': ack refused for '0', '1', '2', '3', '4' and 2 more: the")
-    assert "ack refused for 'back': this consumer gave the message back with nack" in text
-    assert text.endswith("the other 4 were settled")
+    assert "ack refused for 'back': this consumer has returned the message with nack" in text
+    assert text.endswith(". 4 others were settled")
+    assert str(lease_lost(ACK, refused, (), 1)).endswith(". 1 other was settled")
+    assert "settled" not in str(lease_lost(ACK, (), given_back, 0))
     assert error.settled == 4
     assert list(error.messages) == [*refused, *given_back]
     text = str(lease_lost(ACK, refused[:5], [], 0))
-    assert "'0', '1', '2', '3', '4': the lease ended, and" in text
+    assert "'0', '1', '2', '3', '4': the lease ended, so" in text

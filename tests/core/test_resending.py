@@ -41,7 +41,7 @@ def test_what_passes_by_itself_is_tried_again_with_doubling_pauses(
     error: Exception, resend: bool
 ) -> None:
     request = Request((b"LPUSH", b"jobs", b"x"), resend=resend)
-    pauses = [pause_before_resend(error, request, True, each) for each in range(ATTEMPTS - 1)]
+    pauses = [pause_before_resend(error, request, True, number) for number in range(ATTEMPTS - 1)]
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8]
     with pytest.raises(type(error)):
         pause_before_resend(error, request, True, ATTEMPTS - 1)

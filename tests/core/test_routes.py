@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +34,7 @@ class Flavour:
         self.routes: Any = routes_async if self.is_async else routes
         self.wire: Any = AsyncWire if self.is_async else Wire
         self.library: Any = redis.asyncio if self.is_async else redis
+        self.runner = asyncio.Runner()  # of one loop, to which its connections belong
 
     def __call__(self, called: Callable[..., Any], *args: Any) -> Any:
         if not self.is_async:
@@ -42,7 +43,7 @@ class Flavour:
         async def awaited() -> Any:
             return await called(*args)
 
-        return asyncio.run(awaited())
+        return self.runner.run(awaited())
 
     def client(self, **settings: Any) -> Any:
         pool = self.library.ConnectionPool(connection_class=self.wire, **settings)
@@ -50,8 +51,10 @@ class Flavour:
 
 
 @pytest.fixture
-def on(flavour: str) -> Flavour:
-    return Flavour(flavour)
+def on(flavour: str) -> Iterator[Flavour]:
+    found = Flavour(flavour)
+    with found.runner:
+        yield found
 
 
 def test_a_new_connection_is_not_pinged_and_an_idle_one_is_used_again(on: Flavour) -> None:
@@ -347,8 +350,8 @@ def test_nodes_that_were_heard_of_are_asked_too(on: Flavour) -> None:
     route.note(GONE)
     on(route.connections, GONE)
     cluster.slots |= {1: GONE, 2: GONE, 3: OWNED}
-    for each in route._nodes.values():
-        each._idle.clear()
+    for node in route._nodes.values():
+        node._idle.clear()
     route.note(GONE)
     assert _where(on(route.connections, GONE)) == "n:2"
     assert cluster.asked == [1, 1, 3]

@@ -22,7 +22,7 @@ def nodes(target: Target) -> list[redis.Redis]:
     """Return a client of each primary."""
     control: Any = target.control
     primaries = control.get_primaries() if target.cluster else ()
-    return [control.get_redis_connection(each) for each in primaries] or [control]
+    return [control.get_redis_connection(primary) for primary in primaries] or [control]
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def stats(flavour: str, portal: Portal) -> Callable[[list[Any]], list[Any]]:
 
     def run(queues: list[Any]) -> list[Any]:
         if flavour == "sync":
-            return together.run_all([each.beginning(inspection.stats) for each in queues])
+            return together.run_all([queue.beginning(inspection.stats) for queue in queues])
 
         async def all_of() -> list[Any]:
-            wanted = [each.beginning(inspection.stats) for each in queues]
+            wanted = [queue.beginning(inspection.stats) for queue in queues]
             return await together_async.run_all(wanted)
 
         found: list[Any] = portal.call(all_of)
@@ -119,7 +119,7 @@ def test_a_node_that_redirects_is_followed(target: Target, token: str) -> None:
             target.control.lpush(name, *range(number + 1))
         queues = [first, *map(first.beside, names[1:])]
         for _ in range(2):
-            found = together.run_all([each.beginning(inspection.stats) for each in queues])
+            found = together.run_all([queue.beginning(inspection.stats) for queue in queues])
             counts = [each.ready for each in found if not isinstance(each, Exception)]
             assert counts == list(range(1, 13))
 

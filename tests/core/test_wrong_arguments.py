@@ -134,11 +134,57 @@ def test_arguments_of_operations(plain_client: redis.Redis, token: str) -> None:
             assert message is not None
             with pytest.raises(ackq.ConfigurationError, match="by its name"):
                 many.reject(message, "no such order")  # type: ignore[arg-type]
-            with pytest.raises(ackq.ConfigurationError, match="not list: pass them one by one"):
-                many.ack([message])  # type: ignore[arg-type]
+            for method in ("ack", "nack", "release", "reject", "extend"):
+                with pytest.raises(
+                    ackq.ConfigurationError,
+                    match=rf"^{method} takes .* not a list: unpack it, as in {method}\(\*messages",
+                ):
+                    getattr(many, method)([message])
+                with pytest.raises(
+                    ackq.ConfigurationError,
+                    match=rf"^{method} takes .* not None: pop returns None if there is nothing",
+                ):
+                    getattr(many, method)(None)
+            with pytest.raises(ackq.ConfigurationError, match=r"^ack takes .* not None"):
+                many.pop(ack=None)  # type: ignore[arg-type]
+            with pytest.raises(ackq.InvalidMessage, match="push_many takes several"):
+                many.push_many({"id": "a"})  # type: ignore[dict-item]
             assert many.ack(message) == 1
         with pytest.raises(ackq.ConfigurationError, match="dedup"):
             topic.publish({"id": "a"}, dedup=5)  # type: ignore[arg-type]
+
+
+def test_a_name_that_is_no_text_and_swapped_arguments_name_the_order() -> None:
+    client: Any = redis.Redis(password="secret")
+    with pytest.raises(ackq.QueueNameError, match="text, not bytes: pass 'jobs'"):
+        ackq.Queue(client, b"jobs")  # type: ignore[arg-type]
+    with pytest.raises(ackq.QueueNameError, match=r"as in Queue\(client, 'jobs'\)") as caught:
+        ackq.Queue("jobs", client)  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+
+
+def test_a_queue_in_a_second_event_loop_says_how_to_use_it(url: str, name: str) -> None:
+    queue = ackq.AsyncQueue.from_url(url, name)
+
+    async def use(close: bool) -> None:
+        await queue.stats()
+        if close:
+            await queue.aclose()
+
+    asyncio.run(use(close=True))
+    asyncio.run(use(close=True))  # a closed queue has no connections
+    with asyncio.Runner() as first:
+        first.run(use(close=False))
+        with pytest.raises(ackq.ConfigurationError, match=r"another event loop.*async with"):
+            asyncio.run(use(close=False))
+        first.run(queue.aclose())
+
+
+def test_a_body_that_is_not_json_is_an_error_with_its_message() -> None:
+    message = ackq.Message("q", b"a", b"secret", 1, 1)
+    with pytest.raises(ValueError, match="the body of message 'a' is not JSON") as caught:
+        message.json()
+    assert "secret" not in str(caught.value)
 
 
 def test_a_confirmation_that_outlasts_the_connection_is_refused_before_anything_is_sent(
@@ -170,6 +216,8 @@ def test_a_refused_connection_is_one_error_and_no_chain(
     shown = "".join(traceback.format_exception(caught.value))
     assert shown.count("Traceback") == 1
     assert "IndexError" not in shown
+    assert "ackq serve" in str(caught.value)
+    assert "from_url(None" in str(caught.value)
     assert "site-packages/redis" not in shown
     queue.close()
 

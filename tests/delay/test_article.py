@@ -137,7 +137,9 @@ def test_a_ready_time_without_a_body_dies_and_wedges_nothing(
     delay.push("l", b"x", at=2)
     taken = [message for _ in range(2) for message in delay.take(1)]
     assert [message.key for message in taken] == ["l"]
-    assert [(each.id, each.reason) for each in delay.dead_letters()] == [("k", "body missing")]
+    assert [(letter.id, letter.reason) for letter in delay.dead_letters()] == [
+        ("k", "body missing")
+    ]
     assert delay.redrive() == 0
 
 

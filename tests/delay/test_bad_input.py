@@ -45,7 +45,7 @@ def test_every_bad_body_lives_through_every_way_a_message_travels(
             settle = getattr(queue, verb)
             assert (settle(message, delay=0) if verb == "nack" else settle(message)) == 1
         if verb == "reject":
-            assert {each.id: each.body for each in queue.dead_letters(1000)} == bodies
+            assert {letter.id: letter.body for letter in queue.dead_letters(1000)} == bodies
             assert queue.redrive() == len(bodies)
     assert queue.stats() == type(queue.stats())(0, 0, 0, 0, None)
     queue.close()

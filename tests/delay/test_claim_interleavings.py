@@ -19,9 +19,9 @@ from ackq.core.io.outside import SYSTEM
 from ackq.delay import DelayEntry, DelayQueue, claims, push, settle, take
 from ackq.delay.claims import Group
 from ackq.delay.messages import DelaySpec
-from ackq.errors import Fenced
 from ackq.staging.recovery import UnfinishedCommits
-from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
+from tests.claim_walks import driving
+from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
 
 STEPS = 300
 TIMEOUT = 3600.0
@@ -197,47 +197,16 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
         assert claim.rows == len(keys)
         actor.known.update(key for key in keys if key is not None)
 
-    def life(actor: Actor) -> Life:
-        group, draw = walk.group(name), walk.random
-        actor.epoch = lambda: group.epoch
-        after = 0
-        try:
-            yield from repeating(lambda: claims.begin(group))
-            for claim in (yield from repeating(lambda: claims.open_claims(group))):
-                yield from read(actor, group, claim)
-                after = claim.batch
-            while True:
-                messages, size = draw.randint(3, 12), draw.choice([None, None, 60])
-                batch = draw.choice([None, None, None, after + draw.randint(1, 3)])
-                claim = yield from claiming(group, after, messages, size, batch)
-                if claim is not None and claim.rows:
-                    assert claim.batch > after
-                    yield from read(actor, group, claim)
-                    after = claim.batch
-                if draw.random() < 0.7:
-                    yield from repeating(lambda: claims.beat(group))
-                if claim is not None and claim.rows and draw.random() < 0.5:
-                    yield from read(actor, group, claim)
-                if draw.random() < 0.6:
-                    yield from repeating(lambda: claims.ack(group, after))  # noqa: B023
-                if draw.random() < 0.1:
-                    yield from repeating(lambda: claims.release(group))
-                    return
-        except Fenced:
-            return
+    def turn(actor: Actor, group: Group, claim: Claim | None, after: int) -> Operation[None]:
+        draw = walk.random
+        if draw.random() < 0.7:
+            yield from repeating(lambda: claims.beat(group))
+        if claim is not None and claim.rows and draw.random() < 0.5:
+            yield from read(actor, group, claim)
+        if draw.random() < 0.6:
+            yield from repeating(lambda: claims.ack(group, after))
 
-    def claiming(
-        group: Group, after: int, messages: int, size: int | None, batch: int | None
-    ) -> Operation[Claim | None]:
-        while True:
-            try:
-                return (yield from claims.claim(group, after, messages, size, batch))
-            except PASSING:
-                continue
-            except ValueError:  # the number was used: by itself, and released meanwhile
-                batch = None
-
-    return life
+    return driving(walk, claims, lambda: walk.group(name), read, turn)
 
 
 def consumer(walk: ClaimWalk) -> Callable[[Actor], Life]:
@@ -246,7 +215,7 @@ def consumer(walk: ClaimWalk) -> Callable[[Actor], Life]:
         messages = yield from take.take(
             walk.spec, draw.randint(1, 5), None, TIMEOUT, None, unfinished
         )
-        actor.known.update(each.key.encode() for each in messages)
+        actor.known.update(message.key.encode() for message in messages)
         if draw.random() < 0.6:
             yield from settle.delete(walk.spec, messages)
         elif draw.random() < 0.5:
@@ -296,7 +265,7 @@ def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
         elif what == 3:
             yield from push.reschedule(spec, key, 100.0, None, None, None, None)
         else:
-            yield from claims.look(walk.group("g"), 1, 5)
+            yield from claims.readable(walk.group("g"), 1, 5)
 
     return again_and_again(step)
 
@@ -341,8 +310,8 @@ def take_a_walk(walk: ClaimWalk, queue: DelayQueue) -> None:
     walk.client.eval(_SHIFT, 5, *named, 9000)
     found = []
     while messages := queue.take(100):
-        assert all(each.body == b"body of " + each.key.encode() for each in messages)
-        found += [each.key.encode() for each in messages]
+        assert all(message.body == b"body of " + message.key.encode() for message in messages)
+        found += [message.key.encode() for message in messages]
         queue.delete(*messages)
     assert sorted(found) == sorted(left)
     assert walk.settled.isdisjoint(found)

@@ -39,7 +39,7 @@ def test_a_claim_is_read_renewed_acked_and_released(
         assert claims.claim(7, messages=500) is None
         assert claims.claim(7, messages=500, batch=8) == Claim(8, 0)
         assert (claims.last(), claims.open()) == (7, [Claim(1, 1100), Claim(7, 200)])
-        assert (claims.look(1, 6), claims.look(8, 9)) == ([Claim(1, 1100)], [])
+        assert (claims.readable(1, 6), claims.readable(8, 9)) == ([Claim(1, 1100)], [])
         claims.beat()
         found: list[Any] = []
         while len(found) < 1100:
@@ -49,7 +49,7 @@ def test_a_claim_is_read_renewed_acked_and_released(
         assert [each.key for each in found] == keys[:1100]
         assert {(each.body, each.ready_time) for each in found[:1]} == {(b"x" * 2000, 1.0)}
         assert reader.read(1, 1100, 2) == reader.read(5, 0, 2) == [None, None]
-        assert [each.rows for each in queue.claims()] == [1100, 200]
+        assert [claim.rows for claim in queue.claims()] == [1100, 200]
         assert claims.ack(6) == 1100
         assert claims.ack(6) == 0
         with pytest.raises(ConfigurationError, match="batch 6 was used before"):

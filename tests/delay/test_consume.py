@@ -58,7 +58,7 @@ class Queue(AsyncDelayQueue):
         return found
 
     async def _note(self, verb: str, messages: Any) -> int:
-        self.asked.append((verb, "".join(each.key for each in messages)))
+        self.asked.append((verb, "".join(message.key for message in messages)))
         if verb in self.errors:
             raise self.errors[verb]
         return len(messages)

@@ -37,7 +37,7 @@ def test_a_failed_message_tells_why(make_delay: MakeDelay) -> None:
     assert again.dead
     [letter] = queue.dead_letters()
     assert (letter.reason, letter.errors[0]) == ("max receives", first)
-    assert [each.type for each in letter.errors] == [first.type, "KeyError"]
+    assert [error.type for error in letter.errors] == [first.type, "KeyError"]
 
 
 def test_a_rejected_message_tells_why_and_is_redriven_without(make_delay: MakeDelay) -> None:
@@ -50,7 +50,7 @@ def test_a_rejected_message_tells_why_and_is_redriven_without(make_delay: MakeDe
     queue.reject(by_key["a"], reason="bad card", error=Declined("expired"))
     queue.reject(by_key["b"], reason="unknown shop")
     letters = {letter.id: letter for letter in queue.dead_letters()}
-    assert [each.text for each in letters["a"].errors] == ["expired"]
+    assert [error.text for error in letters["a"].errors] == ["expired"]
     assert letters["a"].cause == f"{__name__}.Declined"
     assert letters["b"].errors == ()
     assert queue.redrive() == 2
@@ -72,7 +72,7 @@ def test_less_is_stored_if_the_queue_says_so(
     queue.push("a", "body")
     queue.nack(*queue.take(), delay=0, error=Declined("secret"))
     [peeked] = queue.peek()
-    assert [each.text for each in peeked.errors] == ([] if text is None else [text])
+    assert [error.text for error in peeked.errors] == ([] if text is None else [text])
     with pytest.raises(ConfigurationError, match="record_errors"):
         make_delay(record_errors="all")
 
@@ -110,7 +110,7 @@ def test_the_totals_of_all_partitions(make_delay: MakeDelay, partitions: int | N
     queue.release(*taken[12:15])
     queue.reject(*taken[15:])
     parts = range(partitions) if partitions else [None]
-    dead = [(part, each.entry) for part in parts for each in queue.dead_letters(partition=part)]
+    dead = [(part, letter.entry) for part in parts for letter in queue.dead_letters(partition=part)]
     for part, entry in dead[3:]:
         assert queue.redrive(entries=[entry], partition=part) == 1
     queue.purge(dead=True)

@@ -37,7 +37,7 @@ def test_a_delayed_message_may_be_settled_again_by_its_holder_alone(
     assert getattr(delay, first)(mine) == 0
     assert not mine.lease_lost
     if first in ("nack", "release"):
-        with pytest.raises(ackq.LeaseLost, match=f"gave the message back with {first}"):
+        with pytest.raises(ackq.LeaseLost, match=f"has returned the message with {first}"):
             delay.delete(mine)
     else:
         assert (delay.extend(mine), delay.nack(mine)) == (0, 0)

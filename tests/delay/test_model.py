@@ -263,7 +263,7 @@ class DelayMachine(RuleBasedStateMachine):
             return
         stats = self.queue.stats()
         records = [*self.stored.values(), *self.ghosts.values()]
-        held = [each for each in records if each.lease and each.lease > self.now]
+        held = [record for record in records if record.lease and record.lease > self.now]
         ready = [each for each in self.stored.values() if each.ready <= self.now]
         assert (stats.ready, stats.in_flight) == (len(ready), len(held))
         assert stats.delayed == max(0, len(self.stored) - len(ready) - len(held))

@@ -171,14 +171,14 @@ def test_dead_letters_of_a_partition_are_paged_and_dropped(make_delay: MakeDelay
     seen: set[str] = set()
     for partition in range(P):
         letters = queue.dead_letters(1000, partition=partition)
-        assert {home(each.id) for each in letters} <= {partition}
+        assert {home(letter.id) for letter in letters} <= {partition}
         if letters:
             last = letters[-1].entry
             rest = queue.dead_letters(1000, after=letters[0].entry, partition=partition)
             assert rest == letters[1:]
             assert queue.drop_dead_letters(last, last, "1-1", partition=partition) == 1
             assert queue.dead_letters(1000, partition=partition) == letters[:-1]
-        seen |= {each.id for each in letters}
+        seen |= {letter.id for letter in letters}
     assert len(seen) == 40
     for call in (
         lambda: queue.dead_letters(after="1-1"),

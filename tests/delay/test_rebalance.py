@@ -95,7 +95,7 @@ def test_every_message_is_handled_while_consumers_join_and_are_killed(
             now: Any = client.time()
             at = now[0] + now[1] / 1e6
             entries = [DelayEntry(f"{label}-{n}", b"x", at=at + 0.004 * n) for n in range(150)]
-            pushed.update({each.key: each.at for each in entries})  # type: ignore[misc]
+            pushed.update({entry.key: entry.at for entry in entries})  # type: ignore[misc]
             queue.push_many(entries)
 
         for number in range(CONSUMERS):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import inspect
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 
 import ackq
 from ackq import dropin
+from ackq.dropin.asyncio import Redis as AsyncRedis
 from tests.dropin.seen import LEASE
 
 
@@ -27,6 +33,37 @@ def queue(plain_client: redis.Redis, name: str) -> Iterator[ackq.Queue]:
     """The same queue, seen from outside."""
     with ackq.Queue(plain_client, name, visibility_timeout=LEASE) as queue:
         yield queue
+
+
+@pytest.fixture
+def start(plain_client: redis.Redis) -> Callable[..., AsyncRedis]:
+    """``start(**settings)``: a drop-in for asyncio."""
+    given = plain_client.connection_pool.connection_kwargs
+    place: dict[str, Any] = {each: given[each] for each in ("host", "port") if each in given}
+    if "path" in given:
+        place = {"unix_socket_path": given["path"]}
+
+    def start(**settings: Any) -> AsyncRedis:
+        return AsyncRedis(redis.asyncio.Redis(**place, **settings), visibility_timeout=LEASE)
+
+    return start
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in an event loop; close its drop-in at the end."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given: dict[str, Any] = {
+        argname: pyfuncitem.funcargs[argname] for argname in pyfuncitem._fixtureinfo.argnames
+    }
+
+    async def main() -> None:
+        async with given.get("r", contextlib.nullcontext()):
+            await pyfuncitem.obj(**given)
+
+    asyncio.run(main())
+    return True
 
 
 PRELUDE = """

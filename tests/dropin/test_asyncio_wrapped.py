@@ -8,32 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import redis
-import redis.asyncio
 
 import ackq
 from ackq.dropin.asyncio import Redis
-from tests.dropin.seen import LEASE, come_back, in_flight, settled
-
-Body = Callable[[Redis], Awaitable[None]]
+from tests.dropin.seen import come_back, in_flight, settled
 
 
 @pytest.fixture
-def run(plain_client: redis.Redis) -> Callable[[Body], None]:
-    """``run(body)``: run it with a drop-in that is closed at the end."""
-    kwargs = dict(plain_client.connection_pool.connection_kwargs)
-    where = (
-        {"unix_socket_path": kwargs["path"]}
-        if "path" in kwargs
-        else {"host": kwargs["host"], "port": kwargs["port"]}
-    )
-
-    async def main(body: Body) -> None:
-        client = redis.asyncio.Redis(**where)
-        async with Redis(client, visibility_timeout=LEASE) as r:
-            await body(r)
-
-    return lambda body: asyncio.run(main(body))
+def r(start: Callable[..., Redis]) -> Redis:
+    return start()
 
 
 async def in_a_task(r: Redis, name: str) -> Any:
@@ -59,103 +42,82 @@ async def until_a_signal_to_stop(r: Redis, name: str) -> Any:
 
 
 @pytest.mark.parametrize("pop", [in_a_task, with_a_time_limit, shielded, until_a_signal_to_stop])
-def test_it_is_settled_as_the_caller_asks_for_the_next(
-    run: Callable[[Body], None],
-    name: str,
-    queue: ackq.Queue,
-    pop: Callable[[Redis, str], Awaitable[Any]],
+async def test_it_is_settled_as_the_caller_asks_for_the_next(
+    r: Redis, name: str, queue: ackq.Queue, pop: Callable[[Redis, str], Awaitable[Any]]
 ) -> None:
-    async def body(r: Redis) -> None:
-        await r.lpush(name, "a", "b")
-        assert await pop(r, name) == b"a"
-        await ticks_of_renewal(r)
-        assert in_flight(queue) == [b"a"]
-        assert await pop(r, name) == b"b"
-        assert in_flight(queue) == [b"b"]
-
-    run(body)
+    await r.lpush(name, "a", "b")
+    assert await pop(r, name) == b"a"
+    await ticks_of_renewal(r)
+    assert in_flight(queue) == [b"a"]
+    assert await pop(r, name) == b"b"
+    assert in_flight(queue) == [b"b"]
+    await r.aclose()
     assert settled(queue)
 
 
-def test_other_calls_of_the_caller_settle_it_too(
-    run: Callable[[Body], None], name: str, queue: ackq.Queue
+async def test_other_calls_of_the_caller_settle_it_too(
+    r: Redis, name: str, queue: ackq.Queue
 ) -> None:
-    async def body(r: Redis) -> None:
-        await r.lpush(f"{name}-2", "x")
-        for other in (r.brpop([f"{name}-2", name]), r.rpop(name, 0)):
-            await r.lpush(name, "a")
-            assert await in_a_task(r, name) == b"a"
-            assert in_flight(queue) == [b"a"]
-            await asyncio.create_task(other)
-            assert in_flight(queue) == []
-
-    run(body)
+    await r.lpush(f"{name}-2", "x")
+    for other in (r.brpop([f"{name}-2", name]), r.rpop(name, 0)):
+        await r.lpush(name, "a")
+        assert await in_a_task(r, name) == b"a"
+        assert in_flight(queue) == [b"a"]
+        await asyncio.create_task(other)
+        assert in_flight(queue) == []
 
 
-def test_it_is_given_back_if_the_caller_fails(
-    run: Callable[[Body], None], name: str, queue: ackq.Queue
-) -> None:
+async def test_it_is_given_back_if_the_caller_fails(r: Redis, name: str, queue: ackq.Queue) -> None:
     async def consume(r: Redis) -> None:
         await in_a_task(r, name)
         raise ZeroDivisionError
 
-    async def body(r: Redis) -> None:
-        await r.lpush(name, "a")
-        with pytest.raises(ZeroDivisionError):
-            await asyncio.create_task(consume(r))
-        assert await asyncio.to_thread(come_back, queue) == b"a"
-
-    run(body)
+    await r.lpush(name, "a")
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.create_task(consume(r))
+    assert await asyncio.to_thread(come_back, queue) == b"a"
 
 
-def test_pops_at_the_same_time_are_held_together(
-    run: Callable[[Body], None], name: str, queue: ackq.Queue
+async def test_pops_at_the_same_time_are_held_together(
+    r: Redis, name: str, queue: ackq.Queue
 ) -> None:
-    async def body(r: Redis) -> None:
-        await r.lpush(name, *"abcdefg")
-        for expected in ([b"a", b"b", b"c"], [b"d", b"e", b"f"]):
-            popped = await asyncio.gather(*(r.rpop(name) for _ in range(3)))
-            assert sorted(popped) == expected
-            await ticks_of_renewal(r)
-            assert in_flight(queue) == expected
-
-    run(body)
+    await r.lpush(name, *"abcdefg")
+    for expected in ([b"a", b"b", b"c"], [b"d", b"e", b"f"]):
+        popped = await asyncio.gather(*(r.rpop(name) for _ in range(3)))
+        assert sorted(popped) == expected
+        await ticks_of_renewal(r)
+        assert in_flight(queue) == expected
+    await r.aclose()
     assert not in_flight(queue)
 
 
-def test_pops_at_the_same_time_belong_to_the_batch(
-    run: Callable[[Body], None], name: str, queue: ackq.Queue
+async def test_pops_at_the_same_time_belong_to_the_batch(
+    r: Redis, name: str, queue: ackq.Queue
 ) -> None:
-    async def body(r: Redis) -> None:
-        await r.lpush(name, *"abc")
-        async with r.batch(name):
-            await asyncio.gather(*(r.rpop(name) for _ in range(2)))
-            await r.rpop(name)
-            assert in_flight(queue) == [b"a", b"b", b"c"]
-        assert settled(queue)
-
-    run(body)
+    await r.lpush(name, *"abc")
+    async with r.batch(name):
+        await asyncio.gather(*(r.rpop(name) for _ in range(2)))
+        await r.rpop(name)
+        assert in_flight(queue) == [b"a", b"b", b"c"]
+    assert settled(queue)
 
 
-def test_a_call_that_another_task_awaits_and_works_on_belongs_to_that_task(
-    run: Callable[[Body], None], name: str, queue: ackq.Queue
+async def test_a_call_that_another_task_awaits_and_works_on_belongs_to_that_task(
+    r: Redis, name: str, queue: ackq.Queue
 ) -> None:
     async def work(pop: Awaitable[bytes], go_on: asyncio.Event) -> None:
         await pop
         await go_on.wait()
 
-    async def body(r: Redis) -> None:
-        await r.lpush(name, "a", "b")
-        go_on = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(work(r.rpop(name), go_on))
-            await until(lambda: in_flight(queue) == [b"a"])
-            assert await r.rpop(name) == b"b"
-            assert in_flight(queue) == [b"a", b"b"]
-            go_on.set()
-        await until(lambda: in_flight(queue) == [b"b"])
-
-    run(body)
+    await r.lpush(name, "a", "b")
+    go_on = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work(r.rpop(name), go_on))
+        await until(lambda: in_flight(queue) == [b"a"])
+        assert await r.rpop(name) == b"b"
+        assert in_flight(queue) == [b"a", b"b"]
+        go_on.set()
+    await until(lambda: in_flight(queue) == [b"b"])
 
 
 async def ticks_of_renewal(r: Redis) -> None:

@@ -149,9 +149,9 @@ def test_the_loops_of_the_table_are_all_there() -> None:
     table = PAGE[PAGE.index("| your consumer") : PAGE.index("## A BRPOP loop")]
     anchors = re.findall(r"\]\(#([\w-]+)\)", table)
     headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
-    assert {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings} >= set(
-        anchors
-    )
+    assert {
+        re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings
+    } >= set(anchors)
     assert len(LOOPS) == 6
 
 

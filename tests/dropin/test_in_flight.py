@@ -36,7 +36,7 @@ class StandIn:
     pages: list[Any] = field(default_factory=list)
 
     def _ask(self, verb: str, *messages: Message) -> None:
-        self.asked.append(" ".join([verb, *(each.id for each in messages)]))
+        self.asked.append(" ".join([verb, *(message.id for message in messages)]))
         if self.fails is not None:
             raise self.fails
 
@@ -103,7 +103,7 @@ class Consumer:
 
 
 def messages(*ids: str, body: bytes = b"{}") -> list[Message]:
-    return [Message("jobs", each.encode(), body, 1, 1) for each in ids]
+    return [Message("jobs", message_id.encode(), body, 1, 1) for message_id in ids]
 
 
 def holding(
@@ -128,7 +128,7 @@ def is_idle(in_flight: InFlight) -> bool:
     return in_flight.messages == [] and in_flight.owner is None
 
 
-COMES_BACK = "the queue: what took 'a' failed; it comes back"
+COMES_BACK = "the queue: the function that took 'a' failed; it is redelivered"
 
 
 def test_leases_are_renewed_after_a_third_of_their_time() -> None:
@@ -182,8 +182,8 @@ def test_a_lost_lease_is_logged_when_the_message_is_settled(
     queue.fails = LeaseLost("lost")
     in_flight.settle()
     assert caplog.messages == [
-        "the queue: the lease of 'b', 'c', 'd' and 2 more ended before its work did: it is, or will"
-        " be, delivered again, unless others have settled or deleted it"
+        "the queue: the lease of 'b', 'c', 'd' and 2 more ended before its work was done: it is, or"
+        " will be, delivered again, unless others have settled or deleted it"
     ]
     in_flight, queue, held = holding("a")
     held[0].lease_lost = True
@@ -266,7 +266,9 @@ def test_closing_settles_what_is_done_and_returns_the_rest_of_consumers_that_end
             in_flight.close(clean)
             assert len(caplog.messages) == logged
             assert is_idle(in_flight)
-        assert caplog.messages == ["the queue: 'a' could not be settled and will come back: gone"]
+        assert caplog.messages == [
+            "the queue: 'a' could not be settled and will be redelivered: gone"
+        ]
 
 
 def test_the_end_of_a_program_settles_only_what_is_proved_to_be_done() -> None:

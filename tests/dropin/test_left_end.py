@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import redis
@@ -166,23 +164,17 @@ def test_the_other_end_among_several_lists_is_refused(r: dropin.Redis, name: str
     r.delete(name)
 
 
-def test_on_asyncio(plain_client: redis.Redis, name: str, queue: ackq.Queue) -> None:
-    async def main() -> None:
-        pool = plain_client.connection_pool
-        kwargs = pool.connection_kwargs
-        where: dict[str, Any] = {key: kwargs[key] for key in ("host", "port") if key in kwargs}
-        if "path" in kwargs:
-            where = {"unix_socket_path": kwargs["path"]}
-        async with dropin.asyncio.Redis(redis.asyncio.Redis(**where)) as r:
-            await r.rpush(name, "a", "b", "c")
-            assert await r.lpop(name) == b"a"
-            assert await r.blpop([name, f"{name}-2"]) == (name.encode(), b"b")
-            assert in_flight(queue) == [b"b"]
-            async with r.batch(name):
-                assert await r.lpop(name, 1) == [b"c"]
-            assert await r.llen(name) == 0
-
-    asyncio.run(main())
+async def test_on_asyncio(
+    start: Callable[..., dropin.asyncio.Redis], name: str, queue: ackq.Queue
+) -> None:
+    async with start() as r:
+        await r.rpush(name, "a", "b", "c")
+        assert await r.lpop(name) == b"a"
+        assert await r.blpop([name, f"{name}-2"]) == (name.encode(), b"b")
+        assert in_flight(queue) == [b"b"]
+        async with r.batch(name):
+            assert await r.lpop(name, 1) == [b"c"]
+        assert await r.llen(name) == 0
     assert is_settled(queue)
 
 

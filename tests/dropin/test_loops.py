@@ -31,8 +31,8 @@ def line_of(text: str) -> int:
 def reported(caught: list[warnings.WarningMessage]) -> list[tuple[str, int]]:
     """Return the texts and lines of the reports, and check their file."""
     reports = [each for each in caught if issubclass(each.category, dropin.UnprotectedWarning)]
-    assert {each.filename for each in reports} <= {__file__}
-    return [(str(each.message), each.lineno) for each in reports]
+    assert {report.filename for report in reports} <= {__file__}
+    return [(str(report.message), report.lineno) for report in reports]
 
 
 def collect(r: dropin.Redis, name: str) -> list[bytes]:

@@ -106,7 +106,7 @@ def test_a_wait_settles_nothing_of_what_a_function_failed_on(
 def test_a_move_that_does_not_wait_may_bring_messages_back(
     r: dropin.Redis, name: str, queue: ackq.Queue
 ) -> None:
-    """It settles nothing: the message in work may have been popped from that very list."""
+    """It settles nothing: the message being worked on may have been popped from that very list."""
     r.lpush(f"{name}-processing", "a", "b")
     r.rpoplpush(f"{name}-processing", name)
     with pytest.warns(dropin.UnprotectedWarning, match=r"If such a pop is an.*settle\('") as caught:

@@ -210,13 +210,15 @@ def test_a_lost_lease_is_logged_once_while_the_work_goes_on(
     queue.ack_id("a")
     in_flight = r._ackq.in_flight(name)
     wait_until(lambda: in_flight.messages[0].lease_lost, "a renewal notices that the lease is lost")
-    seen = caplog.text.count("ended before its work did")
+    seen = caplog.text.count("ended before its work was done")
     ends = in_flight.messages[1].lease_expires_at
     wait_until(
         lambda: in_flight.messages[1].lease_expires_at > ends + 1, "more renewals of the other"
     )
-    assert caplog.text.count("ended before its work did") == seen == 1
-    (lost,) = [each for each in caplog.messages if "ended before its work did" in each]
+    assert caplog.text.count("ended before its work was done") == seen == 1
+    (lost,) = [
+        message for message in caplog.messages if "ended before its work was done" in message
+    ]
     assert name in lost
 
 

@@ -131,7 +131,7 @@ def test_a_loop_that_starts_a_failed_consumer_again_does_not_settle(
     with pytest.raises(ZeroDivisionError):
         consume()
     consume()
-    assert "comes back" in caplog.text
+    assert "is redelivered" in caplog.text
     wait_until(lambda: r.llen(name), "the message that failed")
     consume()
     assert done == [b"good", b"bad", b"good", b"bad"]

@@ -6,6 +6,13 @@ from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.example import SPEC, leased
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import (
+    AS_MANY_KEYS,
+    GONE_IS_NOT_REPORTED,
+    NO_FENCE,
+    OLD_RECEIPT,
+    PART_OF_A_BATCH,
+)
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
 
@@ -18,36 +25,13 @@ FACTS = Facts(
     refused=bad_groups(()),
     mistakes={
         "test_ack.test_an_ack_touches_no_other_message_of_its_batch": (
-            Mistake(
-                "as many keys as the batch had are taken for the batch",
-                "    if not named[keys[i]] then\n      return\n    end\n",
-                "",
-                given={"named": ("a", "b", "gone")},
-            ),
-            Mistake(
-                "a part of a batch is taken for the batch",
-                "    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then\n",
-                "    then\n",
-                given={"named": ("a", "b")},
-            ),
+            AS_MANY_KEYS.on({"named": ("a", "b", "gone")}),
+            PART_OF_A_BATCH.on({"named": ("a", "b")}),
         ),
         "test_ack.test_a_stale_receipt_cannot_ack_a_message_that_another_consumer_holds": (
-            Mistake(
-                "no fence",
-                "  return tonumber(score) == tonumber(receipt) or (has_extended",
-                "  return true or (has_extended",
-            ),
+            NO_FENCE,
         ),
-        "test_ack.test_the_old_receipt_acks_an_extended_lease": (
-            Mistake(
-                "the old receipt of an extended lease is refused",
-                (
-                    "    and redis.call('HGET', extended, key) == receipt .. ':' .. "
-                    "string.format('%.0f', score))"
-                ),
-                "    and false)",
-            ),
-        ),
+        "test_ack.test_the_old_receipt_acks_an_extended_lease": (OLD_RECEIPT,),
         "test_ack.test_a_note_of_extension_does_not_outlive_its_score": (
             Mistake(
                 "an extension is believed whatever the deadline",
@@ -75,11 +59,7 @@ FACTS = Facts(
                 "waits and position or -position",
                 "position",
             ),
-            Mistake(
-                "what is gone is not reported",
-                "reply[#reply + 1] = waits and position or -position",
-                "reply[#reply + 1] = waits and position or nil",
-            ),
+            GONE_IS_NOT_REPORTED,
         ),
         "test_held.test_nothing_is_counted_while_no_one_watches": (
             Mistake(

@@ -6,6 +6,7 @@ from ackq.queue import delayed_messages
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import NOTE_COSTS_NOTHING, NOTE_OF_ANOTHER_BODY
 from tests.facts.refused import bad_pairs
 from tests.queue.scripts.space import FUTURE
 
@@ -27,11 +28,7 @@ FACTS = Facts(
             Mistake("the last error is lost", "note, body, count + 1", "note, body, count"),
         ),
         "test_delayed.test_a_note_of_an_earlier_message_with_the_same_id_is_not_kept": (
-            Mistake(
-                "inherits a note of another body",
-                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
-                "if note then",
-            ),
+            NOTE_OF_ANOTHER_BODY,
         ),
         "test_delayed.test_what_is_leased_or_delayed_anew_or_has_no_body_is_not_canceled": (
             Mistake(
@@ -55,9 +52,7 @@ FACTS = Facts(
             Mistake("a note costs as little as a body", "4 * #note", "#note"),
         ),
         "test_delayed.test_notes_of_other_messages_count_against_the_budget_too": (
-            Mistake(
-                "a note of another message costs nothing", " + 4 * #note", " + 4 * #found * 1000000"
-            ),
+            NOTE_COSTS_NOTHING,
         ),
         "test_counts.test_canceled_messages_were_never_taken_and_run_now_counts_nothing": (
             Mistake("does not count", "count_up('dead:canceled', canceled)", ""),

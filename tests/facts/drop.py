@@ -50,5 +50,5 @@ def drop_large(scene: Scene) -> Act:
 
 def _drop_all(scene: Scene, count: int) -> Act:
     queue = scene.queue()
-    entries = [each.entry for each in queue.dead_letters(count)]
+    entries = [letter.entry for letter in queue.dead_letters(count)]
     return lambda: queue.drop_dead_letters(*entries)

@@ -6,6 +6,7 @@ from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC, leased
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import FREES_NO_MEMORY, GONE_IS_NOT_REPORTED, NO_FENCE, OLD_RECEIPT
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
 from tests.queue.scripts.space import SECOND
@@ -20,29 +21,12 @@ FACTS = Facts(
     refused=bad_groups((1, 0)),
     mistakes={
         "test_extend.test_a_stale_receipt_cannot_extend_a_message_that_another_consumer_holds": (
-            Mistake(
-                "no fence",
-                "  return tonumber(score) == tonumber(receipt) or (has_extended",
-                "  return true or (has_extended",
-            ),
+            NO_FENCE,
         ),
         "test_extend.test_a_lease_can_be_extended_again_and_again_with_its_first_receipt": (
-            Mistake(
-                "a lease can be extended once",
-                (
-                    "    and redis.call('HGET', extended, key) == receipt .. ':' .. "
-                    "string.format('%.0f', score))"
-                ),
-                "    and false)",
-            ),
+            OLD_RECEIPT,
         ),
-        "test_extend.test_a_settled_message_is_gone_and_not_revived": (
-            Mistake(
-                "an extension of what is gone is not reported",
-                "reply[#reply + 1] = waits and position or -position",
-                "reply[#reply + 1] = waits and position or nil",
-            ),
-        ),
+        "test_extend.test_a_settled_message_is_gone_and_not_revived": (GONE_IS_NOT_REPORTED,),
         "test_extend.test_an_extension_with_a_lost_reply_keeps_the_old_receipt_valid": (
             Mistake(
                 "the receipt is not noted",
@@ -58,14 +42,7 @@ FACTS = Facts(
         "test_extend.test_an_extension_moves_the_deadline_and_notes_the_receipt": (
             Mistake("a deadline without jitter", " + timeout + jitter", " + timeout"),
         ),
-        "test_own_servers.test_a_lease_can_be_extended_on_a_full_server": (
-            Mistake(
-                "the first write may allocate",
-                "redis.call('ZREMRANGEBYRANK', backup, 1, 0)\n",
-                "",
-                error=True,
-            ),
-        ),
+        "test_own_servers.test_a_lease_can_be_extended_on_a_full_server": (FREES_NO_MEMORY,),
     },
 )
 

@@ -21,7 +21,7 @@ The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/del
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -39,6 +39,10 @@ class Mistake:
     new: str
     given: Mapping[str, Any] = field(default_factory=dict)  #: values of the test's parameters
     error: bool = False  #: the mistake shows as an error of the script
+
+    def on(self, given: Mapping[str, Any]) -> Mistake:
+        """Return the mistake for a test with these parameters."""
+        return replace(self, given=given)
 
 
 class Mutant(NamedTuple):

@@ -130,7 +130,7 @@ def crowded(scene: Scene, score: float, count: int = SESSIONS) -> ConsumerGroup:
 def join(scene: Scene) -> Act:
     members = [crowded(scene, scene.far)]
     members += [scene.own(ConsumerGroup(scene.client, NAME, SHARES)) for _ in range(10)]
-    return lambda: [each.join() for each in members]
+    return lambda: [member.join() for member in members]
 
 
 @HEARTBEAT.worst("10,000 sessions ended at once")
@@ -142,7 +142,7 @@ def ended(scene: Scene) -> Act:
 def assign(scene: Scene) -> Act:
     members = [crowded(scene, scene.far)]
     members += [scene.own(ConsumerGroup(scene.client, NAME, SHARES)) for _ in range(10)]
-    return lambda: [each.join() for each in members]
+    return lambda: [member.join() for member in members]
 
 
 @LEAVE.worst("one of 10,000 sessions")

@@ -8,6 +8,13 @@ from benchmarks.worst.settling import failed
 from tests.facts.example import SPEC, leased
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import RECEIVES, with_failures
+from tests.facts.parts import (
+    ALL_FAILURES,
+    ANY_MESSAGES,
+    NO_FENCE,
+    NOTE_OF_AN_EARLIER_LIFE,
+    NOTE_OF_ANOTHER_BODY,
+)
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.space import FUTURE, SECOND
 
@@ -52,7 +59,7 @@ FACTS = Facts(
             ),
         ),
         "test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order": (
-            Mistake("any number of messages in one call", "local MOST = 100", "local MOST = 1000"),
+            ANY_MESSAGES,
             Mistake(
                 "of two calls the second overtakes the first",
                 "math.min(#returned, MOST)",
@@ -72,11 +79,7 @@ FACTS = Facts(
             ),
         ),
         "test_nack.test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds": (
-            Mistake(
-                "no fence",
-                "  return tonumber(score) == tonumber(receipt) or (has_extended",
-                "  return true or (has_extended",
-            ),
+            NO_FENCE,
         ),
         "test_nack.test_a_message_that_is_named_twice_is_given_back_once": (
             Mistake(
@@ -174,24 +177,12 @@ FACTS = Facts(
             Mistake("always to the left end", "delay == -2 and 'RPUSH' or 'LPUSH'", "'LPUSH'"),
         ),
         "test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message": (
-            Mistake(
-                "a note of another body is kept",
-                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
-                "if note then",
-                given={"end": "nack"},
-            ),
+            NOTE_OF_ANOTHER_BODY.on({"end": "nack"}),
         ),
         "test_errors_kept.test_a_note_is_never_attached_to_another_message_with_the_same_id": (
-            Mistake(
-                "a note of an earlier life is kept",
-                "if tonumber(attempt) >= before then",
-                "if false then",
-                given={"key": "a", "noted": b'{"id":"a"}'},
-            ),
+            NOTE_OF_AN_EARLIER_LIFE.on({"key": "a", "noted": b'{"id":"a"}'}),
         ),
-        "test_errors_kept.test_only_the_last_five_are_kept": (
-            Mistake("all failures are kept", "while #found > FAILURES do", "while false do"),
-        ),
+        "test_errors_kept.test_only_the_last_five_are_kept": (ALL_FAILURES,),
         "test_errors_kept.test_each_message_gets_its_own_error_or_none": (
             Mistake(
                 "one error for all",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ackq.ops.overview import Overview
 from benchmarks.worst.scene import KIB, LARGE, NAME, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import BODIES_OF_ANY_LENGTH, BODIES_WITHOUT_TIME
 
 #: Makes a queue with a message in every place, all counts, and held lists.
 QUEUE = """
@@ -89,13 +90,8 @@ LISTS = Facts(
             ),
         ),
         "test_lists.test_a_body_that_is_too_long_or_without_a_time_is_not_returned": (
-            Mistake("returns bodies of any length", "#body > LONGEST or ", "", given={"filler": 1}),
-            Mistake(
-                "returns bodies that need not have a time",
-                " or not (has(body, member) or has(body, other))",
-                "",
-                given={"filler": 0},
-            ),
+            BODIES_OF_ANY_LENGTH.on({"filler": 1}),
+            BODIES_WITHOUT_TIME.on({"filler": 0}),
         ),
         "test_lists.test_a_queue_with_a_wrong_key_leaves_the_others_readable": (
             Mistake(

@@ -8,6 +8,13 @@ from benchmarks.worst.taking import hold_lists, popping
 from tests.facts.example import SPEC, leased
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import RECEIVES, note_failures, with_failures
+from tests.facts.parts import (
+    AS_MANY_KEYS,
+    NO_FENCE,
+    NO_RECORD,
+    NOTE_OF_ANOTHER_BODY,
+    PART_OF_A_BATCH,
+)
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE, Call
 from tests.queue.scripts.headers import Slot
@@ -16,9 +23,9 @@ from tests.queue.scripts.space import SECOND
 FACTS = Facts(
     "pop",
     calls=(
-        (10, 30 * SECOND, 0, 3, MIB, "front", *MINE),
-        (10, 30 * SECOND, 0, 3, 10, "back", *MINE),
-        (1, 30 * SECOND, 0, 0, MIB, "front"),
+        (10, 30 * SECOND, 0, 3, MIB, "front", -1, *MINE),
+        (10, 30 * SECOND, 0, 3, 10, "back", 0, *MINE),
+        (1, 30 * SECOND, 0, 0, MIB, "front", -1),
     ),
     operation=lambda: take.pop_many(SPEC, 5, None, 3.0, leased()),
     replies=[[b"empty", [], -1]],
@@ -28,10 +35,11 @@ FACTS = Facts(
         "max_receives": [11],
         "max_body": [12345],
         "requeue": ["back"],
+        "waited": [-1],
         "settled": [99, 1, b"k"],
     },
-    fewest=6,
-    refused=bad_groups((1, 1, 0, 0, 1, "front")),
+    fewest=7,
+    refused=bad_groups((1, 1, 0, 0, 1, "front", -1)),
     mistakes={
         "test_pop.test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled": (
             Mistake(
@@ -70,6 +78,100 @@ FACTS = Facts(
                 "math.abs(id) < 9007199254740992",
                 "math.abs(id) <= 9007199254740992",
                 given={"raw": b'{"id":9007199254740992}'},
+            ),
+        ),
+        "test_pop.test_a_consumer_that_waits_learns_that_it_took_the_last_message": (
+            Mistake(
+                "on the short path no message is the last one",
+                "local is_last = is_waiting and redis.call('EXISTS', ready) == 0",
+                "local is_last = false",
+                given={"side": False},
+            ),
+            Mistake(
+                "on the short path every message is the last one",
+                "local is_last = is_waiting and redis.call('EXISTS', ready) == 0",
+                "local is_last = is_waiting",
+                given={"side": False},
+            ),
+            Mistake(
+                "a consumer that does not wait gets another status",
+                "local is_waiting = waited >= 0",
+                "local is_waiting = true",
+                given={"side": True},
+            ),
+            Mistake(
+                "after a wait no message is the last one",
+                "local is_waiting = waited >= 0",
+                "local is_waiting = waited == 0",
+                given={"side": False},
+            ),
+        ),
+        "test_pop.test_it_was_not_the_last_message_if_another_can_be_taken": (
+            Mistake(
+                "a message handed over is not counted as left",
+                "if is_waiting and redis.call('EXISTS', ready, handoff) == 0",
+                "if is_waiting and redis.call('EXISTS', ready) == 0",
+                given={"left": "handoff"},
+            ),
+            Mistake(
+                "a ready message is not counted as left",
+                "if is_waiting and redis.call('EXISTS', ready, handoff) == 0",
+                "if is_waiting and redis.call('EXISTS', handoff) == 0",
+                given={"left": "ready"},
+            ),
+            Mistake(
+                "ended leases are no next event",
+                " and next_event() ~= 0 then",
+                " then",
+                given={"left": "expired"},
+            ),
+            Mistake(
+                "due messages are no next event",
+                "for _, zset in ipairs({backup, delayed, held}) do",
+                "for _, zset in ipairs({backup, held}) do",
+                given={"left": "due"},
+            ),
+        ),
+        "test_pop.test_consumers_that_wait_are_counted_by_the_time_between_their_looks": (
+            Mistake(
+                "each look counts as a consumer",
+                "waited / LOOKS_LAST",
+                "math.min(1, waited)",
+            ),
+            Mistake(
+                "the looks of long ago count as much",
+                "math.exp(math.min(0, tonumber(at) - now) / LOOKS_LAST)",
+                "1",
+            ),
+            Mistake(
+                "a clock that was set back makes consumers",
+                "math.exp(math.min(0, tonumber(at) - now) / LOOKS_LAST)",
+                "math.exp((tonumber(at) - now) / LOOKS_LAST)",
+            ),
+            Mistake(
+                "the estimate is kept for ever",
+                ", 'PX', LOOKS_KEPT)",
+                ")",
+            ),
+        ),
+        "test_pop.test_a_consumer_that_did_not_wait_writes_no_look": (
+            Mistake(
+                "a look counts before its consumer has waited",
+                "  if waited > 0 then\n    pcall(redis.set_repl",
+                "  if true then\n    pcall(redis.set_repl",
+            ),
+        ),
+        "test_pop.test_a_key_of_somebody_else_is_not_overwritten_by_looks": (
+            Mistake(
+                "the estimate replaces whatever the key has",
+                "  if type(stored) == 'table' then\n    return 0",
+                "  if type(stored) == 'table' then\n    stored = false",
+            ),
+            Mistake(
+                "a key of another type is an error",
+                "redis.pcall('GET', looks)",
+                "redis.call('GET', looks)",
+                error=True,
             ),
         ),
         "test_pop.test_a_lease_that_runs_is_not_taken": (
@@ -447,11 +549,7 @@ FACTS = Facts(
             ),
         ),
         "test_pop.test_a_fused_ack_refuses_stale_receipts_by_position_and_takes_all_the_same": (
-            Mistake(
-                "a fused ack without a fence",
-                "  return tonumber(score) == tonumber(receipt) or (has_extended",
-                "  return true or (has_extended",
-            ),
+            NO_FENCE,
             Mistake(
                 "a fused ack of what is gone is not reported",
                 "refused[#refused + 1] = waits and position or -position",
@@ -459,18 +557,8 @@ FACTS = Facts(
             ),
         ),
         "test_pop.test_a_fused_ack_touches_no_other_message_of_its_batch": (
-            Mistake(
-                "as many keys as the batch had are taken for the batch",
-                "    if not named[keys[i]] then\n      return\n    end\n",
-                "",
-                given={"named": ("a", "b", "gone")},
-            ),
-            Mistake(
-                "a part of a batch is taken for the batch",
-                "    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then\n",
-                "    then\n",
-                given={"named": ("a", "b")},
-            ),
+            AS_MANY_KEYS.on({"named": ("a", "b", "gone")}),
+            PART_OF_A_BATCH.on({"named": ("a", "b")}),
         ),
         "test_pop.test_settled_messages_are_deleted_before_the_next_are_taken": (
             Mistake(
@@ -482,7 +570,7 @@ FACTS = Facts(
                 "NaN passes for a number",
                 "return not (number and number >= low and number <= high and number % 1 == 0)",
                 "return not number or number < low or number > high",
-                given={"calls": {"nan": Call("pop", (1, "nan", 0, 0, 1048576, "front"))}},
+                given={"calls": {"nan": Call("pop", (1, "nan", 0, 0, 1048576, "front", -1))}},
             ),
         ),
         "test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_changed": (
@@ -492,7 +580,8 @@ FACTS = Facts(
                 "local has_extended = has_side and redis.call('EXISTS', extended) > 0\n",
                 given={
                     "call": Call(
-                        "pop", (10, 30000000, 0, 3, 1048576, "front", 4000000000000000, 1, "mine")
+                        "pop",
+                        (10, 30000000, 0, 3, 1048576, "front", -1, 4000000000000000, 1, "mine"),
                     ),
                     "slot": Slot(6, "{name}EXTENDED", "HASH"),
                 },
@@ -610,20 +699,10 @@ FACTS = Facts(
             ),
         ),
         "test_left_end.test_nothing_is_taken_from_the_left_without_a_record": (
-            Mistake(
-                "takes from the left without a record",
-                "if record and redis.call('GET', record) ~= 'left' then",
-                "if false then",
-                given={"call": ("pop", 1, 30000000, 0, 0, 1048576, "front")},
-            ),
+            NO_RECORD.on({"call": ("pop", 1, 30000000, 0, 0, 1048576, "front", -1)}),
         ),
         "test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message": (
-            Mistake(
-                "a note of another body is kept",
-                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
-                "if note then",
-                given={"end": "pop"},
-            ),
+            NOTE_OF_ANOTHER_BODY.on({"end": "pop"}),
         ),
         (
             "test_errors_kept.test_with_requeue_back_no_note_outlives_the_key_of_a_messa"

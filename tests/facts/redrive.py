@@ -7,6 +7,7 @@ from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import dead_with_failures, with_failures
+from tests.facts.parts import ERRORS_COST_NOTHING
 
 FACTS = Facts(
     "redrive",
@@ -46,12 +47,7 @@ FACTS = Facts(
             Mistake("one time for all", "now - MOST + redriven", "now"),
         ),
         "test_redrive.test_one_call_redrives_a_mebibyte_of_errors": (
-            Mistake(
-                "errors cost nothing",
-                "bytes = bytes + #entry[2][i + 1]",
-                "bytes = bytes + (entry[2][i] == 'body' and #entry[2][i + 1] or 0)",
-                given={"named": True},
-            ),
+            ERRORS_COST_NOTHING.on({"named": True}),
         ),
         "test_counts.test_redriven_and_dropped_dead_letters": (
             Mistake("does not count", "count_up('redriven', redriven)", ""),
@@ -90,4 +86,4 @@ def redrive_named(scene: Scene) -> Act:
     scene.dead(count)
     scene.delayed(count, score=scene.far)
     queue, letters = scene.queue(), scene.queue().dead_letters(count)
-    return lambda: queue.redrive(entries=[each.entry for each in letters])
+    return lambda: queue.redrive(entries=[letter.entry for letter in letters])

@@ -8,6 +8,14 @@ from benchmarks.worst.settling import failed
 from tests.facts.example import SPEC, leased
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import with_failures
+from tests.facts.parts import (
+    ANY_MESSAGES,
+    BODIES_COST_NOTHING,
+    GONE_IS_NOT_REPORTED,
+    NO_FENCE,
+    NOTE_COSTS_NOTHING,
+    NOTE_OF_ANOTHER_BODY,
+)
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
 
@@ -34,32 +42,18 @@ FACTS = Facts(
             ),
         ),
         "test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped": (
-            Mistake(
-                "any number of bytes in one call", "bytes + #body + 4 * #note", "bytes + 4 * #note"
-            ),
+            BODIES_COST_NOTHING,
             Mistake(
                 "messages left for the next call are reported as refused",
                 "    while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do",
                 "    while false do",
             ),
         ),
-        "test_reject.test_one_call_rejects_a_hundred": (
-            Mistake("any number of messages in one call", "local MOST = 100", "local MOST = 1000"),
-        ),
+        "test_reject.test_one_call_rejects_a_hundred": (ANY_MESSAGES,),
         "test_reject.test_a_stale_receipt_cannot_reject_a_message_that_another_consumer_holds": (
-            Mistake(
-                "no fence",
-                "  return tonumber(score) == tonumber(receipt) or (has_extended",
-                "  return true or (has_extended",
-            ),
+            NO_FENCE,
         ),
-        "test_reject.test_positions_count_through_all_groups": (
-            Mistake(
-                "a reject of what is gone is not reported",
-                "reply[#reply + 1] = waits and position or -position",
-                "reply[#reply + 1] = waits and position or nil",
-            ),
-        ),
+        "test_reject.test_positions_count_through_all_groups": (GONE_IS_NOT_REPORTED,),
         "test_reject.test_a_rejected_message_is_dead_with_key_body_reason_count_and_time": (
             Mistake(
                 "the body is deleted before the dead letter is written",
@@ -82,17 +76,10 @@ FACTS = Facts(
             ),
         ),
         "test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (
-            Mistake(
-                "a note of another message costs nothing", " + 4 * #note", " + 4 * #found * 1000000"
-            ),
+            NOTE_COSTS_NOTHING,
         ),
         "test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message": (
-            Mistake(
-                "a note of another body is kept",
-                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
-                "if note then",
-                given={"end": "reject"},
-            ),
+            NOTE_OF_ANOTHER_BODY.on({"end": "reject"}),
         ),
         "test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed": (
             Mistake(

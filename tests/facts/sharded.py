@@ -32,7 +32,7 @@ CHANGE = Facts(
         ),
     },
 )
-LOOK = Facts(
+SHARD_COUNTS = Facts(
     "sharded/look",
     mistakes={
         "sharded.test_choice.test_a_look_counts_what_a_pop_would_take": (
@@ -154,11 +154,11 @@ def revived(scene: Scene) -> Act:
     return lambda: shard.execute(resize.revive, 2)
 
 
-@LOOK.worst("a million leases ended")
+@SHARD_COUNTS.worst("a million leases ended")
 def looked(scene: Scene) -> Act:
     shard = scene.own(Queue(scene.client, NAME))
     keys = QueueKeys.of(NAME)
     scene.fill(
         "redis.call('ZADD', KEYS[1], score, id)", (keys.backup,), scene.many(1_000_000), score=1
     )
-    return lambda: shard.execute(operations.look)
+    return lambda: shard.execute(operations.shard_counts)

@@ -2,25 +2,104 @@
 
 from __future__ import annotations
 
-from ackq.ops.registry import entries, leave_order
+from ackq.queue.registry import entries, leave_order
 from ackq.worker.ratelimit import RateLimit, permit
 from ackq.worker.registration import heartbeat
 from ackq.worker.registration import leave as leave_list
 from ackq.worker.schedule import tick
 from benchmarks.worst.scene import LARGE, Act, Scene, times
-from tests.facts.facts import Facts
+from tests.facts.facts import Facts, Mistake
 
 HEARTBEAT = Facts(
     "worker/heartbeat",
+    mistakes={
+        "worker.test_list_scripts.test_an_order_waits_until_it_is_confirmed": (
+            Mistake("deletes any order", "if order and order == obeyed then", "if order then"),
+            Mistake(
+                "keeps an order that is confirmed",
+                "redis.call('HDEL', orders, worker)",
+                "redis.call('HGET', orders, worker)",
+            ),
+            Mistake("returns no order", "return order or ''", "return ''"),
+        ),
+        "worker.test_list_scripts.test_a_confirmation_does_not_delete_a_newer_order": (
+            Mistake(
+                "confirms by the verb",
+                "order == obeyed then",
+                "string.match(order, '%a+$') == string.match(obeyed, '%a+$') then",
+            ),
+        ),
+        "worker.test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted": (
+            Mistake("keeps dead entries", "if #ended > 0 then", "if false then"),
+            Mistake("keeps dead records", "  redis.call('HDEL', doing, unpack(ended))\n", ""),
+        ),
+        "worker.test_list_scripts.test_an_order_outlives_the_entry_of_a_frozen_worker": (
+            Mistake(
+                "deletes orders of the dead",
+                "  redis.call('HDEL', doing, unpack(ended))",
+                (
+                    "  redis.call('HDEL', doing, unpack(ended))\n"
+                    "  redis.call('HDEL', orders, unpack(ended))"
+                ),
+            ),
+        ),
+        "worker.test_list_scripts.test_one_heartbeat_deletes_a_hundred_entries": (
+            Mistake("deletes without a bound", ", 'LIMIT', 0, 100)", ")"),
+        ),
+        "worker.test_list_scripts.test_a_heartbeat_lists_a_worker_until_its_entry_ends": (
+            Mistake("never expires", "redis.call('PEXPIRE', doing, left)", ""),
+            Mistake(
+                "keeps the first record", "redis.call('HSET', doing", "redis.call('HSETNX', doing"
+            ),
+        ),
+        "worker.test_list_scripts.test_the_keys_last_as_long_as_the_last_entry": (
+            Mistake("shortens the life of others", "(tonumber(last[2]) - now)", "lifetime"),
+        ),
+    },
 )
 LEAVE = Facts(
     "worker/leave",
+    mistakes={
+        "worker.test_list_scripts.test_a_worker_that_leaves_takes_its_order_along": (
+            Mistake("keeps the record", "redis.call('HDEL', doing, worker)", ""),
+            Mistake("keeps the order", "redis.call('HDEL', orders, worker)", ""),
+        ),
+    },
 )
 LIST = Facts(
     "worker/list",
+    mistakes={
+        "worker.test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted": (
+            Mistake("shows the dead", "if ends > now then", "if true then"),
+        ),
+        "worker.test_list_scripts.test_a_record_that_is_too_long_is_not_read": (
+            Mistake("reads long records", "<= 8192", "<= 1000000"),
+        ),
+        "worker.test_list_scripts.test_every_worker_is_listed_a_hundred_or_so_at_a_time": (
+            Mistake("reads all at once", "'COUNT', 100", "'COUNT', 100000"),
+            Mistake("stops early", "local found = { page[1], now }", "local found = { '0', now }"),
+        ),
+        "worker.test_list_scripts.test_an_order_waits_until_it_is_confirmed": (
+            Mistake("hides orders", "redis.call('HGET', orders, worker) or ''", "''"),
+        ),
+    },
 )
 ORDER = Facts(
     "worker/order",
+    mistakes={
+        "worker.test_list_scripts.test_a_worker_that_is_not_listed_gets_no_order": (
+            Mistake(
+                "reaches the dead",
+                "found[i - 1] = ends > now and 1 or 0\n  if ends > now then",
+                "found[i - 1] = ends > 0 and 1 or 0\n  if ends > 0 then",
+            ),
+            Mistake("reaches who is not there", "if ends > now then", "if true then"),
+            Mistake("never expires", "    redis.call('PEXPIRE', orders, 86400000)\n", ""),
+        ),
+        "worker.test_list_scripts.test_a_confirmation_does_not_delete_a_newer_order": (
+            Mistake("has no time", "string.format('%.0f', now) .. ':' .. order", "':' .. order"),
+        ),
+    },
 )
 PERMIT = Facts(
     "worker/permit",

@@ -53,7 +53,7 @@ class Proxy:
     #: The commands that clients sent, in order; a script call as its command.
     seen: list[bytes] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    #: Whether nothing is passed on, on connections of before and of now; they stay open.
+    #: Whether nothing is passed on, on any connection, old or new; they stay open.
     silent: bool = False
     #: Connections that have been opened.
     opened: int = 0

@@ -88,9 +88,11 @@ def take_two_then_settle(url: str, name: str, log: Path, fatal: int, lease: floa
 # --- one that waits -----------------------------------------------------------------
 
 
-def wait_for_one(url: str, name: str, log: Path, go: Path | None = None) -> None:
+def wait_for_one(
+    url: str, name: str, log: Path, go: Path | None = None, lease: float = 30.0
+) -> None:
     """Take one message, however long it takes, and say so; begin when ``go`` exists."""
-    queue = ackq.Queue.from_url(url, name)
+    queue = ackq.Queue.from_url(url, name, visibility_timeout=lease)
     queue.stats()
     while go is not None and not go.exists():
         time.sleep(0.001)

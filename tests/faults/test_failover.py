@@ -196,7 +196,7 @@ def test_a_slot_that_moves_to_an_unknown_node_is_followed_there(
         )
         target.execute_command("CLUSTER MEET", "127.0.0.1", str(pair[0].port))
         nodes = (source, other, target)
-        wait_until(lambda: all(is_whole(each, 3) for each in nodes), "all nodes to know all")
+        wait_until(lambda: all(is_whole(node, 3) for node in nodes), "all nodes to know all")
         queue = opened(stack, flavour, connect, pair[1].url, portal)
         queue.push({"id": "before"})
         assert queue.ack(queue.pop()) == 1
@@ -307,7 +307,7 @@ def moving_queue(
             "ERRORS",
             "COUNTERS",
         )
-        keys = [f"{{jobs}}{each}" for each in names]
+        keys = [f"{{jobs}}{name}" for name in names]
         assert source.exists(*keys) == len(keys)
         yield queue, [first, second], begin_move(key_slot(b"{jobs}"), source, target)
 
@@ -332,7 +332,7 @@ def test_no_message_is_left_without_a_lease_while_its_slot_moves(
         # Each of them is in one place.
         ready = [json.loads(each)["id"] for each in source.lrange("{jobs}", 0, -1)]
         dead = [fields[b"key"].decode() for _, fields in source.xrange("{jobs}DEAD")]
-        bodies = [each.decode() for each in source.hkeys("{jobs}CONTEXT")]
+        bodies = [hkey.decode() for hkey in source.hkeys("{jobs}CONTEXT")]
         assert sorted([*ready, *dead, *bodies]) == ["dead", "first", "later", "ready", "second"]
 
 
@@ -549,7 +549,7 @@ def test_work_goes_on_when_a_replica_takes_over_a_slot(
             queue.push({"id": "lost"})
         here.execute_command("CLUSTER FAILOVER", "TAKEOVER")
         insist(lambda: queue.push({"id": "after"}, dedup="after"))
-        assert [queue.pop().id, queue.pop().id] == ["before", "after"]
+        assert [insist(queue.pop).id, insist(queue.pop).id] == ["before", "after"]
 
 
 @pytest.mark.parametrize("flavour", ["sync", "async"])

@@ -104,7 +104,7 @@ def a_delay_queue(client: Client, name: str) -> Iterator[Stock]:
 def a_partitioned_queue(client: Client, name: str) -> Iterator[Stock]:
     with PartitionedDelayQueue(client, name, PARTS, visibility_timeout=600) as queue:
         _stock_delay(queue)
-        yield Stock("delay", name, _IDS, tuple(f"{name}:{each}" for each in range(PARTS)))
+        yield Stock("delay", name, _IDS, tuple(f"{name}:{number}" for number in range(PARTS)))
 
 
 def _stock_delay(queue: DelayQueue | PartitionedDelayQueue) -> None:

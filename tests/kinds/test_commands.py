@@ -29,7 +29,7 @@ def client(plain_client: redis.Redis) -> redis.Redis:
 
 
 def lines(ackq: Run, *args: str) -> list[dict[str, Any]]:
-    return [json.loads(each) for each in ackq(*args, "--json").output.splitlines()]
+    return [json.loads(line) for line in ackq(*args, "--json").output.splitlines()]
 
 
 def listed(ackq: Run, stock: Stock, *args: str) -> list[dict[str, Any]]:
@@ -38,26 +38,26 @@ def listed(ackq: Run, stock: Stock, *args: str) -> list[dict[str, Any]]:
 
 def test_dead_letters_are_listed_and_shown_in_full(ackq: Run, stock: Stock) -> None:
     letters = listed(ackq, stock)
-    assert {each["id"]: each["cause"] for each in letters} == stock.dead
-    for each in letters:
-        assert each["reason"] == stock.reason
-        assert (each["receive_count"], each["errors"][0]["type"]) == (1, each["cause"])
-        assert abs(each["died_at"] - letters[0]["died_at"]) < 60
+    assert {letter["id"]: letter["cause"] for letter in letters} == stock.dead
+    for letter in letters:
+        assert letter["reason"] == stock.reason
+        assert (letter["receive_count"], letter["errors"][0]["type"]) == (1, letter["cause"])
+        assert abs(letter["died_at"] - letters[0]["died_at"]) < 60
     if stock.parts:
-        assert {each["queue"] for each in letters} <= {*stock.parts}
+        assert {letter["queue"] for letter in letters} <= {*stock.parts}
     else:
-        assert [each["id"] for each in letters] == list(stock.dead)  # the oldest first
+        assert [letter["id"] for letter in letters] == list(stock.dead)  # the oldest first
         assert "queue" not in letters[0]
     assert len(listed(ackq, stock, "-n", "2")) == 2
     rows = [row.split("\t") for row in ackq("dead", "list", stock.name).output.splitlines()]
     found = [row[1:] if stock.parts else row for row in rows]
     assert [row[:3] for row in found] == [
-        [each["entry"], each["id"], f"{stock.reason}: {each['cause']}"] for each in letters
+        [letter["entry"], letter["id"], f"{stock.reason}: {letter['cause']}"] for letter in letters
     ]
     assert all(re.fullmatch(r"20\d\d-\d\d-\d\d .*", row[4]) for row in found)
     one = letters[-1]
     assert one in [
-        {**one, **each} for each in lines(ackq, "dead", "show", stock.name, one["entry"], "1-1")
+        {**one, **line} for line in lines(ackq, "dead", "show", stock.name, one["entry"], "1-1")
     ]
     text = ackq("dead", "show", stock.name, one["entry"]).output
     assert f"error     1: {one['cause']}, 20" in text
@@ -72,7 +72,7 @@ def test_dead_letters_are_counted_by_cause(ackq: Run, stock: Stock) -> None:
         "KeyError": 2,
         "ValueError": 1,
     }
-    (only,) = (each for each in letters if each["cause"] == "ValueError")
+    (only,) = (letter for letter in letters if letter["cause"] == "ValueError")
     found = causes["ValueError"]
     assert (found["newest"], found["died_at"]) == (only["entry"], only["died_at"])
     assert ackq("dead", "list", stock.name, "--causes").output.startswith("2\tKeyError\t")
@@ -132,9 +132,9 @@ def test_messages_are_counted_by_state_in_all_and_by_part(ackq: Run, stock: Stoc
     *parts, total = lines(ackq, "stats", stock.name, "--parts")
     assert {state: total[state] for state in stock.states} == stock.states
     assert total["queue"] == stock.name
-    assert [each["queue"] for each in parts] == [*(stock.parts or [stock.name])]
+    assert [part["queue"] for part in parts] == [*(stock.parts or [stock.name])]
     for state, count in stock.states.items():
-        assert sum(each[state] for each in parts) == count
+        assert sum(part[state] for part in parts) == count
     rows = ackq("stats", stock.name, "--parts").output.splitlines()
     assert rows[-1].split("\t")[:5] == ["total", "2", "1", "1", "3"]
     assert len(rows) == len(parts) + 1

@@ -34,10 +34,10 @@ def test_a_command_opens_one(ackq: Run, plain_client: redis.Redis, stock: Stock)
         commands += [["claims", "list", stock.name], ["drain", stock.name, "--yes"]]
     if stock.kind == "sharded":
         commands += [["push", stock.name, "{}"], ["sharded", "pop", stock.name]]
-    for each in commands:
+    for command in commands:
         before = received(plain_client)
-        ackq(*each)
-        assert received(plain_client) - before == 1, each
+        ackq(*command)
+        assert received(plain_client) - before == 1, command
 
 
 def test_a_view_of_the_page_opens_none_after_the_first(

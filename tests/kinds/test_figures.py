@@ -23,16 +23,16 @@ def test_top_shows_them(ackq: Run, plain_client: redis.Redis, token: str) -> Non
         rows = [json.loads(line) for line in ackq("top", "--json").output.splitlines()]
         lines = [line.split("\t") for line in ackq("top", "--sort", "backlog").output.splitlines()]
     found = {(row["kind"], row["queue"]): row for row in rows}
-    assert found.keys() == {(each.kind, each.name) for each in stocks.values()}
-    for each in stocks.values():
-        row = found[each.kind, each.name]
-        assert (row["backlog"], row["lags"]) == (each.backlog, each.lags)
-        assert {state: row[state] for state in each.states} == each.states
-        assert len(row["parts"]) == len(each.parts)
-        for state, count in each.states.items() if each.parts else ():
+    assert found.keys() == {(stock.kind, stock.name) for stock in stocks.values()}
+    for stock in stocks.values():
+        row = found[stock.kind, stock.name]
+        assert (row["backlog"], row["lags"]) == (stock.backlog, stock.lags)
+        assert {state: row[state] for state in stock.states} == stock.states
+        assert len(row["parts"]) == len(stock.parts)
+        for state, count in stock.states.items() if stock.parts else ():
             assert sum(part[state] for part in row["parts"]) == count
     assert lines[0][11] == "rsmq"  # the largest: RSMQ does not tell delayed messages
-    assert {line[11] for line in lines} == {each.kind for each in stocks.values()}
+    assert {line[11] for line in lines} == {stock.kind for stock in stocks.values()}
 
 
 @pytest.mark.parametrize("stock", STOCKS, indirect=True)
@@ -49,7 +49,7 @@ def test_the_page_shows_them(client: Client, stock: Stock) -> None:
     for state in ("ready", "in_flight", "delayed", "dead"):
         assert shown[state] == str(states.get(state, "-")), state
     if stock.parts:
-        assert all(f">{each}<" in text for each in stock.parts)
+        assert all(f">{part}<" in text for part in stock.parts)
         assert text.count("queue?kind=") == PARTS
     else:
         assert "3 dead letters" in text
@@ -57,6 +57,6 @@ def test_the_page_shows_them(client: Client, stock: Stock) -> None:
 
 def test_the_causes_of_the_dead_are_counted(client: Client, stock: Stock) -> None:
     with Overview(client, [stock.name]) as overview:
-        (reading,) = (each for each in overview.read().queues if each.kind == stock.kind)
+        (reading,) = (queue for queue in overview.read().queues if queue.kind == stock.kind)
         found = causes_of(client, reading)
     assert (found.counts, found.read) == ((("KeyError", 2), ("ValueError", 1)), 3)

@@ -24,9 +24,9 @@ from tests.web.test_pages import path_of
 def with_letters(stock: Stock, client: Client) -> list[str]:
     """Return the queue, or the parts of it that have dead letters."""
     return [
-        each
-        for each in stock.parts or (stock.name,)
-        if dead_letters.newest(client, part_kind(stock), each)[0]
+        part
+        for part in stock.parts or (stock.name,)
+        if dead_letters.newest(client, part_kind(stock), part)[0]
     ]
 
 
@@ -65,8 +65,8 @@ def test_dead_letters_are_paged(
 ) -> None:
     monkeypatch.setattr(dead_letters, "PAGE", 1)
     entries = []
-    for each in with_letters(stock, client):
-        path = path_of("dead", kind=part_kind(stock), name=each)
+    for letter in with_letters(stock, client):
+        path = path_of("dead", kind=part_kind(stock), name=letter)
         while path:
             text = page.get(path).text
             entries += re.findall(r'name="entry" value="([^"]*)"', text)
@@ -78,17 +78,17 @@ def test_dead_letters_are_redriven_and_dropped(
     operator: Operator, client: Client, stock: Stock
 ) -> None:
     kind, redriven, dropped = part_kind(stock), 0, 0
-    for each in with_letters(stock, client):
-        by_cause = Ask("redrive", kind, each, cause="ValueError")
+    for letter in with_letters(stock, client):
+        by_cause = Ask("redrive", kind, letter, cause="ValueError")
         assert "with the cause “ValueError”" in operator.preview(by_cause)
-        assert operator.do(Ask("redrive", kind, each, cause="none")).endswith(" 0 redriven")
+        assert operator.do(Ask("redrive", kind, letter, cause="none")).endswith(" 0 redriven")
         redriven += int(operator.do(by_cause).split()[-2])
-        left, newest = dead_letters.newest(client, kind, each)
+        left, newest = dead_letters.newest(client, kind, letter)
         if left:
-            one = Ask("drop", kind, each, entries=(newest,))
+            one = Ask("drop", kind, letter, entries=(newest,))
             assert operator.do(one) == "Drop 1 dead letter: 1 dropped"
             assert operator.do(one) == "Drop 1 dead letter: 0 dropped"
-            done = operator.do(Ask("drop", kind, each))
+            done = operator.do(Ask("drop", kind, letter))
             assert done == f"Drop all dead letters: {left - 1} dropped"
         dropped += left
     assert (redriven, dropped) == (1, 2)
@@ -117,12 +117,12 @@ def test_a_kind_that_cannot_be_paused_has_no_button(page: TestClient, stock: Sto
 def test_delayed_messages_are_run_now(
     operator: Operator, page: TestClient, client: Client, stock: Stock
 ) -> None:
-    for each in stock.parts or (stock.name,):
-        text = page.get(path_of("queue", kind=stock.kind, name=each, state="delayed")).text
+    for part in stock.parts or (stock.name,):
+        text = page.get(path_of("queue", kind=stock.kind, name=part, state="delayed")).text
         whats = [*map(html.unescape, re.findall('name="what" value="([^"]*)"', text))]
         keys = [re.findall("[?&]key=([^&]*)", f"?{what}")[0] for what in whats if "run_now" in what]
         for key in keys:
-            run = Ask("run_now", stock.kind, each, key=key)
+            run = Ask("run_now", stock.kind, part, key=key)
             assert operator.do(run) == "Make message later ready now: ready"
     assert (counted(client, stock)["ready"], counted(client, stock)["delayed"]) == (3, 0)
 

@@ -88,7 +88,8 @@ def runtime(request: pytest.FixtureRequest) -> Callable[[Play], None]:
 
 
 def _beats(member: Any) -> Any:
-    return member._thread if isinstance(member, ConsumerGroup) else member._task
+    beats = member._heartbeats
+    return beats._thread if isinstance(member, ConsumerGroup) else beats._task
 
 
 def _ended(beats: Any) -> bool:

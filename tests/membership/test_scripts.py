@@ -51,10 +51,10 @@ def test_an_assignment_counts_once_and_only_for_its_generation(group: Group) -> 
 def test_a_reply_is_no_longer_than_it_has_to_be(group: Group) -> None:
     """With thousands of members, each of them asks again after each change."""
     far = NOW + 3600 * SECOND
-    group.client.zadd(group.members, {f"other {each}": far + each for each in range(10_500)})
+    group.client.zadd(group.members, {f"other {number}": far + number for number in range(10_500)})
     generation, assigned, wait, sessions, owners = group.join("me")
     assert (generation, assigned, wait, owners) == (1, 0, 3600 * SECOND, [])
-    assert sorted(sessions) == sorted(f"other {each}".encode() for each in range(500, 10_500))
+    assert sorted(sessions) == sorted(f"other {number}".encode() for number in range(500, 10_500))
     group.client.hset(group.owners, mapping={"7": "me", "8": "other 1", "1023": "me"})
     group.client.hset(group.group, "assigned", 1)
     *_, members, own = group.join("me")

@@ -21,8 +21,7 @@ from ackq import Queue
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.membership.shards import shard_names
 from ackq.metrics import Collector
-from ackq.metrics.families import Family, Labels
-from ackq.metrics.families import as_text as as_text_of
+from ackq.metrics.families import Families, Family, Labels
 from ackq.metrics.queues import MAX_REASONS, queue_metrics
 from ackq.ops.readings import Reading, Totals
 from ackq.rsmq import RSMQ
@@ -168,13 +167,13 @@ def test_the_exporters_text_is_that_of_prometheus_client(
         )
     )
     registry = CollectorRegistry()
-    registry.register(Fixed([each.metric() for each in families]))
+    registry.register(Fixed([family.metric() for family in families]))
     encoders: tuple[tuple[Any, Any, bool], ...] = (
         (generate_latest, text_string_to_metric_families, False),
         (generate_openmetrics, parse_openmetrics, True),
     )
     for encode, parse, openmetrics in encoders:
-        text = as_text_of(families, openmetrics)
+        text = Families(families).text(openmetrics)
         expected = encode(registry).decode()
         own, reference = ([*parse(each)] for each in (text, expected))
         # The old format has no place for the times at which counting began.
@@ -198,7 +197,7 @@ def test_openmetrics_has_the_time_at_which_counting_began(
     with Queue(plain_client, name) as queue, Collector(plain_client, [name]) as collector:
         began = float(plain_client.time()[0])
         scrape(collector)  # consumers count from now on
-        queue.push_many([{"id": str(each)} for each in range(3)])
+        queue.push_many([{"id": str(number)} for number in range(3)])
         messages = queue.pop_many(3)
         queue.ack(*messages[:2])
         registry = CollectorRegistry()
@@ -278,7 +277,7 @@ def test_every_change_shows_in_the_next_scrape(plain_client: redis.Redis, token:
             change()
             after = shown(collector)
             keys = before.keys() | after.keys()
-            assert {each[0] for each in keys if before.get(each) != after.get(each)} == expected
+            assert {key[0] for key in keys if before.get(key) != after.get(key)} == expected
             before = after
 
 
@@ -288,7 +287,7 @@ def shown(collector: Collector) -> dict[tuple[str, frozenset[tuple[str, str]]], 
     The names have the state of messages, and whether a lease is overdue is 0 or 1.
     """
     found = {}
-    for (name, labels), number in parsed(as_text_of(collector.families(), False)).items():
+    for (name, labels), number in parsed(collector.families().text(False)).items():
         if name.endswith(("oldest_ready_seconds", "lag_seconds")) or "queue" not in dict(labels):
             continue
         state = dict(labels).get("state", "")
@@ -302,7 +301,7 @@ def test_counters_only_grow_even_if_the_queue_is_purged(
 ) -> None:
     with Queue(plain_client, name) as queue, Collector(plain_client, [name]) as collector:
         scrape(collector)
-        queue.push_many([{"id": str(each)} for each in range(3)])
+        queue.push_many([{"id": str(number)} for number in range(3)])
         queue.pop_many(2)
         queue.purge(dead=True)
         samples = scrape(collector)

@@ -11,8 +11,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -22,14 +26,20 @@ from redis.cluster import RedisCluster
 
 from ackq import Queue
 from ackq.core.io import http as http_module
+from ackq.core.io.http import Answer, HttpServer
 from ackq.delay import DelayQueue
+from ackq.embedded import Server
 from ackq.errors import ConfigurationError
+from ackq.metrics import collector as collector_module
+from ackq.metrics import exporter as exporter_module
 from ackq.metrics.exporter import Exporter
 from ackq.topic import Topic
+from tests import forked
 from tests.cli.conftest import ackq  # noqa: F401 - a fixture
 from tests.kinds.stock import all_stocks
 from tests.metrics.test_collector import parsed, value
 from tests.servers import Client, Target
+from tests.servers.private import private_server
 from tests.waiting import wait_until
 
 #: ``get(path, **headers)``: the status, the headers and the body.
@@ -43,7 +53,17 @@ def client(target: Target) -> Iterator[Client]:
 
 
 def get(address: tuple[str, int], path: str, method: str = "GET", **headers: str) -> Any:
-    with contextlib.closing(http.client.HTTPConnection(*address, timeout=20)) as connection:
+    return get_within(20, address, path, method, headers)
+
+
+def get_within(
+    seconds: float,
+    address: tuple[str, int],
+    path: str,
+    method: str = "GET",
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=seconds)) as connection:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.headers, answer.read()
@@ -65,10 +85,10 @@ def test_metrics_and_json_tell_the_same_of_every_kind(client: Client, token: str
             "text/plain; version=0.0.4; charset=utf-8",
         )
         samples = parsed(body.decode())
-        for each in stocks.values():
-            labels = {"queue": each.name, "kind": each.kind}
-            assert value(samples, "ackq_backlog", **labels) == each.backlog
-            assert backlog(exporter, each.name) == each.backlog
+        for stock in stocks.values():
+            labels = {"queue": stock.name, "kind": stock.kind}
+            assert value(samples, "ackq_backlog", **labels) == stock.backlog
+            assert backlog(exporter, stock.name) == stock.backlog
 
 
 def test_a_scaler_at_zero_is_woken_by_whatever_needs_a_worker(
@@ -191,7 +211,7 @@ def test_a_figure_that_may_be_wrong_is_an_error(
             "a%0ab": 400,
             "x*": 400,
             "jobsDEAD": 400,
-            "%ff": 200,
+            "%ff%fe": 400,
             "": 400,
         }.items():
             status, _, body = get(exporter.address, f"/v1/queues/{path}")
@@ -261,6 +281,9 @@ def test_a_browser_that_was_sent_here_by_another_site_reads_nothing(
                 "",
                 "127.0.0.1@evil.example",
                 "127.0.0.1.evil.example",
+                "[::1].evil.example",
+                "[::1]evil.example:9465",
+                "[localhost]",
             ):
                 status, _, body = get(exporter.address, path, Host=host)
                 assert (status, name.encode() in body) == (421, False)
@@ -281,18 +304,89 @@ def test_a_browser_that_was_sent_here_by_another_site_reads_nothing(
         assert get(address, "/metrics", Host="rebound.example")[0] == 421
 
 
-def test_too_many_connections_are_refused(
-    plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_connections_make_room_and_busy_ones_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 2)
-    with Exporter(plain_client) as exporter, contextlib.ExitStack() as stack:
-        for _ in range(2):
-            idle = http.client.HTTPConnection(*exporter.address)
-            stack.callback(idle.close)
-            idle.connect()
-        wait_until(lambda: len(exporter._server.connections) == 2, "both")
+    go_on = threading.Event()
+
+    def answer(path: str, headers: Any) -> Answer:
+        go_on.wait()
+        return Answer.of_json(200, path)
+
+    with contextlib.ExitStack() as stack:
+        server = HttpServer(("127.0.0.1", 0), answer, 60.0, "test")
+        server.start()
+        stack.callback(server.stop)
+        stack.callback(go_on.set)
+        idle, *busy = [http.client.HTTPConnection(*server.address) for _ in range(3)]
+        for each in (idle, *busy):
+            stack.callback(each.close)
+            each.connect()
+        for each in busy:
+            each.request("GET", "/")
+        assert idle.sock.recv(1) == b""
+        wait_until(lambda: len(server.answering) == 2, "both to be answered")
         with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
-            get(exporter.address, "/healthz")
+            get(server.address, "/healthz")
+        go_on.set()
+        assert [each.getresponse().status for each in busy] == [200, 200]
+
+
+def test_connections_wait_until_they_are_accepted() -> None:
+    server = HttpServer(("127.0.0.1", 0), lambda *_: Answer.of_json(200, {}), 60.0, "test")
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.server_close)
+        for _ in range(100):  # nothing is accepted yet
+            stack.enter_context(socket.create_connection(server.address, timeout=5))
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> Iterator[Server]:
+    """A server that does not answer until it gets SIGCONT."""
+    with private_server(tmp_path) as server:
+        yield server
+        os.kill(server.pid, signal.SIGCONT)
+
+
+def test_a_frozen_server_is_reported_in_time(
+    frozen: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (collector_module, exporter_module):
+        monkeypatch.setattr(module, "MAX_TIME", 0.2)
+    with redis.Redis.from_url(frozen.url) as client, Exporter(client) as exporter:
+        assert backlog(exporter, name) == 0
+        up = "ackq_up", frozenset({("server", f"127.0.0.1:{frozen.port}/0")})
+        assert parsed(get(exporter.address, "/metrics")[2].decode())[up] == 1
+        os.kill(frozen.pid, signal.SIGSTOP)
+        # Sooner than the client's own limit of 5 seconds for a reply.
+        samples = parsed(get_within(4, exporter.address, "/metrics")[2].decode())
+        assert samples[up] == 0
+        assert not [sample for sample in samples if sample[0] == "ackq_backlog"]
+        assert get_within(4, exporter.address, f"/v1/queues/{name}")[0] == 503
+        os.kill(frozen.pid, signal.SIGCONT)
+        monkeypatch.setattr(exporter_module, "MAX_TIME", 20)
+        monkeypatch.setattr(collector_module, "MAX_TIME", 20)
+        assert parsed(get(exporter.address, "/metrics")[2].decode())[up] == 1
+        assert backlog(exporter, name) == 0
+
+
+def test_scrapes_at_the_same_time_share_a_read(
+    frozen: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector_module, "MAX_TIME", 20)
+    with (
+        redis.Redis.from_url(frozen.url) as client,
+        Exporter(client, [name]) as exporter,
+        ThreadPoolExecutor(40) as pool,
+    ):
+        client.config_resetstat()
+        os.kill(frozen.pid, signal.SIGSTOP)
+        answers = [pool.submit(get, exporter.address, "/metrics") for _ in range(40)]
+        wait_until(lambda: len(exporter._server.answering) == 40, "all to be asked for")
+        os.kill(frozen.pid, signal.SIGCONT)
+        for answer in answers:
+            assert b"ackq_up{" in answer.result()[2]
+        # Each read asks for the time, and so does its script.
+        assert client.info("commandstats")["cmdstat_time"]["calls"] <= 2
 
 
 def test_a_port_in_use_is_reported(plain_client: redis.Redis) -> None:
@@ -307,10 +401,10 @@ def test_the_command_serves_until_it_is_stopped(url: str, name: str) -> None:
     code = "from ackq.cli import main; main()"
     command = [sys.executable, "-c", code, "exporter", "--listen", "127.0.0.1:0"]
     environment = {**os.environ, "ACKQ_REDIS_URL": url, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+    with forked.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
-            line = process.stdout.readline().decode()
+            line = process.stdout.readline()
             assert line.startswith("metrics at http://127.0.0.1:"), line
             port = int(line.split(":")[2].split("/")[0])
             samples = parsed(get(("127.0.0.1", port), "/metrics")[2].decode())
@@ -343,4 +437,4 @@ def test_a_cluster_client_serves_the_queues_of_all_nodes(
                 dict(labels)["queue"] for name, labels in samples if name == "ackq_backlog"
             } == names
             assert sum(number for (name, _), number in samples.items() if name == "ackq_up") == 3
-            assert all(backlog(exporter, each) == 1 for each in names)
+            assert all(backlog(exporter, name) == 1 for name in names)

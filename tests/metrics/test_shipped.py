@@ -21,6 +21,8 @@ from ackq.worker.figures import BUCKETS, WAIT_BUCKETS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 PAGE = FOLDER.parent / "metrics.md"
+#: What each alert is sent for, and what not.
+CASES = Path(__file__).parent / "alerts.test.yml"
 #: What an alert must tell about each of these states.
 REQUIRED = {
     "AckqBacklogGrows",
@@ -28,6 +30,7 @@ REQUIRED = {
     "AckqDeadLetters",
     "AckqNoWorker",
     "AckqLeaseOverdue",
+    "AckqExporterDown",
 }
 _METRIC = re.compile(r"\backq_\w+")
 
@@ -40,10 +43,10 @@ def metrics(plain_client: redis.Redis) -> dict[str, str]:
     families += [*handler_metrics({}, BUCKETS, WAIT_BUCKETS, 0.0), *slot_metrics(0, 1)]
     families += pipeline_metrics(PipelineFigures("p", 0.0, lag=1))
     found = {}
-    for each in families:
+    for family in families:
         ends = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
-        for end in ends.get(each.type, ("",)):
-            found[each.name + end] = each.type
+        for end in ends.get(family.type, ("",)):
+            found[family.name + end] = family.type
     return found
 
 
@@ -116,17 +119,32 @@ def test_the_panels_do_not_overlap_and_have_ids_of_their_own() -> None:
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's prometheus has promtool")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="no promtool: apt install prometheus"
+)
+
+
+def promtool(*args: str | Path, input: str | None = None) -> str:
+    done = subprocess.run(["promtool", *args], input=input, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stderr
+
+
+@needs_promtool
 def test_promtool_accepts_the_alerts_and_the_metrics(plain_client: redis.Redis) -> None:
     from ackq.metrics.exposition import render
 
-    checked = subprocess.run(
-        ["promtool", "check", "rules", FOLDER / "alerts.yml"], capture_output=True, text=True
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    promtool("check", "rules", FOLDER / "alerts.yml")
     with Collector(plain_client) as collector:
-        text = render(collector.collect(), {}).body
-    checked = subprocess.run(
-        ["promtool", "check", "metrics"], input=text.decode(), capture_output=True, text=True
-    )
-    assert (checked.returncode, checked.stderr) == (0, ""), checked.stderr
+        text = render(collector.collect(), {}).body.decode()
+    assert promtool("check", "metrics", input=text) == ""
+
+
+@needs_promtool
+def test_each_alert_is_sent_when_it_should_be_and_not_before() -> None:
+    promtool("test", "rules", CASES)
+    cases: dict[str, set[bool]] = {rule["alert"]: set() for rule in alerts()}
+    for test in yaml.safe_load(CASES.read_text())["tests"]:
+        for case in test["alert_rule_test"]:
+            cases[case["alertname"]].add(bool(case["exp_alerts"]))
+    assert {name: found for name, found in cases.items() if found != {True, False}} == {}

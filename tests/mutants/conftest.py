@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ackq import scripts
+from tests import waiting
 from tests.delay.partition import Partition
 from tests.delay.test_counts import watched
 from tests.facts.facts import Mutant
@@ -17,18 +18,33 @@ from tests.faults.test_failover import executable, pair
 from tests.membership.scripted import Group
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.queue.scripts.space import Space
-from tests.servers import Survey
+from tests.servers import Fleet, Survey, Target
 from tests.sharded.scripted import Scripted
+from tests.staging.conftest import make, make_delay, make_topic, opened, queue
+from tests.staging.test_delay import delays, writer
+from tests.staging.test_scripts import slots
+from tests.staging.test_topic import topic
+from tests.worker.test_list_scripts import call
 
 __all__ = [
+    "call",
+    "delays",
     "executable",
     "kind",
+    "make",
+    "make_delay",
+    "make_topic",
+    "opened",
     "own_client",
     "own_space",
     "pair",
+    "queue",
     "scripts_directory",
+    "slots",
     "space",
+    "topic",
     "watched",
+    "writer",
 ]
 
 
@@ -39,6 +55,17 @@ def kind(survey: Survey) -> str:
     if kind is None:
         pytest.skip("ACKQ_TEST_SERVERS names no plain server")
     return kind
+
+
+@pytest.fixture
+def target(kind: str, fleet: Fleet) -> Target:
+    """The server, for tests that run on others elsewhere."""
+    return fleet.get(kind)
+
+
+@pytest.fixture
+def partitions() -> None:
+    """A delay queue without partitions."""
 
 
 @pytest.fixture
@@ -68,11 +95,20 @@ def mutant(request: pytest.FixtureRequest) -> Mutant | None:
 
 
 @pytest.fixture
-def scripts_directory(mutant: Mutant | None, tmp_path: Path) -> Path:
-    """The scripts, in a copy if one of them is mutated."""
+def scripts_directory(
+    mutant: Mutant | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """The scripts, in a copy if one of them is mutated, which clients load, too."""
     if mutant is None:
-        return scripts.directory()
+        yield scripts.directory()
+        return
     directory = tmp_path / "lua"
     shutil.copytree(scripts.directory(), directory, copy_function=os.symlink)
     mutant.plant(directory)
-    return directory
+    monkeypatch.setattr(scripts, "directory", lambda: directory)
+    # Most mistakes never come right.
+    monkeypatch.setattr(waiting.wait_until, "__defaults__", (2,))
+    scripts.load.cache_clear()
+    yield directory
+    monkeypatch.undo()
+    scripts.load.cache_clear()

@@ -101,10 +101,10 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     by_file: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
     twin = twin_of(mutant.function, mutant.code, mutant.place)
     variants: list[Mutant | Twin] = [mutant, twin] if twin else [mutant]
-    changed = {place for each in variants for place in each.place.split(", ")}
+    changed = {place for variant in variants for place in variant.place.split(", ")}
     running = {name: test for name, test in tests.items() if not changed.isdisjoint(test["places"])}
     if not running:  # a default value, or code that has changed since the tests were recorded
-        functions = tuple(f"{each.function}+" for each in variants)
+        functions = tuple(f"{variant.function}+" for variant in variants)
         running = {
             name: test
             for name, test in tests.items()
@@ -126,7 +126,7 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     total = sum(chosen.values())
     return {
         "key": mutant.key,
-        "code": {each.function: each.code for each in variants},
+        "code": {variant.function: variant.code for variant in variants},
         "tests": list(chosen),
         "limit": 30 + 4 * total,
     }

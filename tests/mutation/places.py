@@ -21,10 +21,10 @@ def places(path: Path) -> dict[int, str]:
     found = {}
     for name, function in functions(ast.parse(path.read_text())):
         begin = function.body[0].lineno
-        for each in ast.walk(function):
-            if isinstance(each, ast.stmt | ast.excepthandler):
-                first = each.lineno
-                for line in range(first, _last_line(each) + 1):
+        for node in ast.walk(function):
+            if isinstance(node, ast.stmt | ast.excepthandler):
+                first = node.lineno
+                for line in range(first, _last_line(node) + 1):
                     if line >= begin:
                         offset = first - function.lineno
                         found[line] = f"{path.relative_to(ROOT)}: {name}+{offset}"
@@ -36,9 +36,9 @@ def statements(path: Path) -> dict[str, list[int]]:
     """Return where the statements of each function and method begin, counted from its ``def``."""
     return {
         name: [
-            each.lineno - function.lineno
-            for each in ast.walk(function)
-            if isinstance(each, ast.stmt | ast.excepthandler)
+            node.lineno - function.lineno
+            for node in ast.walk(function)
+            if isinstance(node, ast.stmt | ast.excepthandler)
         ]
         for name, function in functions(ast.parse(path.read_text()))
     }

@@ -117,7 +117,7 @@ def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
     """Yield the calls of a statement, without those of statements in it."""
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.expr | ast.withitem):
-            yield from (each for each in ast.walk(child) if isinstance(each, ast.Call))
+            yield from (node for node in ast.walk(child) if isinstance(node, ast.Call))
 
 
 def _fewer(errors: list[ast.expr]) -> Iterator[list[ast.expr]]:

@@ -25,7 +25,9 @@ def write(path: Path, about: dict[str, Any], results: list[Result]) -> None:
 
     Of a test its file and function are stored, and no parameters: they may name this machine.
     """
-    lines = ",\n".join(json.dumps(each | {"by": _function_of(each["by"])}) for each in results)
+    lines = ",\n".join(
+        json.dumps(result | {"by": _function_of(result["by"])}) for result in results
+    )
     path.parent.mkdir(exist_ok=True)
     path.write_text(f'{json.dumps(about)[:-1]}, "results": [\n{lines}\n]}}\n')
     path.with_suffix(".md").write_text(page(json.loads(path.read_text())))
@@ -47,7 +49,7 @@ def page(stored: dict[str, Any]) -> str:
     """Return the table and the survivors."""
     results: list[Result] = stored["results"]
     by_package = {
-        package: [each for each in results if each["package"] == package]
+        package: [result for result in results if result["package"] == package]
         for package in stored["mutants"]
     }
     rows = [
@@ -77,9 +79,9 @@ def page(stored: dict[str, Any]) -> str:
 
 
 def _row(package: str, mutants: int, results: list[Result]) -> str:
-    equivalent = sum(_is_equivalent(each) for each in results)
-    at_first = sum(each["at first"] for each in results)
-    since = sum(each["by"] is not None for each in results)
+    equivalent = sum(_is_equivalent(result) for result in results)
+    at_first = sum(result["at first"] for result in results)
+    since = sum(result["by"] is not None for result in results)
     tried = len(results) - equivalent
     low, high = interval(at_first, tried)
     return (
@@ -99,11 +101,11 @@ def interval(noticed: int, tried: int) -> tuple[float, float]:
 
 
 def _survivors(results: list[Result], kind: Literal["equivalent", "gap"]) -> Iterable[str]:
-    for each in results:
-        if each["by"] is None and _is_equivalent(each) == (kind == "equivalent"):
-            reason = reason_of(each["mutant"], kind)
+    for result in results:
+        if result["by"] is None and _is_equivalent(result) == (kind == "equivalent"):
+            reason = reason_of(result["mutant"], kind)
             because = f": {reason}" if reason else ""
-            yield f"- `{each['mutant'].replace('`', chr(39))}`{because}"
+            yield f"- `{result['mutant'].replace('`', chr(39))}`{because}"
 
 
 def _is_equivalent(result: Result) -> bool:

@@ -28,7 +28,8 @@ class Client:
 def test_a_mutant_is_made_of_each_quiet_statement() -> None:
     path = ROOT / "ackq" / "made_up.py"
     found = [
-        (each.package, each.before, each.after) for each in _in_functions(path, SOURCE, {"_lock"})
+        (function.package, function.before, function.after)
+        for function in _in_functions(path, SOURCE, {"_lock"})
     ]
     assert sorted(found) == [
         ("default", "1.0", "10.0"),
@@ -50,9 +51,9 @@ def test_a_mutant_is_made_of_each_quiet_statement() -> None:
 def test_a_constant_that_is_a_time_is_shown_to_the_tests_of_its_uses() -> None:
     path = ROOT / "ackq" / "embedded" / "server.py"
     found = {
-        each.before: each.place
-        for each in _of_constants(path, path.read_text(), {path: path.read_text()})
+        constant.before: constant.place
+        for constant in _of_constants(path, path.read_text(), {path: path.read_text()})
     }
     assert found.keys() == {"START_TIMEOUT = 10.0", "STOP_TIMEOUT = 10.0"}
     assert found["STOP_TIMEOUT = 10.0"].startswith("ackq/embedded/server.py: Server.stop+")
-    assert [each.before for each in _of_constants(path, SOURCE, {})] == ["LIMIT = 0.5"]
+    assert [constant.before for constant in _of_constants(path, SOURCE, {})] == ["LIMIT = 0.5"]

@@ -38,7 +38,7 @@ def verdicts(diagnosis: Diagnosis) -> dict[str, str]:
 
 
 def text(diagnosis: Diagnosis, check: str) -> str:
-    return next(each.text for each in diagnosis.findings if each.check == check)
+    return next(finding.text for finding in diagnosis.findings if finding.check == check)
 
 
 # --- real servers -----------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_a_user_of_the_left_end_is_tried_there(users: redis.Redis) -> None:
 
 
 def test_what_a_user_may_not_do_is_named(users: redis.Redis) -> None:
-    words = [each for each in rules("jobs", "doctor") if each not in ("+unlink", "+xadd")]
+    words = [rule for rule in rules("jobs", "doctor") if rule not in ("+unlink", "+xadd")]
     diagnosis = examined(url_of(users), **log_in(users, *words))
     denied = {name for name, answer in diagnosis.permissions.items() if answer == "denied"}
     assert denied == {"reject", "ack a claim", "purge"}

@@ -20,12 +20,15 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.routes import SingleRoute
 from ackq.delay import DelayQueue
 from ackq.errors import KeyTypeError
+from ackq.membership.shards import whole
 from ackq.ops import overview as overview_module
 from ackq.ops.overview import Overview, _time
 from ackq.ops.read_lists import read_alone, read_together
 from ackq.ops.readings import Asked, Reading
 from ackq.queue.claims_client import Claims
+from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
+from ackq.worker.registration import encode_record, heartbeat
 from tests.kinds.stock import all_stocks
 from tests.servers import Client, Target, private_server
 from tests.waiting import wait_until
@@ -308,6 +311,22 @@ def test_scripts_that_the_server_does_not_know_are_sent(client: Client, name: st
         overview.read()
         client.script_flush()
         assert [each.backlog for each in overview.read().queues] == [1]
+
+
+def test_a_sharded_queue_that_no_consumer_has_used_is_found(client: Client, token: str) -> None:
+    with ShardedQueue(client, token, 4) as queue:
+        queue.push_many([{"id": str(number)} for number in range(10)])
+        queue.push({"id": "one more"})
+        with Overview(client) as overview:
+            for _ in range(2):
+                (reading,) = overview.read().queues
+                assert (reading.kind, reading.name, reading.backlog) == ("sharded", token, 11)
+            # What a worker that ended left for all shards is no list queue.
+            with Queue(client, whole(token)) as workers:
+                record = encode_record({"name": "w", "queues": [token], "lifetime": 30}, [])
+                workers.execute(lambda spec: heartbeat(spec, "w", record, 30.0, b""))
+            (reading,) = overview.read().queues
+            assert (reading.kind, reading.backlog, reading.workers) == ("sharded", 11, 1)
 
 
 def test_shards_without_a_group_are_queues_of_their_own(client: Client, token: str) -> None:

@@ -91,8 +91,8 @@ def test_the_ends_in_use_are_seen_at_the_list(
 
     traffic = run(watch(name.encode(), 1.0, 50), client, work)
     ends = {"l": traffic.left, "r": traffic.right}
-    assert ends[push[0]].pushed == ends[take[0]].taken == traffic.looks // 2 == 10
-    assert sum(end.pushed + end.taken for end in ends.values()) == traffic.looks
+    assert ends[push[0]].pushed == ends[take[0]].taken == traffic.readings // 2 == 10
+    assert sum(end.pushed + end.taken for end in ends.values()) == traffic.readings
     assert traffic.lengths == (20, 20)
 
 
@@ -113,7 +113,7 @@ def test_equal_bodies_and_a_list_that_runs_empty_are_unclear(
         client.delete(name) if client.exists(name) else client.lpush(name, next(numbers))
 
     empty = run(watch(name.encode(), 0.3, 4), client, fill_and_empty)
-    assert empty.left.unclear == empty.right.unclear == empty.looks
+    assert empty.left.unclear == empty.right.unclear == empty.readings
 
 
 def test_watching_a_list_of_long_bodies_reads_none(client: redis.Redis, name: str) -> None:
@@ -122,7 +122,7 @@ def test_watching_a_list_of_long_bodies_reads_none(client: redis.Redis, name: st
         watch(name.encode(), 0.3, MAX_BYTES + 1), client, lambda: client.lpush(name, b"y")
     )
     assert not traffic.read
-    assert traffic.lengths == (1, 1 + traffic.looks)
+    assert traffic.lengths == (1, 1 + traffic.readings)
     assert (traffic.left.pushed, traffic.left.unclear) == (0, 0)
 
 
@@ -255,7 +255,7 @@ def blocked(client: redis.Redis, name: str) -> Iterator[redis.Redis]:
 def test_a_waiting_consumer_shows_where_an_empty_list_is_used(
     client: redis.Redis, name: str
 ) -> None:
-    survey = look(client, name)
+    survey = surveyed(client, name)
     assert survey.kind == "none"
     assert survey.clients is not None
     assert len(survey.clients["brpop"].blocked) >= 1
@@ -265,9 +265,9 @@ def test_a_waiting_consumer_shows_where_an_empty_list_is_used(
 # --- the whole --------------------------------------------------------------------
 
 
-def look(client: redis.Redis, name: str, seconds: float = 0.05) -> Survey:
+def surveyed(client: redis.Redis, name: str, seconds: float = 0.05) -> Survey:
     with Surveyor(client, name) as surveyor:
-        return surveyor.look(seconds)
+        return surveyor.survey(seconds)
 
 
 def test_a_survey_reports_the_list_and_what_lies_beside_it(client: redis.Redis, name: str) -> None:
@@ -275,7 +275,7 @@ def test_a_survey_reports_the_list_and_what_lies_beside_it(client: redis.Redis, 
         queue.push_many([{"id": number} for number in range(5)])
         queue.pop()
         client.expire(name, 1000)
-        survey = look(client, name)
+        survey = surveyed(client, name)
         assert (survey.kind, survey.unseen) == ("list", [])
         assert 900 < (survey.expires_in or 0) <= 1000
         assert survey.stats is not None
@@ -288,18 +288,18 @@ def test_a_survey_reports_the_list_and_what_lies_beside_it(client: redis.Redis, 
         assert survey.sample.read == 4
         assert (survey.memory or 0) > 0
         client.persist(name)
-    assert look(client, name).expires_in is None
+    assert surveyed(client, name).expires_in is None
 
 
 def test_a_queue_that_ackq_pops_from_the_left_is_counted(client: redis.Redis, name: str) -> None:
     with Queue(client, name, pop_from="left") as queue:
         queue.push_many([{"id": number} for number in range(5)])
         queue.pop()
-        survey = look(client, name)
+        survey = surveyed(client, name)
     assert survey.recorded == "left"
     assert survey.stats is not None
     assert (survey.stats.ready, survey.stats.in_flight) == (4, 1)
-    findings = {each.check: each for each in advise(survey).findings}
+    findings = {finding.check: finding for finding in advise(survey).findings}
     assert findings["keys of ackq"].verdict == "ok"
     assert "popped from the left" in findings["keys of ackq"].text
 
@@ -308,7 +308,7 @@ def test_a_side_key_of_another_type_is_reported_and_stops_nothing(
     client: redis.Redis, name: str
 ) -> None:
     client.set(f"{name}BACKUP", "mine")
-    survey = look(client, name)
+    survey = surveyed(client, name)
     assert survey.side_keys == {f"{name}BACKUP".encode(): "string"}
     assert survey.stats is None
 
@@ -344,7 +344,7 @@ def test_a_user_with_read_access_sees_all_and_changes_nothing(admin: redis.Redis
         "+hello",
     )
     with user(admin, *allowed) as reader:
-        survey = look(reader, "jobs")
+        survey = surveyed(reader, "jobs")
     assert survey.unseen == []
     assert survey.stats is not None
     assert {key: admin.dump(key) for key in admin.scan_iter()} == before
@@ -352,13 +352,13 @@ def test_a_user_with_read_access_sees_all_and_changes_nothing(admin: redis.Redis
 
 def test_what_a_user_may_not_see_is_named_and_the_rest_is_seen(admin: redis.Redis) -> None:
     with user(admin, "~jobs", "-@all", "+@read", "+hello") as reader:
-        survey = look(reader, "jobs")
+        survey = surveyed(reader, "jobs")
     assert survey.sample is not None
     assert survey.search is not None
     assert survey.search.lists == {b"jobs:processing": None}
     others = ["INFO", "INFO commandstats", "CLIENT LIST", "TYPE of ackq's keys"]
     assert survey.unseen == others
     with user(admin, "-@all", "+hello") as nobody:
-        survey = look(nobody, "jobs")
+        survey = surveyed(nobody, "jobs")
     assert survey.kind is None
     assert "TYPE" in survey.unseen

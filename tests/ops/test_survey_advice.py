@@ -33,7 +33,7 @@ def verdicts(advice: Advice) -> dict[str, str]:
 
 
 def text(advice: Advice, check: str) -> str:
-    return next(each.text for each in advice.findings if each.check == check)
+    return next(finding.text for finding in advice.findings if finding.check == check)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ Connect = Callable[..., Any]
 class Recorded:
     """The spans and metrics of one test. Its settings are those of `ackq.otel.instrument`."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Connect) -> None:
+        #: ``connect(Queue, name, ...)``: a client of that class, or its twin.
+        self.connect = connect
         self._exporter = InMemorySpanExporter()
         self._reader = InMemoryMetricReader()
         self.tracers = TracerProvider()
@@ -78,9 +80,9 @@ class Recorded:
 
 
 @pytest.fixture
-def recorded() -> Iterator[Recorded]:
+def recorded(connect: Connect) -> Iterator[Recorded]:
     """What ackq records, with the default settings."""
-    found = Recorded()
+    found = Recorded(connect)
     found.instrument()
     yield found
     ackq.otel.uninstrument()
@@ -103,8 +105,8 @@ def connect(plain_client: redis.Redis, flavour: str, flavoured: Callable[..., An
     settings = plain_client.connection_pool.connection_kwargs
     address = {"host": settings["host"], "port": settings["port"]}
     client: Any = redis.Redis if flavour == "sync" else redis.asyncio.Redis
-    return lambda kind, *args, **settings: flavoured(
-        kind, TWINS[kind], client(**address), *args, **settings
+    return lambda kind, *args, port=address["port"], **settings: flavoured(
+        kind, TWINS[kind], client(**{**address, "port": port}), *args, **settings
     )
 
 

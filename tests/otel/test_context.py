@@ -13,7 +13,7 @@ from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
-from tests.otel.conftest import Connect, Recorded, id_of, linked
+from tests.otel.conftest import Recorded, id_of, linked
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -31,11 +31,12 @@ def carries(body: bytes, span: Any) -> bool:
     return int(span_id, 16) == id_of(span)
 
 
-def test_objects_carry_the_context_of_the_send(
-    recorded: Recorded, connect: Connect, name: str, token: str
-) -> None:
-    queue, delayed = connect(Queue, name), connect(DelayQueue, name + "d")
-    topic, sharded = connect(Topic, name + "t"), connect(ShardedQueue, token + "s", 2)
+def test_objects_carry_the_context_of_the_send(recorded: Recorded, name: str, token: str) -> None:
+    queue, delayed = recorded.connect(Queue, name), recorded.connect(DelayQueue, name + "d")
+    topic, sharded = (
+        recorded.connect(Topic, name + "t"),
+        recorded.connect(ShardedQueue, token + "s", 2),
+    )
     queue.push({"n": 1})
     queue.push_many([Order("o-1", 5), {"n": 2}])
     queue.push({"n": 3}, delay=0)
@@ -62,16 +63,16 @@ def test_objects_carry_the_context_of_the_send(
     sharded.close()
 
 
-def test_the_id_stays_first(recorded: Recorded, connect: Connect, name: str) -> None:
-    queue = connect(Queue, name)
+def test_the_id_stays_first(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
     queue.push({"n": 1, "id": "a-1"})
     assert queue.pop().body.startswith(b'{"id":"a-1"')
 
 
 def test_a_span_of_the_application_gives_its_trace_and_its_state(
-    recorded: Recorded, connect: Connect, name: str
+    recorded: Recorded, name: str
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1", "traceparent": PARENT, "tracestate": "vendor=1"})
     own = queue.pop().json()
     assert own == {"id": "a-1", "traceparent": PARENT, "tracestate": "vendor=1"}
@@ -85,16 +86,16 @@ def test_a_span_of_the_application_gives_its_trace_and_its_state(
     "message", [{"id": "1", "traceparent": None}, {"id": "1", "tracestate": "a=b"}]
 )
 def test_an_object_that_has_one_of_the_names_is_not_changed(
-    recorded: Recorded, connect: Connect, name: str, message: dict[str, Any]
+    recorded: Recorded, name: str, message: dict[str, Any]
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push(message)
     assert queue.pop().json() == message
 
 
-def test_bytes_are_not_changed(recorded: Recorded, connect: Connect, name: str) -> None:
+def test_bytes_are_not_changed(recorded: Recorded, name: str) -> None:
     bodies = [b'{"id": "1"}', b"", b"{}", b"\x00"]
-    queue, topic = connect(Queue, name), connect(Topic, name)
+    queue, topic = recorded.connect(Queue, name), recorded.connect(Topic, name)
     queue.push_many(bodies)
     assert [message.body for message in queue.pop_many(10)] == bodies
     topic.subscribe("c")
@@ -102,17 +103,15 @@ def test_bytes_are_not_changed(recorded: Recorded, connect: Connect, name: str) 
     assert [message.body for message in topic.consume("c", 10)] == bodies
 
 
-def test_a_message_that_would_get_too_long_goes_without(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue = connect(Queue, name, max_body_bytes=40)
+def test_a_message_that_would_get_too_long_goes_without(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name, max_body_bytes=40)
     queue.push({"id": "a-1", "text": "x" * 15})
     assert queue.pop().json() == {"id": "a-1", "text": "x" * 15}
 
 
-def test_injection_can_be_switched_off(recorded: Recorded, connect: Connect, name: str) -> None:
+def test_injection_can_be_switched_off(recorded: Recorded, name: str) -> None:
     recorded.instrument(inject=False)
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1"})
     assert queue.pop().body == b'{"id":"a-1"}'
 
@@ -132,9 +131,9 @@ def test_injection_can_be_switched_off(recorded: Recorded, connect: Connect, nam
     ],
 )
 def test_a_body_without_a_valid_context_is_delivered_without_a_link(
-    recorded: Recorded, connect: Connect, name: str, body: bytes, plain_client: redis.Redis
+    recorded: Recorded, name: str, body: bytes, plain_client: redis.Redis
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     plain_client.lpush(name, body)
     with recorded.tracer.start_as_current_span("of the application"):
         assert queue.pop().body == body
@@ -142,18 +141,18 @@ def test_a_body_without_a_valid_context_is_delivered_without_a_link(
 
 
 def test_a_bad_tracestate_does_not_hide_the_link(
-    recorded: Recorded, connect: Connect, name: str, plain_client: redis.Redis
+    recorded: Recorded, name: str, plain_client: redis.Redis
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     plain_client.lpush(name, orjson.dumps({"traceparent": PARENT, "tracestate": ["a"]}))
     queue.pop()
     assert linked(recorded.one("pop")) == [0xB7AD6B7169203331]
 
 
 def test_a_batch_links_to_each_producer_once_and_to_no_more_than_a_span_may(
-    recorded: Recorded, connect: Connect, name: str
+    recorded: Recorded, name: str
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push_many([{"n": n} for n in range(200)])
     assert len(queue.pop_many(200)) == 200
     assert linked(recorded.one("pop")) == [id_of(recorded.one("push"))]

@@ -8,13 +8,11 @@ import redis
 from ackq import Queue
 from ackq.errors import KeyTypeError
 from ackq.otel.telemetry import BUCKETS
-from tests.otel.conftest import Connect, Recorded
+from tests.otel.conftest import Recorded
 
 
-def test_messages_are_counted_as_they_are_sent_and_received(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue = connect(Queue, name)
+def test_messages_are_counted_as_they_are_sent_and_received(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
     queue.push({"n": 0})
     queue.push_many([{"n": n} for n in range(4)])
     queue.pop()
@@ -36,10 +34,8 @@ def test_messages_are_counted_as_they_are_sent_and_received(
     assert received["operation.name"] == "pop"
 
 
-def test_durations_have_the_buckets_of_the_conventions(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue = connect(Queue, name)
+def test_durations_have_the_buckets_of_the_conventions(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
     queue.push_many([{"n": n} for n in range(4)])
     queue.ack(*queue.pop_many(10))
     points = recorded.points("messaging.client.operation.duration")
@@ -50,12 +46,12 @@ def test_durations_have_the_buckets_of_the_conventions(
 
 
 def test_failures_have_the_type_of_their_error(
-    recorded: Recorded, connect: Connect, name: str, plain_client: redis.Redis
+    recorded: Recorded, name: str, plain_client: redis.Redis
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push({"n": 0})
     plain_client.set(name + "x", "text")
-    broken = connect(Queue, name + "x")
+    broken = recorded.connect(Queue, name + "x")
     with pytest.raises(KeyTypeError):
         broken.push({"n": 0})
     points = recorded.points("messaging.client.sent.messages")

@@ -9,6 +9,7 @@ import pytest
 import redis
 from opentelemetry.trace import SpanKind, StatusCode
 
+import ackq.otel
 from ackq import LeaseLost, Queue
 from ackq.core import observing
 from ackq.delay import DelayQueue, PartitionedDelayQueue
@@ -17,14 +18,12 @@ from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
 from ackq.sharded.operations import shard_of
 from ackq.topic import Topic
-from tests.otel.conftest import Connect, Recorded, attributes, id_of, linked, names
+from tests.otel.conftest import Recorded, attributes, id_of, linked, names
 from tests.waiting import wait_until
 
 
-def test_a_push_a_pop_and_an_ack_of_one_message(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue = connect(Queue, name)
+def test_a_push_a_pop_and_an_ack_of_one_message(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1"})
     message = queue.pop()
     queue.ack(message)
@@ -43,6 +42,7 @@ def test_a_push_a_pop_and_an_ack_of_one_message(
         "operation.type": "receive",
         "message.id": "a-1",
         "message.body.size": len(message.body),
+        "ackq.message.receive_count": 1,
     }
     assert (settled.name, settled.kind) == (f"ack {name}", SpanKind.CLIENT)
     assert attributes(settled) == where | {
@@ -54,10 +54,8 @@ def test_a_push_a_pop_and_an_ack_of_one_message(
     assert received.parent is settled.parent is None
 
 
-def test_a_batch_has_a_number_of_messages_and_no_id(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue = connect(Queue, name)
+def test_a_batch_has_a_number_of_messages_and_no_id(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
     queue.push_many({"n": n} for n in range(3))
     messages = queue.pop_many(10)
     queue.ack(*messages)
@@ -67,10 +65,8 @@ def test_a_batch_has_a_number_of_messages_and_no_id(
     assert linked(recorded.one("pop")) == [id_of(recorded.one("push"))]
 
 
-def test_every_settle_has_the_name_of_its_method(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue = connect(Queue, name)
+def test_every_settle_has_the_name_of_its_method(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
     queue.push_many([{"n": n} for n in range(3)])
     nacked, released, rejected = queue.pop_many(3)
     queue.nack(nacked)
@@ -82,9 +78,9 @@ def test_every_settle_has_the_name_of_its_method(
 
 
 def test_an_ack_that_travels_with_a_pop_has_a_span_that_ends_before_the_wait(
-    recorded: Recorded, connect: Connect, name: str, plain_client: redis.Redis
+    recorded: Recorded, name: str, plain_client: redis.Redis
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1"})
     message = queue.pop()
     recorded.clear()
@@ -104,18 +100,16 @@ def test_an_ack_that_travels_with_a_pop_has_a_span_that_ends_before_the_wait(
     assert attributes(acked)["message.id"] == "a-1"
 
 
-def test_a_pop_that_returns_nothing_has_no_span(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue = connect(Queue, name)
+def test_a_pop_that_returns_nothing_has_no_span(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
     assert queue.pop() is None
     assert queue.pop_many(10, timeout=0.01) == []
     assert recorded.spans() == []
     assert recorded.points("messaging.client.operation.duration") == []
 
 
-def test_a_refused_ack_is_an_error(recorded: Recorded, connect: Connect, name: str) -> None:
-    queue = connect(Queue, name, requeue="back")
+def test_a_refused_ack_is_an_error(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name, requeue="back")
     queue.push({"id": "a-1"})
     message = queue.pop()
     message.receipt += 1
@@ -131,10 +125,72 @@ def test_a_refused_ack_is_an_error(recorded: Recorded, connect: Connect, name: s
     assert attributes(recorded.one("ack"))["error.type"] == "LeaseLost"
 
 
-def test_a_failed_call_has_the_type_of_its_error(
-    recorded: Recorded, connect: Connect, name: str, plain_client: redis.Redis
+def test_an_ack_that_acked_nothing_and_what_became_a_dead_letter_can_be_seen(
+    recorded: Recorded, name: str
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name, max_receives=2)
+    queue.push_many([{"id": "acked"}, {"id": "nacked"}, {"id": "rejected"}])
+    acked, nacked, rejected = queue.pop_many(3)
+    queue.ack(acked)
+    queue.ack(acked)
+    queue.reject(rejected, reason="no good")
+    queue.nack(nacked, delay=0)
+    again = queue.pop()
+    queue.nack(again, delay=0)
+    assert queue.stats().dead == 2
+    first, second = (attributes(span) for span in recorded.spans("ack"))
+    assert "ackq.settled_count" not in first
+    assert second["ackq.settled_count"] == 0
+    assert attributes(recorded.one("reject"))["ackq.dead_letter_count"] == 1
+    returned, died = (attributes(span) for span in recorded.spans("nack"))
+    assert "ackq.dead_letter_count" not in returned
+    assert died["ackq.dead_letter_count"] == 1
+    assert attributes(recorded.spans("pop")[-1])["ackq.message.receive_count"] == 2
+
+
+def test_a_commit_links_to_the_producers_of_its_batch(recorded: Recorded, name: str) -> None:
+    topic = recorded.connect(Topic, name)
+    topic.subscribe("c", "oldest")
+    for number in range(2):
+        topic.publish({"n": number})
+    topic.commit(topic.consume("c", 10))
+    assert linked(recorded.one("commit")) == [id_of(span) for span in recorded.spans("publish")]
+
+
+@pytest.mark.parametrize("kind", [Queue, Topic])
+def test_a_call_that_cannot_connect_has_a_span(
+    recorded: Recorded, name: str, free_port: int, kind: Any
+) -> None:
+    away = recorded.connect(kind, name, port=free_port)
+    push = away.push if kind is Queue else away.publish
+    with pytest.raises(redis.ConnectionError):
+        push({"id": "a-1"})
+    (span,) = recorded.spans()
+    assert attributes(span)["error.type"] == "ConnectionError"
+    assert span.status.status_code is StatusCode.ERROR
+
+
+def test_texts_of_errors_are_recorded_by_choice(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(Queue, name)
+    queue.push({"id": "a-1"})
+    message = queue.pop()
+    message.receipt += 1
+    recorded.instrument(error_texts=True)
+    with pytest.raises(LeaseLost):
+        queue.ack(message)
+    with pytest.raises(ValueError, match="hunter2"), ackq.otel.processing(message):
+        raise ValueError("hunter2")
+    for verb, text in (("ack", name), ("process", "hunter2")):
+        (event,) = recorded.one(verb).events
+        noted = event.attributes or {}
+        assert text in str(noted["exception.message"])
+        assert "Traceback" in str(noted["exception.stacktrace"])
+
+
+def test_a_failed_call_has_the_type_of_its_error(
+    recorded: Recorded, name: str, plain_client: redis.Redis
+) -> None:
+    queue = recorded.connect(Queue, name)
     plain_client.set(name, "text")
     with pytest.raises(KeyTypeError):
         queue.push({"id": "a-1"})
@@ -145,10 +201,8 @@ def test_a_failed_call_has_the_type_of_its_error(
     assert [span.status.status_code for span in recorded.spans()] == [StatusCode.ERROR] * 2
 
 
-def test_a_wrong_argument_is_refused_as_without_spans(
-    recorded: Recorded, connect: Connect, name: str
-) -> None:
-    queue, topic = connect(Queue, name), connect(Topic, name)
+def test_a_wrong_argument_is_refused_as_without_spans(recorded: Recorded, name: str) -> None:
+    queue, topic = recorded.connect(Queue, name), recorded.connect(Topic, name)
     with pytest.raises(ConfigurationError):
         queue.ack("a-1")
     with pytest.raises(ConfigurationError):
@@ -162,8 +216,8 @@ def test_a_wrong_argument_is_refused_as_without_spans(
     assert recorded.spans()
 
 
-def test_a_delay_queue(recorded: Recorded, connect: Connect, name: str) -> None:
-    queue = connect(DelayQueue, name)
+def test_a_delay_queue(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(DelayQueue, name)
     queue.push("k-1", {"n": 1})
     (message,) = queue.take()
     queue.delete(message)
@@ -173,8 +227,8 @@ def test_a_delay_queue(recorded: Recorded, connect: Connect, name: str) -> None:
     assert linked(received) == linked(settled) == [id_of(sent)]
 
 
-def test_a_partition_is_named(recorded: Recorded, connect: Connect, name: str) -> None:
-    queue = connect(PartitionedDelayQueue, name, 4)
+def test_a_partition_is_named(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(PartitionedDelayQueue, name, 4)
     queue.push("k-1", {"n": 1}, partition=3)
     (message,) = queue.take()
     queue.nack(message, delay=0)
@@ -182,8 +236,8 @@ def test_a_partition_is_named(recorded: Recorded, connect: Connect, name: str) -
     queue.close()
 
 
-def test_a_topic(recorded: Recorded, connect: Connect, name: str) -> None:
-    topic = connect(Topic, name)
+def test_a_topic(recorded: Recorded, name: str) -> None:
+    topic = recorded.connect(Topic, name)
     topic.subscribe("mailer")
     index = topic.publish({"n": 1})
     topic.publish_many([{"n": 2}, {"n": 3}])
@@ -200,8 +254,8 @@ def test_a_topic(recorded: Recorded, connect: Connect, name: str) -> None:
     assert committed.name == f"commit {name}"
 
 
-def test_rsmq(recorded: Recorded, connect: Connect, token: str) -> None:
-    queues = connect(RSMQ, token)
+def test_rsmq(recorded: Recorded, token: str) -> None:
+    queues = recorded.connect(RSMQ, token)
     queues.create_queue("mails")
     id = queues.send_message("mails", '{"n": 1}')
     message = queues.receive_message("mails")
@@ -216,9 +270,9 @@ def test_rsmq(recorded: Recorded, connect: Connect, token: str) -> None:
 
 
 def test_a_push_to_several_shards_is_one_span_and_each_pop_names_its_shard(
-    recorded: Recorded, connect: Connect, token: str
+    recorded: Recorded, token: str
 ) -> None:
-    queue = connect(ShardedQueue, token, 2)
+    queue = recorded.connect(ShardedQueue, token, 2)
     keys = [next(str(n) for n in range(9) if shard_of(str(n), 2) == each) for each in range(2)]
     queue.push_many([{"n": n} for n in range(4)], key=lambda each: keys[each["n"] % 2])
     sent = recorded.one("push")
@@ -235,9 +289,9 @@ def test_a_push_to_several_shards_is_one_span_and_each_pop_names_its_shard(
 
 
 def test_spans_are_children_of_the_current_one_and_are_not_current_themselves(
-    recorded: Recorded, connect: Connect, name: str
+    recorded: Recorded, name: str
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     with recorded.tracer.start_as_current_span("request") as request:
         queue.push({"id": "a-1"})
         queue.push({"id": "a-2"})
@@ -245,8 +299,8 @@ def test_spans_are_children_of_the_current_one_and_are_not_current_themselves(
     assert parents == [id_of(request)] * 2
 
 
-def test_nothing_of_a_body_is_recorded(recorded: Recorded, connect: Connect, name: str) -> None:
-    queue: Any = connect(Queue, name)
+def test_nothing_of_a_body_is_recorded(recorded: Recorded, name: str) -> None:
+    queue: Any = recorded.connect(Queue, name)
     queue.push({"id": "a-1", "password": "hunter2"})
     message = queue.pop()
     queue.reject(message, reason="hunter2")

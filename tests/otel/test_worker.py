@@ -21,7 +21,7 @@ from ackq.topic import Topic
 from ackq.worker import AsyncWorker, Reject, Release, Worker
 from ackq.worker.logs import JsonFormatter
 from tests.facade import Portal
-from tests.otel.conftest import Connect, Recorded, attributes, id_of, linked
+from tests.otel.conftest import Recorded, attributes, id_of, linked
 from tests.waiting import wait_until
 
 
@@ -38,7 +38,7 @@ def drain(queue: Any, handler: Any, portal: Portal, **settings: Any) -> None:
 
 @pytest.mark.parametrize("handler_is", ["asynchronous", "plain", "plain, returns an awaitable"])
 def test_a_handler_runs_in_a_span_linked_to_the_producer(
-    handler_is: str, recorded: Recorded, connect: Connect, name: str, portal: Portal
+    handler_is: str, recorded: Recorded, name: str, portal: Portal
 ) -> None:
     seen: list[int] = []
 
@@ -52,7 +52,7 @@ def test_a_handler_runs_in_a_span_linked_to_the_producer(
         "plain, returns an awaitable": lambda message: asynchronous(message),
     }
     handler = handlers[handler_is]
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     sent = []
     for n in range(3):
         queue.push({"id": f"a-{n}"})
@@ -71,10 +71,10 @@ def test_a_handler_runs_in_a_span_linked_to_the_producer(
 
 
 def test_the_producer_is_the_parent_by_choice(
-    recorded: Recorded, connect: Connect, name: str, portal: Portal
+    recorded: Recorded, name: str, portal: Portal
 ) -> None:
     recorded.instrument(relation="parent")
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1"})
     queue.push(b"no context")
     drain(queue, lambda message: None, portal, concurrency=1)
@@ -88,9 +88,9 @@ def test_the_producer_is_the_parent_by_choice(
 
 
 def test_a_message_that_waits_in_the_worker_has_no_span(
-    recorded: Recorded, connect: Connect, name: str, portal: Portal
+    recorded: Recorded, name: str, portal: Portal
 ) -> None:
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push_many([{"id": str(n)} for n in range(50)])
     recorded.clear()
     counts: list[tuple[int, int]] = []
@@ -106,10 +106,8 @@ def test_a_message_that_waits_in_the_worker_has_no_span(
     assert recorded.spans("pop") == []
 
 
-def test_settles_of_a_worker_have_spans(
-    recorded: Recorded, connect: Connect, name: str, portal: Portal
-) -> None:
-    queue = connect(Queue, name)
+def test_settles_of_a_worker_have_spans(recorded: Recorded, name: str, portal: Portal) -> None:
+    queue = recorded.connect(Queue, name)
     queue.push_many([{"id": str(n)} for n in range(3)])
     drain(queue, lambda message: None, portal)
     acks = recorded.spans("ack")
@@ -118,11 +116,7 @@ def test_settles_of_a_worker_have_spans(
 
 
 def test_an_error_is_recorded_without_its_text_and_a_verdict_is_none(
-    recorded: Recorded,
-    connect: Connect,
-    name: str,
-    portal: Portal,
-    caplog: pytest.LogCaptureFixture,
+    recorded: Recorded, name: str, portal: Portal, caplog: pytest.LogCaptureFixture
 ) -> None:
     raised: dict[str, Exception] = {"a": ValueError("hunter2"), "b": Reject("no"), "c": Release()}
     caplog.set_level(logging.CRITICAL)
@@ -131,7 +125,7 @@ def test_an_error_is_recorded_without_its_text_and_a_verdict_is_none(
         if message.id in raised:
             raise raised.pop(message.id)
 
-    queue = connect(Queue, name, max_receives=1)
+    queue = recorded.connect(Queue, name, max_receives=1)
     queue.push_many([{"id": id} for id in raised])
     drain(queue, handler, portal, concurrency=1)
     failed, rejected, released, *_ = recorded.spans("process")
@@ -146,16 +140,12 @@ def test_an_error_is_recorded_without_its_text_and_a_verdict_is_none(
 
 
 def test_the_line_about_a_failed_handler_names_its_trace(
-    recorded: Recorded,
-    connect: Connect,
-    name: str,
-    portal: Portal,
-    caplog: pytest.LogCaptureFixture,
+    recorded: Recorded, name: str, portal: Portal, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler(message: Any) -> None:
         raise ValueError
 
-    queue = connect(Queue, name, max_receives=1)
+    queue = recorded.connect(Queue, name, max_receives=1)
     queue.push({"id": "a-1"})
     drain(queue, handler, portal, concurrency=1)
     trace = format_trace_id(recorded.one("process").context.trace_id)
@@ -170,25 +160,21 @@ def test_the_line_about_a_failed_handler_names_its_trace(
 
 
 def test_the_error_of_a_plain_handler_is_recorded(
-    recorded: Recorded,
-    connect: Connect,
-    name: str,
-    portal: Portal,
-    caplog: pytest.LogCaptureFixture,
+    recorded: Recorded, name: str, portal: Portal, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
 
     def handler(message: Any) -> None:
         raise ValueError
 
-    queue = connect(Queue, name, max_receives=1)
+    queue = recorded.connect(Queue, name, max_receives=1)
     queue.push({"id": "a-1"})
     drain(queue, handler, portal, concurrency=1)
     assert attributes(recorded.one("process"))["error.type"] == "ValueError"
 
 
 def test_no_span_stays_current_after_a_handler_that_leaves_one(
-    recorded: Recorded, connect: Connect, name: str, portal: Portal
+    recorded: Recorded, name: str, portal: Portal
 ) -> None:
     seen: list[int] = []
 
@@ -196,7 +182,7 @@ def test_no_span_stays_current_after_a_handler_that_leaves_one(
         seen.append(current())
         trace.use_span(recorded.tracer.start_span("left")).__enter__()
 
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push_many([{"id": str(n)} for n in range(5)])
     drain(queue, handler, portal, concurrency=1)
     spans = recorded.spans("process")
@@ -205,21 +191,19 @@ def test_no_span_stays_current_after_a_handler_that_leaves_one(
 
 
 @pytest.mark.parametrize("flavour", ["async"], indirect=True)  # no thread can be cancelled
-def test_a_cancelled_handler_ends_its_span(
-    recorded: Recorded, connect: Connect, name: str, portal: Portal
-) -> None:
+def test_a_cancelled_handler_ends_its_span(recorded: Recorded, name: str, portal: Portal) -> None:
     async def handler(message: Any) -> None:
         await asyncio.sleep(60 if message.receive_count == 1 else 0)
 
-    queue = connect(Queue, name)
+    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1"})
     worker = portal.call(AsyncWorker, queue._wrapped, handler, time_limit=0.05)
     portal.call(worker.run, drain=True)
     assert attributes(recorded.spans("process")[0])["error.type"] == "CancelledError"
 
 
-def test_the_handler_of_a_delay_queue(recorded: Recorded, connect: Connect, name: str) -> None:
-    queue = connect(DelayQueue, name)
+def test_the_handler_of_a_delay_queue(recorded: Recorded, name: str) -> None:
+    queue = recorded.connect(DelayQueue, name)
     queue.push("k-1", {"n": 1})
     queue.push("k-2", {"n": 2})
     seen: list[int] = []
@@ -238,10 +222,12 @@ def test_the_handler_of_a_delay_queue(recorded: Recorded, connect: Connect, name
     assert recorded.spans("take") == []
 
 
-def test_a_block_of_the_application(
-    recorded: Recorded, connect: Connect, name: str, token: str
-) -> None:
-    queue, topic, rsmq = connect(Queue, name), connect(Topic, name + "t"), connect(RSMQ, token)
+def test_a_block_of_the_application(recorded: Recorded, name: str, token: str) -> None:
+    queue, topic, rsmq = (
+        recorded.connect(Queue, name),
+        recorded.connect(Topic, name + "t"),
+        recorded.connect(RSMQ, token),
+    )
     rsmq.create_queue("mails")
     rsmq.send_message("mails", "text")
     topic.subscribe("mailer")
@@ -263,7 +249,7 @@ def test_a_block_of_the_application(
 
 
 def test_one_story_from_another_language_to_a_topic(
-    recorded: Recorded, connect: Connect, name: str, portal: Portal, plain_client: redis.Redis
+    recorded: Recorded, name: str, portal: Portal, plain_client: redis.Redis
 ) -> None:
     trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     # What a program in Node pushes: JSON.stringify({id, traceparent}), with no help of ackq.
@@ -271,7 +257,7 @@ def test_one_story_from_another_language_to_a_topic(
     for relation in ("link", "parent"):
         recorded.instrument(relation=relation)
         recorded.clear()
-        topic, queue = connect(Topic, name + relation), connect(Queue, name + "q")
+        topic, queue = recorded.connect(Topic, name + relation), recorded.connect(Queue, name + "q")
         publisher = Topic(plain_client, name + relation)
         topic.subscribe("mailer")
         plain_client.lpush(name + "q", body)

@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+from tests import forked
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -70,7 +72,9 @@ def working(
     # Like the installed script, without the current folder in front of everything.
     command = [sys.executable, "-P", "-c", code, "work", handler, *options]
     with log.open("ab") as output:
-        process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=output)
+        process: forked.Popen[bytes] = forked.Popen(
+            command, cwd=cwd, env=environment, stdout=output, stderr=output
+        )
     running = Command(process, journal, log)
     try:
         yield running

@@ -213,8 +213,10 @@ def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
     assert not lost, f"lost: {lost[:10]}"
     # A stale ack that was accepted would leave the latest delivery unfinished for ever.
     # The latest by its receipt: a frozen process logs its delivery only when it continues.
-    latest = {each: max(event["receipt"] for event in deliveries[each]) for each in ids}
-    unfinished = [each for each in ids if (each, latest[each]) not in ended]
+    latest = {
+        message_id: max(event["receipt"] for event in deliveries[message_id]) for message_id in ids
+    }
+    unfinished = [message_id for message_id in ids if (message_id, latest[message_id]) not in ended]
     assert not unfinished, f"settled by a process that did not hold them: {unfinished[:10]}"
     again = 0
     unexplained = []

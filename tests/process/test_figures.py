@@ -68,7 +68,7 @@ def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
         Queue(plain_client, name) as queue,
         working(tmp_path, url, "tests.process.jobs:scripted", *options) as command,
     ):
-        queue.push_many([{"id": f"m{each}", "seconds": 0.05} for each in range(40)])
+        queue.push_many([{"id": f"m{number}", "seconds": 0.05} for number in range(40)])
         wait_until(lambda: len(command.events("end")) == 40 and settled(queue), "all", 40)
         assert len({event["pid"] for event in command.events()}) == 2
         wait_until(lambda: count() == 40, "all figures", 10)
@@ -76,7 +76,7 @@ def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
         victim.kill()
         wait_until(lambda: "starting another" in command.log(), "the death", 20)
         assert count() == 40
-        queue.push_many([{"id": f"n{each}", "seconds": 0} for each in range(10)])
+        queue.push_many([{"id": f"n{number}", "seconds": 0} for number in range(10)])
         wait_until(lambda: count() == 50, "the others", 40)
         samples = scraped(("127.0.0.1", free_port))
         wait_until(

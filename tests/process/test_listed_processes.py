@@ -160,9 +160,9 @@ def test_quiet_and_stop_let_a_job_straddle_its_lease(
         assert command.wait() == 0
     assert "starting another" not in command.log()
     events = command.events()
-    assert [each["id"] for each in events if each["event"] == "end"] == ["m0", "later0", "last0"]
-    assert {each["count"] for each in events} == {1}
-    assert not any(each["lost"] for each in events)
+    assert [event["id"] for event in events if event["event"] == "end"] == ["m0", "later0", "last0"]
+    assert {event["count"] for event in events} == {1}
+    assert not any(event["lost"] for event in events)
     assert settled(queue)
 
 
@@ -172,14 +172,14 @@ def test_each_process_is_listed_and_can_be_stopped_alone(
     options = ("-q", queue.name, "--processes", "3", "--name", "mailer", *OFTEN)
     with working(tmp_path, server.url, SCRIPTED, *options) as command:
         found = known(listed, 3)
-        assert {each.pid for each in found} == {each.pid for each in command.children()}
+        assert {each.pid for each in found} == {child.pid for child in command.children()}
         assert {each.name for each in found} == {"mailer"}
         run("stop", found[0].id, "--wait", "40")
         run("quiet", found[1].id, "--wait", "40")
         push(queue, 5)
         wait_until(lambda: settled(queue), "the messages", 40)
         assert {event["pid"] for event in command.events()} == {found[2].pid}
-        assert {each.pid for each in command.children()} == {found[1].pid, found[2].pid}
+        assert {child.pid for child in command.children()} == {found[1].pid, found[2].pid}
         # A process that dies is still replaced.
         psutil.Process(found[1].pid).kill()
         wait_until(
@@ -210,7 +210,9 @@ def test_a_worker_is_listed_again_after_a_restart_of_the_server(
             server.start()
             restarted = now(client)
             after = wait_until(
-                lambda: [each for each in workers(client, [token]) if each.seen_at > restarted],
+                lambda: [
+                    worker for worker in workers(client, [token]) if worker.seen_at > restarted
+                ],
                 "the worker to be back",
                 40,
             )

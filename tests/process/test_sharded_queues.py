@@ -57,7 +57,9 @@ def test_no_message_is_lost_when_workers_are_killed_while_the_queue_is_resized(
             stack.callback(end, process)
             return process
 
-        crew = [hire(produce, tmp_path / f"pushed-{each}", each * 1_000_000) for each in range(2)]
+        crew = [
+            hire(produce, tmp_path / f"pushed-{number}", number * 1_000_000) for number in range(2)
+        ]
         crew.append(hire(resize, 0))
         for _ in range(3):
             before = len(command.events("end"))

@@ -47,7 +47,7 @@ def test_a_message_that_falls_due_while_it_is_canceled_is_delivered_or_dead_but_
             thread.start()
         for thread in (operator, consumer):
             thread.join(20)
-        dead = Counter(each.id for each in queue.dead_letters(COUNT))
+        dead = Counter(letter.id for letter in queue.dead_letters(COUNT))
         assert delivered.total() > 10
         assert dead.total() == done["canceled"] > 10
         assert done["run"] > 10

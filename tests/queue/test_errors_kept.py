@@ -48,7 +48,7 @@ def test_a_failed_message_tells_why(make_queue: MakeQueue) -> None:
     [letter] = queue.dead_letters()
     assert letter.reason == "max receives"
     assert letter.errors[0] == first
-    assert [each.type for each in letter.errors] == [first.type, "KeyError"]
+    assert [error.type for error in letter.errors] == [first.type, "KeyError"]
     assert letter.cause == f"KeyError at {letter.errors[1].place}"
 
 
@@ -74,7 +74,7 @@ def test_many_messages_share_one_error(make_queue: MakeQueue) -> None:
     assert queue.nack(*messages, error=Declined("all")) == 250
     assert all(message.dead for message in messages)
     letters = queue.dead_letters(300)
-    assert {each.errors[0].cause for each in letters} == {f"{__name__}.Declined"}
+    assert {letter.errors[0].cause for letter in letters} == {f"{__name__}.Declined"}
 
 
 def test_an_error_that_ends_a_lease_block_is_kept(make_queue: MakeQueue) -> None:
@@ -111,7 +111,7 @@ def test_a_message_whose_last_lease_ended_is_told_from_one_that_failed(
     wait_until(lambda: queue.stats().expired, "the end of the lease")
     queue.pop()
     [letter] = queue.dead_letters()
-    assert [each.lease_ended for each in letter.errors] == [False, True]
+    assert [error.lease_ended for error in letter.errors] == [False, True]
     assert letter.cause == "lease ended"
 
 

@@ -112,7 +112,7 @@ def test_the_others_of_a_late_settle_are_settled(make_queue: MakeQueue) -> None:
     with pytest.raises(ackq.LeaseLost) as caught:
         queue.ack(others[0], late, others[1])
     assert (caught.value.messages, caught.value.settled) == ((late,), 2)
-    assert [each.lease_lost for each in others] == [False, False]
+    assert [other.lease_lost for other in others] == [False, False]
 
 
 @pytest.mark.parametrize("first", ["ack", "reject"])
@@ -140,7 +140,7 @@ def test_a_message_that_was_given_back_is_not_settled_otherwise(
     assert not mine.lease_lost
     for verb in {"ack", "extend", "nack", "release", "reject"} - {first}:
         mine.lease_lost = False
-        with pytest.raises(ackq.LeaseLost, match=f"gave the message back with {first}"):
+        with pytest.raises(ackq.LeaseLost, match=f"has returned the message with {first}"):
             getattr(queue, verb)(mine)
         assert mine.lease_lost
     queue.pop(ack=mine)

@@ -250,7 +250,9 @@ class RSMQMachine(RuleBasedStateMachine):
                 expected |= {f"{id}:rc": str(kept.rc), f"{id}:fr": str(kept.fr)}
         found = {name.decode(): value.decode() for name, value in fields.items()}
         assert {name: value for name, value in found.items() if len(name) >= 32} == expected
-        letters = [(each.id, each.body.decode(), each.rc) for each in self.ours.dead_letters("q")]
+        letters = [
+            (letter.id, letter.body.decode(), letter.rc) for letter in self.ours.dead_letters("q")
+        ]
         assert letters == self.dead
         counts = self.ours.get_queue_attributes("q")
         now = self._now()

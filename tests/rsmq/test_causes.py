@@ -34,8 +34,8 @@ def test_a_dead_letter_tells_why_its_last_five_receives_failed(
         fail(rsmq, ValueError(f"no {number}"))
     assert rsmq.receive_message("q") is None
     [letter] = rsmq.dead_letters("q")
-    assert [each.text for each in letter.errors] == [f"no {number}" for number in range(2, 7)]
-    assert [each.attempt for each in letter.errors] == [3, 4, 5, 6, 7]
+    assert [error.text for error in letter.errors] == [f"no {number}" for number in range(2, 7)]
+    assert [error.attempt for error in letter.errors] == [3, 4, 5, 6, 7]
     assert letter.cause.startswith("ValueError at ")
     assert abs(letter.errors[-1].at - letter.died_at / 1000) < 20
     assert not target.control.exists(f"{name}:q:Q.errors")
@@ -55,7 +55,7 @@ def test_a_timeout_after_an_error_is_the_cause(make_rsmq: MakeRSMQ) -> None:
     rsmq.receive_message("q", vt=0)
     assert rsmq.receive_message("q") is None
     [letter] = rsmq.dead_letters("q")
-    assert [(each.attempt, each.type) for each in letter.errors] == [(1, "ValueError"), (2, "")]
+    assert [(error.attempt, error.type) for error in letter.errors] == [(1, "ValueError"), (2, "")]
     assert letter.cause == "lease ended"
 
 

@@ -52,7 +52,7 @@ def test_many_clients_share_a_queue(cluster: Target, token: str) -> None:
         got = []
         while messages := rsmq.receive_messages("q", 7, timeout=1.5):
             got += [message.message for message in messages]
-            assert rsmq.delete_messages("q", [each.id for each in messages]) == len(messages)
+            assert rsmq.delete_messages("q", [message.id for message in messages]) == len(messages)
         return got
 
     with ThreadPoolExecutor(4) as pool:

@@ -119,7 +119,7 @@ def test_batches_of_one_client_are_received_in_the_order_of_their_sends(
     texts = [f"{batch}:{n}" for batch in range(20) for n in range(100)]
     for first in range(0, 2000, 100):
         rsmq.send_messages("q", texts[first : first + 100])
-    got = [each.message for _ in range(2) for each in rsmq.receive_messages("q", 1000)]
+    got = [message.message for _ in range(2) for message in rsmq.receive_messages("q", 1000)]
     assert got == texts
 
 
@@ -337,7 +337,7 @@ def test_poison_goes_to_the_dead_letters_alone(make_rsmq: MakeRSMQ) -> None:
     rsmq = make_rsmq(max_receives=2)
     rsmq.create_queue("q", vt=0)
     ids = rsmq.send_messages("q", ["killer", "b", "c"])
-    assert [each.rc for each in rsmq.receive_messages("q", 3)] == [1, 1, 1]
+    assert [message.rc for message in rsmq.receive_messages("q", 3)] == [1, 1, 1]
     # On its last permitted receive each travels alone.
     alone = [rsmq.receive_messages("q", 3, vt=60) for _ in range(3)]
     assert [[each.id for each in batch] for batch in alone] == [[id] for id in ids]
@@ -360,8 +360,8 @@ def test_many_dead_letters_are_read_and_redriven_in_order(make_rsmq: MakeRSMQ) -
     plain.receive_messages("q", 40, vt=0)
     assert rsmq.pop_message("q") is None
     wait_until(lambda: not rsmq.receive_messages("q", 40), "all to be dead")
-    assert [each.id for each in rsmq.dead_letters("q")] == ids
-    assert [each.id for each in rsmq.dead_letters("q", 3)] == ids[:3]
+    assert [letter.id for letter in rsmq.dead_letters("q")] == ids
+    assert [letter.id for letter in rsmq.dead_letters("q", 3)] == ids[:3]
     assert rsmq.dead_letters("q", 0) == []
     letters = rsmq.dead_letters("q")
     assert rsmq.dead_letters("q", 5, after=letters[9].entry) == letters[10:15]
@@ -372,12 +372,12 @@ def test_many_dead_letters_are_read_and_redriven_in_order(make_rsmq: MakeRSMQ) -
     ):
         with pytest.raises(ackq.ConfigurationError, match="not the entry of a dead letter"):
             call()
-    chosen = [each.entry for each in letters[20:38]]
+    chosen = [letter.entry for letter in letters[20:38]]
     assert rsmq.redrive("q", entries=[*chosen, "1-1"]) == 18
     assert rsmq.redrive("q", entries=chosen[:2]) == 0
-    assert {each.id for each in plain.receive_messages("q", 40)} == {*ids[20:38]}
+    assert {message.id for message in plain.receive_messages("q", 40)} == {*ids[20:38]}
     assert rsmq.redrive("q", 20) == 20
-    assert [each.id for each in plain.receive_messages("q", 40)] == ids[:20]
+    assert [message.id for message in plain.receive_messages("q", 40)] == ids[:20]
     last = letters[-1].entry
     assert rsmq.drop_dead_letters("q", last, last, "1-1") == 1
     assert rsmq.redrive("q") == 1

@@ -15,6 +15,9 @@ from tests.rsmq.conftest import MakePeer
 from tests.rsmq.peers import JavaScript, Node, Peer, PeerError, Python
 from tests.waiting import wait_until
 
+# One Node.js for all of them, as for test_suites.
+pytestmark = pytest.mark.xdist_group("peers")
+
 KINDS = ("ackq", "ackq-async", "PyRSMQ", "rsmq")
 #: A pair of others alone would only test them.
 PAIRS = [pair for pair in product(KINDS, KINDS) if any("ackq" in kind for kind in pair)]
@@ -240,7 +243,10 @@ def test_batches_are_received_one_by_one_by_others(
         assert ids == sorted(ids)
         theirs = [make_peer("PyRSMQ"), make_peer("rsmq")]
         got = [must(theirs[n % 2].receive("q")) for n in range(50)]
-        got += [{"id": each.id, "message": each.message} for each in ours.receive_messages("q", 99)]
+        got += [
+            {"id": message.id, "message": message.message}
+            for message in ours.receive_messages("q", 99)
+        ]
         got.append(must(theirs[1].pop("q")))
         assert [each["message"] for each in got] == texts
         assert [each["id"] for each in got] == ids
@@ -298,7 +304,7 @@ def shape(client: Any, token: str, received: str) -> Any:
             )
         else:
             members = client.smembers(raw) if kind == "set" else client.zrange(raw, 0, -1)
-            found[key] = kind, sorted(_named(each.decode(), received) for each in members)
+            found[key] = kind, sorted(_named(member.decode(), received) for member in members)
     return found
 
 

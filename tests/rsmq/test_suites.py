@@ -17,6 +17,9 @@ from tests.rsmq.conftest import MakePeer
 from tests.rsmq.peers import Peer, PeerError
 from tests.waiting import wait_until
 
+# One Node.js for all of them, as for test_peers.
+pytestmark = pytest.mark.xdist_group("peers")
+
 ID = "abcdefghij0123456789abcdefghij01"
 #: As long as the longest that a queue accepts by default, and more.
 LONGER = "A longer message. " * 4000

@@ -171,7 +171,7 @@ def test_tokens_are_kept_only_while_consumers_wait(
     rsmq.create_queue("q")
     rsmq.send_messages("q", ["m"] * 200)
     assert own_keys(target, name) == set()
-    rsmq.delete_messages("q", [each.id for each in rsmq.receive_messages("q", 200)])
+    rsmq.delete_messages("q", [message.id for message in rsmq.receive_messages("q", 200)])
     rsmq.receive_message("q", timeout=0.05)
     # A consumer has just waited, so tokens are left for it: few, and not for long.
     rsmq.send_messages("q", ["m"] * 200)

@@ -36,6 +36,17 @@ def offer() -> Offer:
 
 def _image_environment(image: str) -> dict[str, str]:
     """Return the variables that the image sets, pulled first if need be."""
+    with contextlib.closing(engine_with_image(image)) as engine:
+        variables = engine.images.get(image).attrs["Config"]["Env"] or []
+    return dict(variable.split("=", 1) for variable in variables)
+
+
+def engine_with_image(image: str) -> Any:
+    """Return a client of the Docker engine, which has the image, pulled first if need be.
+
+    Raises:
+        Absent: no engine answers, or the image can be neither found nor pulled.
+    """
     if not (os.environ.get("DOCKER_HOST") or SOCKET.exists()):
         raise Absent("no Docker engine answers")
     from docker.errors import DockerException  # a heavy import, only where there may be an engine
@@ -43,13 +54,12 @@ def _image_environment(image: str) -> dict[str, str]:
     engine = _engine()
     if engine is None:
         raise Absent("no Docker engine answers")
-    with contextlib.closing(engine):
-        try:
-            found = _local_or_pulled(engine, image)
-        except DockerException as error:
-            raise Absent(f"image {image} is not here and cannot be pulled: {error}") from error
-        variables = found.attrs["Config"]["Env"] or []
-    return dict(variable.split("=", 1) for variable in variables)
+    try:
+        _local_or_pulled(engine, image)
+    except DockerException as error:
+        engine.close()
+        raise Absent(f"image {image} is not here and cannot be pulled: {error}") from error
+    return engine
 
 
 def _engine() -> Any:
@@ -68,13 +78,13 @@ def _engine() -> Any:
     return None
 
 
-def _local_or_pulled(engine: Any, image: str) -> Any:
+def _local_or_pulled(engine: Any, image: str) -> None:
     from docker.errors import ImageNotFound
 
     try:
-        return engine.images.get(image)
+        engine.images.get(image)
     except ImageNotFound:
-        return engine.images.pull(image)
+        engine.images.pull(image)
 
 
 def _container_class() -> Any:

@@ -10,15 +10,15 @@ import pytest
 from ackq.membership.shards import shard_names
 from ackq.sharded import choice as choice_module
 from ackq.sharded.choice import COUNTS_LAST, HELP_INTERVAL, TAKES_IN_A_ROW, Choice
-from ackq.sharded.operations import Look, shard_of
+from ackq.sharded.operations import ShardCounts, shard_of
 from tests.servers import Target
 from tests.sharded.conftest import MakeSharded
 from tests.sharded.scripted import Scripted
 from tests.sharded.test_sharded import deal
 
 
-def having(ready: int, paused: bool = False) -> Look:
-    return Look(ready, paused, None)
+def having(ready: int, paused: bool = False) -> ShardCounts:
+    return ShardCounts(ready, paused, None)
 
 
 def test_takes_stay_on_a_shard_then_go_on_to_the_next_that_has_messages() -> None:
@@ -63,7 +63,7 @@ def test_counts_last_for_a_while_and_takes_in_a_row_are_limited() -> None:
 def test_the_next_shard_is_the_first_one_behind_that_has_messages() -> None:
     for full, expected in (((0, 1), 0), ((1, 2), 1), ((2,), 2)):
         choice = Choice(0)
-        choice.counted({each: having(each in full) for each in range(4)}, 0)
+        choice.counted({number: having(number in full) for number in range(4)}, 0)
         choice.took(max(full), 0, 1)  # another consumer was faster
         choice._ready = dict.fromkeys(full, 5)
         assert choice.shard(0) == expected  # it is on none: it begins with the first
@@ -118,7 +118,7 @@ def test_the_shards_of_others_are_looked_at_again_after_the_interval() -> None:
     assert choice.others(range(47), 48, 2400, 60.9) == []
     assert choice.others(range(47), 48, 2400, 61.01) == [47]
     looks = [choice.others((16,), 17 + 16, 2, 100.0 + look) for look in range(2)]
-    assert sorted(looks[0] + looks[1]) == [each for each in range(33) if each != 16]
+    assert sorted(looks[0] + looks[1]) == [number for number in range(33) if number != 16]
     assert all(look == sorted(look) for look in looks)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -65,6 +67,23 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 async def _queue(shards: int | None = 2, **settings: Any) -> AsyncIterator[Any]:
     async with AsyncShardedQueue(redis.asyncio.Redis(), "jobs", shards, **settings) as queue:
         yield queue
+
+
+def on_a_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test on an event loop, with a queue of two shards as its first argument."""
+    signature = inspect.signature(test)
+
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        async def main() -> None:
+            async with _queue() as queue:
+                await test(queue, **given)
+
+        asyncio.run(main())
+
+    fixtures = list(signature.parameters.values())[1:]
+    run.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
+    return run
 
 
 def _answering(*answers: Any, asked: list[Any] | None = None) -> Callable[..., Awaitable[Any]]:
@@ -152,91 +171,77 @@ def test_one_queue_is_kept_for_each_shard_and_others_refuse_messages() -> None:
 # --- the record ----------------------------------------------------------------------------
 
 
-def test_the_record_is_read_again_after_a_second_and_later_if_that_failed(
-    clock: Clock, left: list[Any]
+@on_a_loop
+async def test_the_record_is_read_again_after_a_second_and_later_if_that_failed(
+    queue: Any, clock: Clock, left: list[Any]
 ) -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            asked: list[Any] = []
-            queue._home.execute = _answering(
-                FIRST, FIRST, AWAY, OSError(), None, LATER, asked=asked
-            )
-            first = await queue._opened()
-            assert [each.name for each in first.queues] == list(shard_names("jobs", 2))
-            assert first.recorded == FIRST
-            assert queue._next_read == clock.now + READ_INTERVAL
-            clock.now += READ_INTERVAL - 0.01
-            assert await queue._opened() is first
-            assert len(asked) == 1
-            clock.now += 0.01
-            assert await queue._opened() is first  # nothing has changed
-            assert asked[1] == (operations.read, "jobs")
-            for _ in range(2):
-                clock.now = queue._next_read
-                assert await queue._opened() is first
-                assert queue._next_read == clock.now + READ_AGAIN_LATER
-            clock.now = queue._next_read
-            assert await queue._opened() is first  # a record that is gone says nothing
-            assert queue._next_read == clock.now + READ_INTERVAL
-            clock.now = queue._next_read
-            assert not left
-            later = await queue._opened()
-            assert later is not first
-            assert later.recorded == LATER
-            assert [each.name for each in later.used] == list(shard_names("jobs", 3))
-            assert {each.name for each in later.draining} == (
-                set(shard_names("jobs", 2)) - set(shard_names("jobs", 3))
-            )
-            assert later.members._spec.partitions == 3
-            assert (queue._former, left) == ([first], [first.members])
-            assert queue._next_read == clock.now + READ_INTERVAL
-
-    asyncio.run(main())
+    asked: list[Any] = []
+    queue._home.execute = _answering(FIRST, FIRST, AWAY, OSError(), None, LATER, asked=asked)
+    first = await queue._opened()
+    assert [each.name for each in first.queues] == list(shard_names("jobs", 2))
+    assert first.recorded == FIRST
+    assert queue._next_read == clock.now + READ_INTERVAL
+    clock.now += READ_INTERVAL - 0.01
+    assert await queue._opened() is first
+    assert len(asked) == 1
+    clock.now += 0.01
+    assert await queue._opened() is first  # nothing has changed
+    assert asked[1] == (operations.read, "jobs")
+    for _ in range(2):
+        clock.now = queue._next_read
+        assert await queue._opened() is first
+        assert queue._next_read == clock.now + READ_AGAIN_LATER
+    clock.now = queue._next_read
+    assert await queue._opened() is first  # a record that is gone says nothing
+    assert queue._next_read == clock.now + READ_INTERVAL
+    clock.now = queue._next_read
+    assert not left
+    later = await queue._opened()
+    assert later is not first
+    assert later.recorded == LATER
+    assert [each.name for each in later.used] == list(shard_names("jobs", 3))
+    assert {each.name for each in later.draining} == (
+        set(shard_names("jobs", 2)) - set(shard_names("jobs", 3))
+    )
+    assert later.members._spec.partitions == 3
+    assert (queue._former, left) == ([first], [first.members])
+    assert queue._next_read == clock.now + READ_INTERVAL
 
 
-def test_a_record_of_the_first_format_is_read_once() -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            queue._home.execute = _answering(Shards(1, 2))
-            opened = await queue._opened()
-            assert [each.name for each in opened.queues] == ["{jobs:0}", "{jobs:1}"]
-            assert queue._next_read == math.inf
-            assert await queue._opened() is opened
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_record_of_the_first_format_is_read_once(queue: Any) -> None:
+    queue._home.execute = _answering(Shards(1, 2))
+    opened = await queue._opened()
+    assert [each.name for each in opened.queues] == ["{jobs:0}", "{jobs:1}"]
+    assert queue._next_read == math.inf
+    assert await queue._opened() is opened
 
 
-def test_a_record_is_read_now_if_a_shard_refused_a_call(clock: Clock) -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            queue._home.execute = _answering(FIRST, FIRST, LATER)
-            first = await queue._opened()
-            assert await queue._reopened() is first
-            later = await queue._reopened()
-            assert later.recorded == LATER
-            # What a call began with is not what is recorded: another try may help.
-            queue._reopened = _answering(later, later)
-            assert await queue._changed(first) is True
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_record_is_read_now_if_a_shard_refused_a_call(queue: Any, clock: Clock) -> None:
+    queue._home.execute = _answering(FIRST, FIRST, LATER)
+    first = await queue._opened()
+    assert await queue._reopened() is first
+    later = await queue._reopened()
+    assert later.recorded == LATER
+    # What a call began with is not what is recorded: another try may help.
+    queue._reopened = _answering(later, later)
+    assert await queue._changed(first) is True
 
 
-def test_shards_in_use_are_opened_again_if_they_were_closed(
-    monkeypatch: pytest.MonkeyPatch,
+@on_a_loop
+async def test_shards_in_use_are_opened_again_if_they_were_closed(
+    queue: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            shard = SimpleNamespace(beginning=lambda *args: args)
-            for version, answer, expected in ((7, True, True), (7, False, False), (0, True, False)):
-                ran: list[Any] = []
-                monkeypatch.setattr(client_async, "run", _answering([False, answer], asked=ran))
-                opened = SimpleNamespace(recorded=Shards(2, 2, version), used=(shard, shard))
-                queue._reopened = _answering(opened)
-                assert await queue._changed(opened) is expected
-                revived = ([(resize.revive, 7)] * 2, {"tolerates": redis.ResponseError})
-                assert ran == ([revived] if version else [])
-
-    asyncio.run(main())
+    shard = SimpleNamespace(beginning=lambda *args: args)
+    for version, answer, expected in ((7, True, True), (7, False, False), (0, True, False)):
+        ran: list[Any] = []
+        monkeypatch.setattr(client_async, "run", _answering([False, answer], asked=ran))
+        opened = SimpleNamespace(recorded=Shards(2, 2, version), used=(shard, shard))
+        queue._reopened = _answering(opened)
+        assert await queue._changed(opened) is expected
+        revived = ([(resize.revive, 7)] * 2, {"tolerates": redis.ResponseError})
+        assert ran == ([revived] if version else [])
 
 
 def test_tasks_that_begin_at_once_open_the_shards_once() -> None:
@@ -339,69 +344,58 @@ def test_a_pop_waits_for_what_is_left_of_its_timeout(clock: Clock) -> None:
     assert (messages, shard.waits) == ([], [])
 
 
-def test_a_pop_acks_by_shard(clock: Clock) -> None:
+@on_a_loop
+async def test_a_pop_acks_by_shard(queue: Any, clock: Clock) -> None:
     a, b, c = _message("a"), _message("b", 1), _message("c")
-
-    async def main() -> None:
-        async with _queue() as queue:
-            queue._shards, queue._next_read = Shard(clock, [a]), math.inf
-            await queue.pop_many(1, ack=[a, b, c])
-            one, other = (queue._queue_of(name) for name in shard_names("jobs", 2))
-            assert queue._shards.takes == [(1, None, {one: [a, c], other: [b]})]
-
-    asyncio.run(main())
+    queue._shards, queue._next_read = Shard(clock, [a]), math.inf
+    await queue.pop_many(1, ack=[a, b, c])
+    one, other = (queue._queue_of(name) for name in shard_names("jobs", 2))
+    assert queue._shards.takes == [(1, None, {one: [a, c], other: [b]})]
 
 
-def test_one_message_is_popped_with_the_same_settings() -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            asked: list[Any] = []
-            found = _message()
-            queue.pop_many = _answering([found], [], asked=asked)
-            assert await queue.pop(3.0, 4.0, [found]) is found
-            assert await queue.pop() is None
-            assert asked == [(1, 3.0, 4.0, [found]), (1, None, None, ())]
-
-    asyncio.run(main())
+@on_a_loop
+async def test_one_message_is_popped_with_the_same_settings(queue: Any) -> None:
+    asked: list[Any] = []
+    found = _message()
+    queue.pop_many = _answering([found], [], asked=asked)
+    assert await queue.pop(3.0, 4.0, [found]) is found
+    assert await queue.pop() is None
+    assert asked == [(1, 3.0, 4.0, [found]), (1, None, None, ())]
 
 
-def test_a_pop_is_repeated_if_its_shard_was_closed(clock: Clock) -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            found = [_message()]
-            queue._shards, queue._next_read = Shard(clock, REFUSED, found), math.inf
-            asked: list[Any] = []
-            queue._changed = _answering(True, asked=asked)
-            assert await queue.pop_many(1) is found
-            assert asked == [(queue._shards,)]
-            queue._shards = Shard(clock, REFUSED)
-            queue._changed = _answering(False)
-            with pytest.raises(KeyTypeError):
-                await queue.pop_many(1)
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_pop_is_repeated_if_its_shard_was_closed(queue: Any, clock: Clock) -> None:
+    found = [_message()]
+    queue._shards, queue._next_read = Shard(clock, REFUSED, found), math.inf
+    asked: list[Any] = []
+    queue._changed = _answering(True, asked=asked)
+    assert await queue.pop_many(1) is found
+    assert asked == [(queue._shards,)]
+    queue._shards = Shard(clock, REFUSED)
+    queue._changed = _answering(False)
+    with pytest.raises(KeyTypeError):
+        await queue.pop_many(1)
 
 
-def test_a_pop_that_closed_the_last_draining_shards_records_that(clock: Clock) -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            found = [_message()]
-            draining = Shard(clock, recorded=LATER)
-            draining.draining = (object(),)
-            queue._shards, queue._next_read = draining, math.inf
-            asked: list[Any] = []
-            queue._home.execute = _answering(4, asked=asked)
+@on_a_loop
+async def test_a_pop_that_closed_the_last_draining_shards_records_that(
+    queue: Any, clock: Clock
+) -> None:
+    found = [_message()]
+    draining = Shard(clock, recorded=LATER)
+    draining.draining = (object(),)
+    queue._shards, queue._next_read = draining, math.inf
+    asked: list[Any] = []
+    queue._home.execute = _answering(4, asked=asked)
 
-            async def reopened() -> Any:
-                asked.append("reopened")
-                queue._shards = Shard(clock, found)
+    async def reopened() -> Any:
+        asked.append("reopened")
+        queue._shards = Shard(clock, found)
 
-            queue._reopened = reopened
-            assert await queue.pop_many(1) is found
-            assert asked == [(resize.change, "jobs", LATER.version, LATER.number, ()), "reopened"]
-            assert not draining.takes
-
-    asyncio.run(main())
+    queue._reopened = reopened
+    assert await queue.pop_many(1) is found
+    assert asked == [(resize.change, "jobs", LATER.version, LATER.number, ()), "reopened"]
+    assert not draining.takes
 
 
 # --- pushing -------------------------------------------------------------------------------
@@ -417,89 +411,81 @@ def _stub(*answers: Any) -> Any:
 OPTIONS = {"delay": 2.0, "at": 3.0, "confirm": 1}
 
 
-def test_a_push_reaches_its_shard_with_all_options() -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            one, other = _stub("a", "b", "c"), _stub("d", "e")
-            queue._opened = _answering(*[SimpleNamespace(used=(one, other))] * 5)
-            queue._turns = iter([4, 7])
-            key = next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == 0)
-            options = {**OPTIONS, "dedup_window": 60.0}
-            assert await queue.push(b"1", **options) == "a"
-            assert await queue.push(b"2") == "d"
-            assert await queue.push(b"3", key=key, dedup="x") == "b"
-            assert await queue.push(b"4", dedup=key) == "c"
-            assert one.asked[0] == (b"1", {**options, "dedup": None})
-            bare = {"delay": None, "at": None, "confirm": None, "dedup_window": 3600.0}
-            assert other.asked == [(b"2", {**bare, "dedup": None})]
-            assert one.asked[1:] == [(b"3", {**bare, "dedup": "x"}), (b"4", {**bare, "dedup": key})]
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_push_reaches_its_shard_with_all_options(queue: Any) -> None:
+    one, other = _stub("a", "b", "c"), _stub("d", "e")
+    queue._opened = _answering(*[SimpleNamespace(used=(one, other))] * 5)
+    queue._turns = iter([4, 7])
+    key = next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == 0)
+    options = {**OPTIONS, "dedup_window": 60.0}
+    assert await queue.push(b"1", **options) == "a"
+    assert await queue.push(b"2") == "d"
+    assert await queue.push(b"3", key=key, dedup="x") == "b"
+    assert await queue.push(b"4", dedup=key) == "c"
+    assert one.asked[0] == (b"1", {**options, "dedup": None})
+    bare = {"delay": None, "at": None, "confirm": None, "dedup_window": 3600.0}
+    assert other.asked == [(b"2", {**bare, "dedup": None})]
+    assert one.asked[1:] == [(b"3", {**bare, "dedup": "x"}), (b"4", {**bare, "dedup": key})]
 
 
-def test_a_push_to_a_shard_that_was_closed_goes_to_one_in_use() -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            old, new = _stub(REFUSED, REFUSED), _stub("a", "b")
-            before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
-            asked: list[Any] = []
-            queue._changed = _answering(True, False, asked=asked)
-            queue._opened = _answering(before, after, before)
-            assert await queue.push(b"1", delay=2.0) == "a"
-            assert new.asked[0][1]["delay"] == 2.0
-            with pytest.raises(KeyTypeError):
-                await queue.push(b"2")
-            assert asked == [(before,), (before,)]
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_push_to_a_shard_that_was_closed_goes_to_one_in_use(queue: Any) -> None:
+    old, new = _stub(REFUSED, REFUSED), _stub("a", "b")
+    before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
+    asked: list[Any] = []
+    queue._changed = _answering(True, False, asked=asked)
+    queue._opened = _answering(before, after, before)
+    assert await queue.push(b"1", delay=2.0) == "a"
+    assert new.asked[0][1]["delay"] == 2.0
+    with pytest.raises(KeyTypeError):
+        await queue.push(b"2")
+    assert asked == [(before,), (before,)]
 
 
 @pytest.mark.parametrize("stays", [True, False], ids=["opened again", "another"])
-def test_a_part_of_a_batch_that_was_refused_goes_to_one_shard_in_use(stays: bool) -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            old, new = _stub(REFUSED, ["a"]), _stub(["b"])
-            before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
-            again = SimpleNamespace(used=(new, old)) if stays else after
-            asked: list[Any] = []
-            queue._changed = _answering(True, asked=asked)
-            queue._opened = _answering(before, again)
-            queue._turns = iter([0, 0])
-            assert await queue.push_many([{"id": "x"}], **OPTIONS)
-            assert asked == [(before,)]
-            expected = ([b'{"id":"x"}'], OPTIONS)
-            assert old.asked == [expected] * (2 if stays else 1)
-            assert new.asked == ([] if stays else [expected])
-            queue._changed = _answering(False)
-            queue._opened = _answering(SimpleNamespace(used=(_stub(REFUSED),)))
-            queue._turns = iter([0])
-            with pytest.raises(KeyTypeError):
-                await queue.push_many([b"1"])
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_part_of_a_batch_that_was_refused_goes_to_one_shard_in_use(
+    queue: Any, stays: bool
+) -> None:
+    old, new = _stub(REFUSED, ["a"]), _stub(["b"])
+    before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
+    again = SimpleNamespace(used=(new, old)) if stays else after
+    asked: list[Any] = []
+    queue._changed = _answering(True, asked=asked)
+    queue._opened = _answering(before, again)
+    queue._turns = iter([0, 0])
+    assert await queue.push_many([{"id": "x"}], **OPTIONS)
+    assert asked == [(before,)]
+    expected = ([b'{"id":"x"}'], OPTIONS)
+    assert old.asked == [expected] * (2 if stays else 1)
+    assert new.asked == ([] if stays else [expected])
+    queue._changed = _answering(False)
+    queue._opened = _answering(SimpleNamespace(used=(_stub(REFUSED),)))
+    queue._turns = iter([0])
+    with pytest.raises(KeyTypeError):
+        await queue.push_many([b"1"])
 
 
 @pytest.mark.parametrize("error", [AWAY, OSError("down"), UnknownOutcome("lost")], ids=repr)
-def test_a_batch_that_one_shard_ends_accounts_for_all_its_messages(error: Exception) -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            one, other = _stub(["0"]), _stub(error)
-            if isinstance(error, UnknownOutcome):
-                error.account([], [0], [])
-            queue._opened = _answering(SimpleNamespace(used=(one, other)))
-            keys = [
-                next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == shard)
-                for shard in range(2)
-            ]
-            with pytest.raises((PartlyStored, UnknownOutcome)) as raised:
-                await queue.push_many([b"0", b"1"], key=lambda body: keys[int(body)])
-            found: Any = raised.value
-            assert found.stored_positions == (0,)
-            assert {*found.unknown_positions, *found.not_stored_positions} == {1}
-            if isinstance(found, PartlyStored):
-                assert found.__cause__ is error
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_batch_that_one_shard_ends_accounts_for_all_its_messages(
+    queue: Any, error: Exception
+) -> None:
+    one, other = _stub(["0"]), _stub(error)
+    if isinstance(error, UnknownOutcome):
+        error.account([], [0], [])
+    queue._opened = _answering(SimpleNamespace(used=(one, other)))
+    keys = [
+        next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == shard)
+        for shard in range(2)
+    ]
+    with pytest.raises((PartlyStored, UnknownOutcome)) as raised:
+        await queue.push_many([b"0", b"1"], key=lambda body: keys[int(body)])
+    found: Any = raised.value
+    assert found.stored_positions == (0,)
+    assert {*found.unknown_positions, *found.not_stored_positions} == {1}
+    if isinstance(found, PartlyStored):
+        assert found.__cause__ is error
 
 
 # --- all shards ----------------------------------------------------------------------------
@@ -520,107 +506,95 @@ class Each:
         return answer
 
 
-def test_a_call_on_all_shards_adds_what_each_did() -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            one, other = Each(2), Each(3)
-            queue._opened = _answering(*[None] * 99)
-            queue.shards = _answering(*[(one, other)] * 99)
-            assert await queue.dead_letters() == [2, 2, 3, 3, 3]
-            assert await queue.dead_letters(5) == [2, 2, 3, 3, 3]
-            assert await queue.redrive() == 5
-            assert await queue.redrive(7) == 5
-            assert await queue.purge() == 5
-            assert await queue.purge(dead=True) == 5
-            assert await queue.run_now("x", ids=iter([1])) == 5
-            assert await queue.cancel("y", ids=iter([2])) == 5
-            await queue.pause()
-            await queue.resume()
-            shared: list[Any] = [
-                ("purge", (), {"dead": False}),
-                ("purge", (), {"dead": True}),
-                ("run_now", ("x",), {"ids": [1]}),
-                ("cancel", ("y",), {"ids": [2]}),
-                ("pause", (), {}),
-                ("resume", (), {}),
-            ]
-            for shard, letters, redriven in (
-                (one, (100, 5), (None, 7)),
-                (other, (98, 3), (None, 5)),
-            ):
-                assert shard.asked == [
-                    *(("dead_letters", (each,), {}) for each in letters),
-                    *(("redrive", (each,), {}) for each in redriven),
-                    *shared,
-                ]
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_call_on_all_shards_adds_what_each_did(queue: Any) -> None:
+    one, other = Each(2), Each(3)
+    queue._opened = _answering(*[None] * 99)
+    queue.shards = _answering(*[(one, other)] * 99)
+    assert await queue.dead_letters() == [2, 2, 3, 3, 3]
+    assert await queue.dead_letters(5) == [2, 2, 3, 3, 3]
+    assert await queue.redrive() == 5
+    assert await queue.redrive(7) == 5
+    assert await queue.purge() == 5
+    assert await queue.purge(dead=True) == 5
+    assert await queue.run_now("x", ids=iter([1])) == 5
+    assert await queue.cancel("y", ids=iter([2])) == 5
+    await queue.pause()
+    await queue.resume()
+    shared: list[Any] = [
+        ("purge", (), {"dead": False}),
+        ("purge", (), {"dead": True}),
+        ("run_now", ("x",), {"ids": [1]}),
+        ("cancel", ("y",), {"ids": [2]}),
+        ("pause", (), {}),
+        ("resume", (), {}),
+    ]
+    for shard, letters, redriven in (
+        (one, (100, 5), (None, 7)),
+        (other, (98, 3), (None, 5)),
+    ):
+        assert shard.asked == [
+            *(("dead_letters", (letter,), {}) for letter in letters),
+            *(("redrive", (each,), {}) for each in redriven),
+            *shared,
+        ]
 
 
-def test_a_call_on_all_shards_is_repeated_while_the_record_changes() -> None:
-    async def main() -> None:
-        async with _queue() as queue:
-            opened = [object(), object()]
-            asked: list[Any] = []
-            queue._opened = _answering(*opened, *opened)
-            queue._changed = _answering(True, False, asked=asked)
-            assert await queue._opening(_answering(REFUSED, 5)) == 5
-            with pytest.raises(KeyTypeError):
-                await queue._opening(_answering(REFUSED))
-            assert asked == [(opened[0],), (opened[0],)]
-
-    asyncio.run(main())
+@on_a_loop
+async def test_a_call_on_all_shards_is_repeated_while_the_record_changes(queue: Any) -> None:
+    opened = [object(), object()]
+    asked: list[Any] = []
+    queue._opened = _answering(*opened, *opened)
+    queue._changed = _answering(True, False, asked=asked)
+    assert await queue._opening(_answering(REFUSED, 5)) == 5
+    with pytest.raises(KeyTypeError):
+        await queue._opening(_answering(REFUSED))
+    assert asked == [(opened[0],), (opened[0],)]
 
 
-def test_settles_reach_the_queue_of_each_message_with_their_options() -> None:
+@on_a_loop
+async def test_settles_reach_the_queue_of_each_message_with_their_options(queue: Any) -> None:
     a, b = _message("a"), _message("b", 1)
     error = ValueError("why")
-
-    async def main() -> None:
-        async with _queue() as queue:
-            one, other = Each(1), Each(1)
-            names = shard_names("jobs", 2)
-            queue._queues = dict(zip(names, (one, other), strict=True))
-            assert await queue.ack(a, b) == 2
-            assert await queue.ack(a, confirm=1) == 1
-            assert await queue.nack(a, delay=3.0, error=error) == 1
-            assert await queue.release(a, delay=2.0) == 1
-            assert await queue.reject(a, reason="no", error=error) == 1
-            assert await queue.extend(a, timeout=5.0) == 1
-            assert await queue.nack(b) == await queue.reject(b) == await queue.extend(b) == 1
-            assert one.asked == [
-                ("ack", (a,), {"confirm": None}),
-                ("ack", (a,), {"confirm": 1}),
-                ("nack", (a,), {"delay": 3.0, "error": error}),
-                ("release", (a,), {"delay": 2.0}),
-                ("reject", (a,), {"reason": "no", "error": error}),
-                ("extend", (a,), {"timeout": 5.0}),
-            ]
-            assert other.asked == [
-                ("ack", (b,), {"confirm": None}),
-                ("nack", (b,), {"delay": None, "error": None}),
-                ("reject", (b,), {"reason": "", "error": None}),
-                ("extend", (b,), {"timeout": None}),
-            ]
-
-    asyncio.run(main())
+    one, other = Each(1), Each(1)
+    names = shard_names("jobs", 2)
+    queue._queues = dict(zip(names, (one, other), strict=True))
+    assert await queue.ack(a, b) == 2
+    assert await queue.ack(a, confirm=1) == 1
+    assert await queue.nack(a, delay=3.0, error=error) == 1
+    assert await queue.release(a, delay=2.0) == 1
+    assert await queue.reject(a, reason="no", error=error) == 1
+    assert await queue.extend(a, timeout=5.0) == 1
+    assert await queue.nack(b) == await queue.reject(b) == await queue.extend(b) == 1
+    assert one.asked == [
+        ("ack", (a,), {"confirm": None}),
+        ("ack", (a,), {"confirm": 1}),
+        ("nack", (a,), {"delay": 3.0, "error": error}),
+        ("release", (a,), {"delay": 2.0}),
+        ("reject", (a,), {"reason": "no", "error": error}),
+        ("extend", (a,), {"timeout": 5.0}),
+    ]
+    assert other.asked == [
+        ("ack", (b,), {"confirm": None}),
+        ("nack", (b,), {"delay": None, "error": None}),
+        ("reject", (b,), {"reason": "", "error": None}),
+        ("extend", (b,), {"timeout": None}),
+    ]
 
 
-def test_what_several_shards_refuse_is_one_error_with_the_count_of_the_rest() -> None:
+@on_a_loop
+async def test_what_several_shards_refuse_is_one_error_with_the_count_of_the_rest(
+    queue: Any,
+) -> None:
     messages = [_message("a"), _message("b", 1), _message("c", 1)]
-
-    async def main() -> None:
-        async with _queue() as queue:
-            lost = LeaseLost("lost", messages=(messages[1],), settled=1)
-            one = SimpleNamespace(ack=_answering(1, 1))
-            other = SimpleNamespace(ack=_answering(lost, 2))
-            queue._queues = dict(zip(shard_names("jobs", 2), (one, other), strict=True))
-            with pytest.raises(LeaseLost) as raised:
-                await queue.ack(*messages)
-            assert (raised.value.messages, raised.value.settled) == ((messages[1],), 2)
-            assert await queue.ack(*messages) == 3
-
-    asyncio.run(main())
+    lost = LeaseLost("lost", messages=(messages[1],), settled=1)
+    one = SimpleNamespace(ack=_answering(1, 1))
+    other = SimpleNamespace(ack=_answering(lost, 2))
+    queue._queues = dict(zip(shard_names("jobs", 2), (one, other), strict=True))
+    with pytest.raises(LeaseLost) as raised:
+        await queue.ack(*messages)
+    assert (raised.value.messages, raised.value.settled) == ((messages[1],), 2)
+    assert await queue.ack(*messages) == 3
 
 
 def test_a_close_leaves_every_set_of_shards(clock: Clock) -> None:

@@ -22,7 +22,7 @@ from ackq.membership.shards import Shards
 from ackq.queue import take
 from ackq.sharded import operations, resize, shards_async
 from ackq.sharded.choice import COUNTS_LAST, HELP_INTERVAL, TAKES_IN_A_ROW
-from ackq.sharded.operations import MAX_BLOCK, Look
+from ackq.sharded.operations import MAX_BLOCK, ShardCounts
 from ackq.sharded.shards_async import RETIRE_INTERVAL, AsyncShardSet, acks, run
 from ackq.sharded.waiters import ShardWaiters
 from ackq.sharded.waiters_async import AsyncShardWaiters
@@ -30,7 +30,7 @@ from tests.waiting import wait_until
 
 LOST = LeaseLost("lost")
 CLOSED = KeyTypeError("closed")
-EMPTY = Look(0, False, None)
+EMPTY = ShardCounts(0, False, None)
 
 
 class Clock:
@@ -93,7 +93,7 @@ class Made:
         return asyncio.run(self.set.take(n, 12.0, {} if acked is None else acked))
 
     def looks(self, *numbers: int) -> list[Any]:
-        return [(self.shards[number], operations.look) for number in numbers]
+        return [(self.shards[number], operations.shard_counts) for number in numbers]
 
 
 def _messages(count: int) -> list[ackq.Message]:
@@ -105,7 +105,7 @@ def _messages(count: int) -> list[ackq.Message]:
 
 def test_a_take_looks_first_and_then_takes_from_the_fullest(monkeypatch: Any) -> None:
     made = Made(monkeypatch, 4, 0, 1, 3)
-    made.answers = [[Look(5, False, None), Look(9, False, None)]]
+    made.answers = [[ShardCounts(5, False, None), ShardCounts(9, False, None)]]
     made.shards[3].answers = [_messages(5), _messages(4)]
     assert len(made.take()) == 5
     assert made.ran == [(made.looks(1, 3), LeaseLost)]
@@ -120,7 +120,7 @@ def test_a_take_looks_first_and_then_takes_from_the_fullest(monkeypatch: Any) ->
 
 def test_counts_that_are_old_are_taken_anew(monkeypatch: Any) -> None:
     made = Made(monkeypatch, 2, 0, 0, 1)
-    made.answers = [[Look(500, False, None), EMPTY], [Look(500, False, None), EMPTY]]
+    made.answers = [[ShardCounts(500, False, None), EMPTY], [ShardCounts(500, False, None), EMPTY]]
     made.shards[0].answers = [_messages(1)] * 20
     for _ in range(TAKES_IN_A_ROW):
         made.take(1)
@@ -134,9 +134,9 @@ def test_acks_travel_with_a_take_of_their_shard_and_beside_one_of_another(monkey
     made = Made(monkeypatch, 2, 0, 0, 1)
     one, other = made.shards
     mine, theirs = _messages(2), _messages(3)
-    made.answers = [[Look(9, False, None), EMPTY]]
+    made.answers = [[ShardCounts(9, False, None), EMPTY]]
     one.answers = [_messages(1)]
-    made.set._choice.counted({0: Look(9, False, None)}, made.clock.now)
+    made.set._choice.counted({0: ShardCounts(9, False, None)}, made.clock.now)
     acked: Any = {one: mine}
     made.take(1, acked)
     assert one.popped == [(1, None, 12.0, mine)]
@@ -164,20 +164,20 @@ def test_acks_travel_with_a_take_of_their_shard_and_beside_one_of_another(monkey
 
 def test_a_draining_shard_may_have_been_closed_meanwhile(monkeypatch: Any) -> None:
     made = Made(monkeypatch, 2, 2, 0)
-    made.answers = [[EMPTY, Look(4, False, None), CLOSED], [CLOSED], [_messages(2)]]
+    made.answers = [[EMPTY, ShardCounts(4, False, None), CLOSED], [CLOSED], [_messages(2)]]
     assert made.take() == []  # a take of shard 2, the first of those that drain
     assert made.ran == [
         (made.looks(0, 2, 3), KeyTypeError),
         ([(made.shards[2], take.pop_many, 5, None, 12.0, ())], KeyTypeError),
     ]
-    made.set._choice.counted({3: Look(4, False, None)}, made.clock.now)
+    made.set._choice.counted({3: ShardCounts(4, False, None)}, made.clock.now)
     assert len(made.take()) == 2
     # One that is in use was closed by a resize that this consumer has not seen.
     made.answers = [[CLOSED, EMPTY, EMPTY]]
     made.set._choice.counted({}, made.clock.now)
     with pytest.raises(KeyTypeError):
         made.take()
-    made.set._choice.counted({1: Look(4, False, None)}, made.clock.now)
+    made.set._choice.counted({1: ShardCounts(4, False, None)}, made.clock.now)
     made.shards[1].answers = [CLOSED]
     with pytest.raises(KeyTypeError):
         made.take()
@@ -190,7 +190,7 @@ def test_the_shards_of_others_are_looked_at_when_the_own_are_empty(monkeypatch: 
         [EMPTY, EMPTY],
         [EMPTY, EMPTY],
         [EMPTY, EMPTY],
-        [EMPTY, Look(1, False, None)],
+        [EMPTY, ShardCounts(1, False, None)],
         [EMPTY, EMPTY],
         [EMPTY, EMPTY],
     ]
@@ -366,13 +366,13 @@ def _tasks(play: Callable[..., Any]) -> None:
 
 def _begun(shards: list[Any], *counts: int) -> None:
     """Wait until that many waits have begun on each shard: a thread may be slow to start."""
-    wait_until(lambda: [len(each.waits) for each in shards] == [*counts], "the waits to begin")
+    wait_until(lambda: [len(shard.waits) for shard in shards] == [*counts], "the waits to begin")
 
 
 @pytest.mark.parametrize("runtime", [_threads, _tasks], ids=["threads", "tasks"])
 def test_waits_go_on_until_their_shard_has_a_message(runtime: Any) -> None:
     async def play(waiters: Any, wait: Any, shards: list[Any]) -> None:
-        paused = Look(0, True, None)
+        paused = ShardCounts(0, True, None)
         assert not waiters.waits_on(0)
         waiters.seen({0: EMPTY, 1: paused})
         assert await wait([0, 1], 0.01) == []
@@ -380,7 +380,7 @@ def test_waits_go_on_until_their_shard_has_a_message(runtime: Any) -> None:
         assert shards[0].waits == [(MAX_BLOCK, EMPTY)]
         assert shards[1].waits == [(MAX_BLOCK, paused)]
         # A paused shard may get a message meanwhile, as may one that was not counted.
-        assert [waiters.waits_on(each) for each in range(3)] == [True, False, False]
+        assert [waiters.waits_on(number) for number in range(3)] == [True, False, False]
         assert await wait([0, 2], 0.01) == []
         _begun(shards, 1, 1, 1)
         assert shards[2].waits == [(MAX_BLOCK, None)]
@@ -407,7 +407,7 @@ def test_waits_go_on_until_their_shard_has_a_message(runtime: Any) -> None:
 def test_a_single_shard_is_waited_for_without_a_thread() -> None:
     shards: Any = [Waiting(), Waiting()]
     waiters = ShardWaiters(shards)
-    waiters.seen({1: EMPTY, 0: Look(3, False, None)})
+    waiters.seen({1: EMPTY, 0: ShardCounts(3, False, None)})
     shards[1].woken.set()
     assert waiters.wait([1], 0.25) == [1]
     assert shards[1].waits == [(0.25, EMPTY)]
@@ -467,10 +467,10 @@ def test_closing_ends_the_waits() -> None:
         shards: Any = [AsyncWaiting(), AsyncWaiting()]
         waiters = AsyncShardWaiters(shards)
         await waiters.wait([0, 1], 0.01)
-        tasks = [each for each in asyncio.all_tasks() if each.get_name().startswith("ackq-shard-")]
-        assert sorted(each.get_name() for each in tasks) == ["ackq-shard-0", "ackq-shard-1"]
+        tasks = [task for task in asyncio.all_tasks() if task.get_name().startswith("ackq-shard-")]
+        assert sorted(task.get_name() for task in tasks) == ["ackq-shard-0", "ackq-shard-1"]
         await waiters.close()
-        assert all(each.cancelled() for each in tasks)
+        assert all(task.cancelled() for task in tasks)
         await waiters.close()
 
     asyncio.run(main())

@@ -81,7 +81,7 @@ def test_a_batch_with_keys_is_grouped_by_shard_and_keeps_their_order(
     taken = [message.id for message in drain(queue)]
     assert len(taken) == 40
     for key in filter(None, keys):
-        own = [each["id"] for each in messages if each["customer"] == key]
+        own = [message["id"] for message in messages if message["customer"] == key]
         assert [each for each in taken if each in own] == own
     with pytest.raises(ackq.ConfigurationError, match="text, not 7"):
         queue.push_many([{"id": "a"}, {"id": "b"}], key=lambda each: 7)
@@ -94,7 +94,7 @@ def test_a_push_that_one_shard_refuses_says_what_the_others_stored(
     queue = make_sharded(3)
     names = shard_names(token, 3)
     target.control.set(names[1], "no list")
-    keys = [next(str(n) for n in range(99) if shard_of(str(n), 3) == each) for each in range(3)]
+    keys = [next(str(n) for n in range(99) if shard_of(str(n), 3) == number) for number in range(3)]
     with pytest.raises(ackq.KeyTypeError):
         queue.push_many([b"a", b"b"], key=keys[1])
     messages = [b"%d" % number for number in range(9)]
@@ -217,11 +217,11 @@ def test_delayed_messages_are_run_or_canceled_on_whatever_shard_they_are(
     # An entry whose message was made ready no longer names it.
     by_id = entries[3].rpartition("-")[2]
     assert queue.cancel(*entries[:3], ids=(each for each in (by_id, "none"))) == 3
-    left = [each.rpartition("-")[2] for each in entries[4:-1]]
+    left = [entry.rpartition("-")[2] for entry in entries[4:-1]]
     assert queue.run_now(ids=iter(left)) == 3
     counts = queue.stats()
     assert (counts.delayed, counts.ready, counts.dead) == (0, 5, 3)
-    assert {each.reason for each in queue.dead_letters()} == {"canceled"}
+    assert {letter.reason for letter in queue.dead_letters()} == {"canceled"}
     assert queue.cancel(ids=["none"]) == queue.run_now(ids=["none"]) == 0
 
 
@@ -231,7 +231,21 @@ def test_the_dead_letters_of_a_shard_say_why(make_sharded: MakeSharded) -> None:
     queue.nack(queue.pop(), delay=0, error=KeyError("first"))
     queue.reject(queue.pop(), reason="enough", error=ValueError("second"))
     (letter,) = queue.dead_letters()
-    assert [each.type for each in letter.errors] == ["KeyError", "ValueError"]
+    assert [error.type for error in letter.errors] == ["KeyError", "ValueError"]
+
+
+def test_every_message_is_found_while_the_queue_is_resized(make_sharded: MakeSharded) -> None:
+    queue = make_sharded()
+    queue.push_many({"id": f"a-{number}", "all": 1} for number in range(30))
+    queue.resize(3)
+    queue.push_many({"id": f"a-{number}", "all": 1} for number in range(30, 60))
+    assert [each.state for n in range(60) for each in queue.find_all(f"a-{n}")] == ["ready"] * 60
+    assert queue.find("a-7").position is not None
+    assert len(queue.search({"all": 1})) == 60
+    assert len(queue.search({"all": 1}, limit=41)) == 41
+    for limit in (0, -1):
+        with pytest.raises(ackq.ConfigurationError, match="limit"):
+            queue.search({"all": 1}, limit=limit)
 
 
 def test_refused_settles_of_several_shards_are_one_error(make_sharded: MakeSharded) -> None:

@@ -22,7 +22,7 @@ from ackq.queue.messages import Message, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
 from ackq.sharded.choice import MAX_OTHERS, TAKES_IN_A_ROW, Choice
-from ackq.sharded.operations import Look, Part
+from ackq.sharded.operations import Part, ShardCounts
 from tests.outside import FIXED
 from tests.steps import play
 
@@ -95,10 +95,10 @@ def test_an_error_of_one_shard_accounts_for_all_messages_of_the_call() -> None:
 
 def test_messages_are_settled_by_shard_and_the_lost_ones_are_one_error() -> None:
     a, b, c = _message("a"), _message("b", "{jobs:1.0}"), _message("c")
-    assert operations.by_queue([a, b, c]) == {SHARD: [a, c], "{jobs:1.0}": [b]}
-    assert operations.by_queue(a) == {SHARD: [a]}
+    assert operations.by_queue([a, b, c], "ack") == {SHARD: [a, c], "{jobs:1.0}": [b]}
+    assert operations.by_queue(a, "ack") == {SHARD: [a]}
     with pytest.raises(ConfigurationError):
-        operations.by_queue(["a"])  # type: ignore[list-item]
+        operations.by_queue(["a"], "ack")  # type: ignore[list-item]
     operations.raise_lost([], 3)
     errors = [LeaseLost("one", messages=(a, c)), LeaseLost("two", messages=(b,))]
     with pytest.raises(LeaseLost, match="one; two") as raised:
@@ -168,38 +168,38 @@ def test_a_number_of_shards_that_differs_from_the_record_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="does not exist"):
         operations.agreed("jobs", None, 4)
     operations.check_resizable("jobs", recorded)
-    with pytest.raises(ConfigurationError, match="earlier release"):
+    with pytest.raises(ConfigurationError, match="has format 1"):
         operations.check_resizable("jobs", Shards(1, 4))
     assert operations.group_of("jobs", Shards(1, 4)) == "{jobs}"
     assert operations.group_of("jobs", recorded) == "{jobs}:4"
 
 
 def test_a_look_at_a_shard_says_what_is_ready_and_what_will_be() -> None:
-    (asked,), found = play(operations.look(SPEC), [3, 0, 1_500_000])
-    assert found == Look(3, False, 1.5)
+    (asked,), found = play(operations.shard_counts(SPEC), [3, 0, 1_500_000])
+    assert found == ShardCounts(3, False, 1.5)
     assert asked.resend
-    assert play(operations.look(SPEC), [0, 1, -1])[1] == Look(0, True, None)
-    assert play(operations.look(SPEC), [0, 0, 0])[1] == Look(0, False, 0.0)
+    assert play(operations.shard_counts(SPEC), [0, 1, -1])[1] == ShardCounts(0, True, None)
+    assert play(operations.shard_counts(SPEC), [0, 0, 0])[1] == ShardCounts(0, False, 0.0)
 
 
 def test_a_wait_on_a_shard_begins_only_where_nothing_is_ready() -> None:
-    def waited(counts: Look | None, *answers: Any) -> tuple[list[Any], bool]:
+    def waited(counts: ShardCounts | None, *answers: Any) -> tuple[list[Any], bool]:
         return play(operations.wait(SPEC, 0.4, counts), *answers)
 
-    (slept,), woken = waited(Look(5, True, None), None)
+    (slept,), woken = waited(ShardCounts(5, True, None), None)
     assert isinstance(slept, Sleep)
     assert (woken, slept.seconds <= 0.4) == (False, True)
     (looked, blocked), woken = waited(None, [0, 0, -1], b"body")
     assert looked.script.name == "sharded/look"
     assert blocked.args == SPEC.keys.wait(0.4)
     assert woken is True
-    (blocked,), woken = waited(Look(0, False, 0.1), None)
+    (blocked,), woken = waited(ShardCounts(0, False, 0.1), None)
     assert (blocked.args, woken) == (SPEC.keys.wait(0.1), False)
-    assert waited(Look(0, False, 0.7), None)[0][0].args == SPEC.keys.wait(0.4)
+    assert waited(ShardCounts(0, False, 0.7), None)[0][0].args == SPEC.keys.wait(0.4)
     with pytest.raises(StopIteration) as ended:
-        next(operations.wait(SPEC, 0.4, Look(1, False, None)))
+        next(operations.wait(SPEC, 0.4, ShardCounts(1, False, None)))
     assert ended.value.value is True
-    (slept,), _ = play(operations.wait(SPEC, 60.0, Look(0, True, None)), None)
+    (slept,), _ = play(operations.wait(SPEC, 60.0, ShardCounts(0, True, None)), None)
     assert 0 < slept.seconds < 1
 
 
@@ -225,17 +225,17 @@ def test_the_record_changes_by_version_and_shards_close_only_when_empty() -> Non
 
 def test_a_shard_that_has_just_got_a_message_is_next() -> None:
     choice = Choice(0)
-    choice.counted({0: Look(5, False, None), 1: Look(0, False, None)}, 0)
+    choice.counted({0: ShardCounts(5, False, None), 1: ShardCounts(0, False, None)}, 0)
     choice.woken(1)
     assert choice.shard(0) == 1
     choice.took(1, 1, 1)
     assert choice.shard(0) == 0
     choice = Choice(0)
     assert choice.counted({}, 0) is None
-    assert choice.counted({0: Look(0, False, None)}, 0) is None
+    assert choice.counted({0: ShardCounts(0, False, None)}, 0) is None
     assert choice.shard(0) is None
     # After the last one comes the first.
-    choice.counted({0: Look(50, False, None), 3: Look(60, False, None)}, 0)
+    choice.counted({0: ShardCounts(50, False, None), 3: ShardCounts(60, False, None)}, 0)
     for _ in range(TAKES_IN_A_ROW):
         assert choice.shard(0) == 3
         choice.took(3, 1, 1)
@@ -253,5 +253,5 @@ def test_draining_shards_are_looked_at_too_some_at_a_time() -> None:
 
 def test_the_shard_of_a_key_is_the_same_in_every_release() -> None:
     keys = ("hello", "hello, world", "The quick brown fox jumps over the lazy dog", "", *"abcd")
-    assert [operations.shard_of(each, 3) for each in keys] == [1, 0, 2, 0, 2, 2, 2, 1]
+    assert [operations.shard_of(key, 3) for key in keys] == [1, 0, 2, 0, 2, 2, 2, 1]
     assert operations.shard_of("b", 2**32) == 0x95DE7E03  # murmur3, unsigned

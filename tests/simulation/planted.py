@@ -67,6 +67,18 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("nack of a delayed message without a fence", "DelayQueue", "fencing", "lease")(
         Edit("delay/nack", DELAY_HOLDS, DELAY_ANYBODY)
     ),
+    # --- an ack, a wait and a pop in one trip
+    Sabotage(
+        "an ack that failed in a trip counts as applied",
+        ("after ack", "acked twice"),
+        Slip(
+            "ackq.queue.take",
+            "_finish_acks",
+            "if not isinstance(answer, Exception):\n        fencing",
+            "if answer := [0] if isinstance(answer, Exception) else answer:\n        fencing",
+        ),
+        "ListQueue",
+    ),
     # --- an operator's choice of delayed messages
     _edit("run_now deletes a message", "ListQueue", "lost", "audit")(
         Edit(

@@ -9,21 +9,23 @@ import random
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ackq.core.io import outside
-from tests.campaign import checker
+from tests import histories
+from tests.products.product import Settings
 
 from .faults import Faults
-from .lives import Consumer, Operator, Producer
-from .products import PRODUCTS, Product, Settings
+from .journal import Journal
+from .lives import consume, drain, operate, produce
+from .products import PRODUCTS, SimulatedProduct
 from .server import Server
 from .world import Endless, Life, Process, World
-from .writer import Writer
+from .writer import write
 
 #: Seconds that the last consumer may take to drain the queue.
 DRAINED_WITHIN = 30.0
@@ -38,7 +40,7 @@ class Result:
     seed: int
     product: str
     history: bytes
-    verdict: checker.Verdict
+    verdict: histories.Verdict
     struck: dict[str, str]  #: the faults, by request
 
     @property
@@ -59,7 +61,7 @@ def simulate(
     Args:
         server: is emptied.
         seed: decides everything.
-        folder: where the checker finds the history; a history of before is deleted.
+        folder: where the checker finds the history; an earlier history is deleted.
         only: the requests, such as "consumer-0.1:7", that meet their faults. Defaults to None, all.
         before_each: called with the number of each request before the server applies it: sabotage.
     """
@@ -76,7 +78,8 @@ def simulate(
     return Result(seed, product.__name__, world.journal.text, verdict, world.faults.struck)
 
 
-_Kind = type[Producer] | type[Writer] | type[Consumer] | type[Operator]
+#: What a process does: with a product, and writing a history, as this name, until some time.
+_Kind = Callable[[SimulatedProduct, Journal, str, random.Random, float], Coroutine[Any, Any, None]]
 
 
 class _Play:
@@ -85,7 +88,7 @@ class _Play:
     def __init__(
         self,
         world: World,
-        product: type[Product],
+        product: type[SimulatedProduct],
         settings: Settings,
         seed: int,
         draw: random.Random,
@@ -106,18 +109,19 @@ class _Play:
             product = self._product(self._settings)
             self._be_alone(product.prepare())
             for n in range(draw.randint(1, 2)):
-                kind = Writer if self._product.is_staged else Producer
+                kind = write if self._product.is_staged else produce
                 self._keep_alive(f"producer-{n}", kind)
             for n in range(draw.randint(1, 3)):
-                self._keep_alive(f"consumer-{n}", Consumer)
+                self._keep_alive(f"consumer-{n}", consume)
             if self._product.is_operated and draw.random() < 0.5:
-                self._keep_alive("operator-0", Operator)
+                self._keep_alive("operator-0", operate)
             world.faults.are_on = True
             world.run(self._product.chaos)
             world.faults.are_on = False
             world.run()
-            last = Consumer(product, world.journal, "drain", draw)
-            self._be_alone(last.drain(world.now / 1e6 + DRAINED_WITHIN), product.background())
+            self._be_alone(
+                drain(product, world.journal, draw, DRAINED_WITHIN), product.background()
+            )
         except Endless as error:
             return [("endless", str(error))]
         except Exception as error:
@@ -138,9 +142,16 @@ class _Play:
             self._births[role] += 1
             draw = random.Random(f"{self._seed} {name}")
             product = self._product(self._settings)
-            life = kind(product, world.journal, name, draw).live(product.chaos)
+            life = self._life(kind, product, name, draw)
             self._processes[role] = Process(world, name, life, product.background())
             world.later(RESTART, partial(self._keep_alive, role, kind))
+
+    async def _life(
+        self, kind: _Kind, product: SimulatedProduct, name: str, draw: random.Random
+    ) -> None:
+        log = self._world.journal
+        await kind(product, log, name, draw, product.chaos)
+        await product.attempt(product.close(), draw, log)
 
 
 @contextlib.contextmanager
@@ -160,10 +171,10 @@ def _chance(seed: int) -> Iterator[None]:
         outside._drawn.clear()
 
 
-def _judge(history: bytes, rules: dict[str, Any], folder: Path) -> checker.Verdict:
+def _judge(history: bytes, rules: dict[str, Any], folder: Path) -> histories.Verdict:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "history").mkdir(parents=True)
     settings = json.dumps({"drain_within": DRAINED_WITHIN, **rules})
     (folder / "settings.json").write_text(settings)
     (folder / "history" / "simulation.jsonl").write_bytes(history)
-    return checker.check(folder)
+    return histories.check(folder)

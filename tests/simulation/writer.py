@@ -6,28 +6,36 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from ackq.core.effects import Clock, Operation, Sleep
+from ackq.core.effects import Operation
 from ackq.staging import operations
 from ackq.staging.keys import Staged
-from tests.campaign.history import checksum
-from tests.campaign.workloads.loops import body_of
+from tests.products.bodies import body_of, checksum
+from tests.products.outcome import Outcome
 
 from .journal import Journal
-from .outcome import outcome_of
-from .products import Product
-from .world import Life
+from .products import SimulatedProduct
+from .steps import Steps, sleep
 
 Entries = Sequence[tuple[str, bytes]]
 
 
-class Writer:
+async def write(
+    product: SimulatedProduct, log: Journal, by: str, draw: random.Random, until: float
+) -> None:
+    """Write batch after batch until that time."""
+    await _Writer(product, log, by, draw).live(until)
+
+
+class _Writer:
     """Writes batch after batch.
 
     Whoever takes the place of a dead writer asks for the last batch, and writes the next one. If
     that one was begun, it has the same messages again.
     """
 
-    def __init__(self, product: Product, journal: Journal, by: str, draw: random.Random) -> None:
+    def __init__(
+        self, product: SimulatedProduct, journal: Journal, by: str, draw: random.Random
+    ) -> None:
         self._product = product
         self._journal = journal
         self._by = by
@@ -36,19 +44,19 @@ class Writer:
         self._attempts = 0
         self._spec, self._move = product.staging(self._writer)
 
-    def live(self, until: float) -> Life:
+    async def live(self, until: float) -> None:
         """Write until that time."""
         batch: int | None = None
-        while (yield Clock()) < until:
+        while self._journal.now() < until:
             if batch is None:
-                last = yield from outcome_of(operations.committed(self._spec))
+                last = await self._outcome(operations.committed(self._spec))
                 if last.state == "ok":
                     batch = 0 if last.result is None else last.result + 1
             else:
-                batch += yield from self._write(batch)
-            yield Sleep(self._draw.expovariate(3))
+                batch += await self._write(batch)
+            await sleep(self._draw.expovariate(3))
 
-    def _write(self, batch: int) -> Operation[bool]:
+    async def _write(self, batch: int) -> bool:
         """Stage and commit a batch; return whether it is committed."""
         tasks, delay = self._messages(batch)
         # The rows of a task are in order, and tasks are not.
@@ -62,11 +70,10 @@ class Writer:
             )
             for task, entries in enumerate(tasks)
         ]
-        staged = yield from outcome_of(self._stage(batch, tasks, delay))
+        staged = await self._outcome(self._stage(batch, tasks, delay))
         if staged.state == "ok":
-            found = yield from outcome_of(
-                operations.commit(self._spec, batch, staged.result, self._move)
-            )
+            commit = operations.commit(self._spec, batch, staged.result, self._move)
+            found = await self._outcome(commit)
             # It may have been applied before the error.
             state = "ok" if found.state == "ok" else "unknown"
         else:
@@ -74,8 +81,11 @@ class Writer:
         for call in calls:
             self._journal.end(call, state)
         if state != "ok" and self._draw.random() < 0.3:
-            yield from outcome_of(operations.abort(self._spec, batch))
+            await self._outcome(operations.abort(self._spec, batch))
         return state == "ok"
+
+    async def _outcome(self, steps: Operation[Any]) -> Outcome:
+        return await self._product.attempt(Steps(steps), self._draw, self._journal)
 
     def _stage(self, batch: int, tasks: Sequence[Entries], delay: float) -> Operation[list[Staged]]:
         due = None
@@ -103,6 +113,6 @@ class Writer:
             size = draw.choice((1, 2, 5, 10))
             ids = [f"{self._writer}-{batch}-{number + n}" for n in range(size)]
             number += size
-            tasks.append([(each, body_of(each)) for each in ids])
+            tasks.append([(message_id, body_of(message_id)) for message_id in ids])
         is_delayed = draw.random() < self._product.delayed
         return tasks, draw.choice(self._product.delays) if is_delayed else 0.0

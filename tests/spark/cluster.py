@@ -63,7 +63,7 @@ def standalone(
         logs = [
             _started(
                 stack,
-                folder / f"worker-{each}",
+                folder / f"worker-{number}",
                 environment,
                 path,
                 "worker.Worker",
@@ -76,10 +76,10 @@ def standalone(
                 "--webui-port",
                 str(free_port()),
                 "--work-dir",
-                str(folder / f"worker-{each}"),
+                str(folder / f"worker-{number}"),
                 url,
             )
-            for each in range(workers)
+            for number in range(workers)
         ]
         for log in logs:
             _wait_for(log, "Successfully registered with master")

@@ -15,6 +15,7 @@ from typing import Any
 import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, run, sinks
 from ackq.spark.pipeline.checkpoint import quicken
+from ackq.spark.pipeline.micro_batches import MicroBatchHandler
 from tests.spark.conftest import SMALL
 
 #: In processes of their own, where the module in faults/ kills the driver: while an executor writes
@@ -37,22 +38,27 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
     (folder / "pids").write_text(f"{jvm.java.lang.ProcessHandle.current().pid()} {os.getpid()}")
     spark.dataSource.register(doomed.DoomedSource)
     assert quicken(spark, config["checkpoint"])  # as in a session of the pipeline's own
-    run.FORMAT = doomed.DoomedSource.name()
+    run.SOURCE = doomed.DoomedSource
     _stop_within_a_batch()
     Pipeline(config, spark=spark).run(once=True)
 
 
 def _stop_within_a_batch() -> None:
-    write = sinks.write
+    write, reject = sinks.write, MicroBatchHandler._reject
 
     def doomed_write(sink: Any, rows: Any, query_id: str, number: int) -> None:
-        if number == doomed.BATCH:
-            doomed.stop_at("rejected")
         write(sink, rows, query_id, number)
         if number == doomed.BATCH:
             doomed.stop_at("committed")
 
+    def doomed_reject(handler: MicroBatchHandler, checked: Any, number: int) -> Any:
+        reasons = reject(handler, checked, number)
+        if number == doomed.BATCH:
+            doomed.stop_at("rejected")
+        return reasons
+
     sinks.write = doomed_write  # type: ignore[assignment]
+    setattr(MicroBatchHandler, "_reject", doomed_reject)  # noqa: B010
 
 
 if __name__ == "__main__":

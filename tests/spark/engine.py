@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import pytest
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
@@ -36,6 +37,15 @@ class Checkpoint:
         """Return the rows in an idempotent sink: those of the last attempt of each batch."""
         return [row for batch in sorted(self.written) for row in self.written[batch][-1]]
 
+    def ids(self) -> list[str]:
+        """Return the ids of these rows."""
+        return [row["id"] for row in self.rows()]
+
+    def is_repeatable(self) -> bool:
+        """Whether all attempts of a batch had the same rows."""
+        attempts = self.written.values()
+        return all(attempt == each[0] for each in attempts for attempt in each)
+
     def sizes(self) -> list[int]:
         """Return the rows of each batch."""
         return [len(self.written[batch][-1]) for batch in sorted(self.written)]
@@ -56,6 +66,12 @@ class Engine:
     def die_at(self, stage: Stage, batch: int) -> None:
         """Die at a stage of a batch."""
         self._dies_at = stage, batch
+
+    def run_until(self, stage: Stage, batch: int) -> None:
+        """Run, and die at a stage of a batch."""
+        self.die_at(stage, batch)
+        with pytest.raises(Died):
+            self.run()
 
     def run(self) -> None:
         """Run with Trigger.AvailableNow, to the end."""

@@ -93,7 +93,7 @@ def assert_silent(folder: Path, secret: str) -> None:
     """Check that no secret is in the checkpoint, the event log or the output."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     events = [path.read_bytes() for path in files if "events" in path.parts]
-    assert any(b"SparkListenerSQLExecutionStart" in each for each in events)
+    assert any(b"SparkListenerSQLExecutionStart" in event for event in events)
     assert any("checkpoint" in path.parts for path in files)
     for path in files:
         assert secret.encode() not in path.read_bytes(), path

@@ -178,7 +178,7 @@ def check(folder: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.dataset
 
-    incomplete = [each.name for each in folder.iterdir() if not (each / "_SUCCESS").exists()]
+    incomplete = [path.name for path in folder.iterdir() if not (path / "_SUCCESS").exists()]
     assert not incomplete
     rows = pyarrow.dataset.dataset(folder, partitioning="hive").to_table(["id", "n", "payload"])
     numbers = Counter(rows["n"].to_pylist())

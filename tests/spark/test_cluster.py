@@ -69,4 +69,4 @@ def _alive(process: subprocess.Popen[bytes]) -> bool:
 
 def _executor_of(pid: int) -> psutil.Process:
     """Return the executor's JVM, the nearest among the parents of a Python worker."""
-    return next(each for each in psutil.Process(pid).parents() if each.name() == "java")
+    return next(parent for parent in psutil.Process(pid).parents() if parent.name() == "java")

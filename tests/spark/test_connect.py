@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import pyarrow.dataset
 import pytest
 
 from ackq import Queue
@@ -49,6 +48,8 @@ def test_the_stream_over_spark_connect_needs_ackq_only_at_the_server(
             env={name: value for name, value in os.environ.items() if name != "ACKQ_REDIS_URL"},
         )
         assert done.returncode == 0, done.stderr[-3000:]
+    import pyarrow.dataset  # it imports pandas
+
     rows = pyarrow.dataset.dataset(tmp_path / "cars" / "rows").to_table().to_pylist()
     assert {(row["Name"], row["Horsepower"]) for row in rows} == {
         (f"car {n}", n) for n in range(300)

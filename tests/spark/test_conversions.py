@@ -276,7 +276,7 @@ def test_a_text_is_written_as_it_was_read() -> None:
     text = converter(spark.StringType(), "UTC")
     assert text({"a": [1, 1.5, "ü", None, True]}) == '{"a":[1,1.5,"ü",null,true]}'
     (odd,) = parse_all([b'{"a":[1e400,{"b":NaN},2.50,"x"]}'], False)
-    assert text(odd["a"]) == '["Infinity",{"b":"NaN"},2.5,"x"]'
+    assert text(odd["a"]) == '[1e400,{"b":"NaN"},2.50,"x"]'
     assert text([2**70, {"ü": 1}]) == f'[{2**70},{{"ü":1}}]'
     assert text([2**70, math.inf, [-math.inf]]) == f'[{2**70},"Infinity",["-Infinity"]]'
 

@@ -73,3 +73,4 @@ assert [(row.queue, row["count"]) for row in later.groupBy("queue").count().coll
             timeout=400,
         )
         assert done.returncode == 0, done.stderr[-3000:]
+        assert "'id': 'a'" in done.stdout

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.dataset
 import pytest
 
 from ackq import Queue
@@ -91,11 +90,13 @@ def test_the_example_of_the_readme_runs_on_the_public_data_set(tmp_path: Path) -
         )
         assert done.returncode == 0, done.stderr[-3000:]
         with Queue.from_url(server.url, "cars") as queue:
-            reasons = Counter(each.reason for each in queue.dead_letters(100))
+            reasons = Counter(letter.reason for letter in queue.dead_letters(100))
             stats = queue.stats()
     assert reasons == {"null: Miles_per_Gallon": 8, "check: engine": 6}
     assert (stats.ready, stats.in_flight) == (0, 0)
     assert done.stdout.count("null: Miles_per_Gallon") == 8
+    import pyarrow.dataset  # it imports pandas
+
     table = pyarrow.dataset.dataset(tmp_path / "cars", partitioning="hive").to_table()
     by_origin: Counter[str] = Counter()
     for row in table.to_pylist():

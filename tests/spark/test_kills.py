@@ -57,7 +57,7 @@ def test_a_driver_killed_anywhere_loses_nothing_doubles_nothing_and_leaks_no_sec
         written = [row for batch in sorted(attempts) for row in attempts[batch][-1]]
         assert [row[0] for row in written] == ids
         for rows in attempts.values():
-            assert all(each == rows[0] for each in rows), "a replay differs"
+            assert all(row == rows[0] for row in rows), "a replay differs"
         counts = queue.stats()
         assert (counts.ready, counts.in_flight) == (0, 0)
     assert "Physical Plan" in (folder / "output").read_text(errors="replace")

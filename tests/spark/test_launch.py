@@ -135,7 +135,7 @@ def test_the_settings_beside_pyspark_are_used(
     choose_home("local")
     home = Path(os.environ["SPARK_HOME"])
     assert (home / "conf" / "spark-defaults.conf").read_text() == "spark.odd 1\n"
-    assert sorted(each.name for each in home.iterdir()) == ["bin", "conf", "jars"]
+    assert sorted(path.name for path in home.iterdir()) == ["bin", "conf", "jars"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
 import pytest
 import redis
 from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +54,8 @@ def written(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of Parquet files as any reader finds them."""
     if not folder.exists():
         return []
+    import pyarrow.dataset  # it imports pandas
+
     rows: list[dict[str, Any]] = (
         pyarrow.dataset.dataset(folder, partitioning="hive").to_table().to_pylist()
     )
@@ -75,7 +76,7 @@ def push(queue: Queue, first: int, last: int) -> list[str]:
 
 
 def reasons(queue: Queue) -> Counter[str]:
-    return Counter(each.reason for each in queue.dead_letters(1000))
+    return Counter(letter.reason for letter in queue.dead_letters(1000))
 
 
 def test_good_rows_are_in_the_files_once_and_the_others_dead_letters_as_they_were(
@@ -94,13 +95,13 @@ def test_good_rows_are_in_the_files_once_and_the_others_dead_letters_as_they_wer
         b'{"id":"x","kind":"a","size":100}': "check: size",
         b'{"id":"x","kind":"a"}': "check: size",
     }
-    queue.push_many(bad)
+    queue.push_many(list(bad))
     progress = make(sink={"path": str(tmp_path / "out"), "partition_by": ["kind"]}).run(once=True)
     rows = written(tmp_path / "out")
     assert ids(rows) == good
     assert {row["kind"] for row in rows} == {"a", "b"}
     assert set(rows[0]) == {"id", "kind", "size", "ackq_batch"}
-    assert {each.body: each.reason for each in queue.dead_letters(100)} == bad
+    assert {letter.body: letter.reason for letter in queue.dead_letters(100)} == bad
     stats = queue.stats()
     assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, len(bad))
     assert (progress.rows, progress.written, progress.rejected) == (70, 60, 10)
@@ -442,6 +443,7 @@ def _slowly(messages: DataFrame) -> DataFrame:
     ("changes", "says"),
     [
         ({"schema": {"ddl": "a STRNG"}}, r"\[schema\] ddl: .*STRNG"),
+        ({"schema": {"ddl": "n INT, N INT"}}, r"\[schema\] ddl: n and N are the same name"),
         ({"schema": {"ddl": "a INT, _Body BINARY"}}, r"\[schema\] ddl: _body is reserved"),
         ({"schema": {"ddl": "a INT", "not_null": ["b"]}}, r"\[schema\] not_null: .*`b`"),
         ({"checks": {"ratio": "size >"}}, r"\[checks\] ratio: .*[Ss]yntax error"),

@@ -95,7 +95,7 @@ def test_a_pipeline_whose_java_dies_says_what_to_change(
     queue.push({"id": "first"})
     with running_pipeline(config, url, tmp_path / "output") as process:
         wait_until(lambda: queue.stats().claimed == 1, "the claim", 200)
-        (java,) = [each for each in process.children(recursive=True) if each.name() == "java"]
+        (java,) = [child for child in process.children(recursive=True) if child.name() == "java"]
         java.kill()
         assert process.wait(100) == 3
     message = (tmp_path / "output").read_text().splitlines()[-1]

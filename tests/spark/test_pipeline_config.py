@@ -48,8 +48,8 @@ def changed(place: str, value: Any) -> dict[str, Any]:
     values = copy.deepcopy(VALUES)
     *sections, key = place.split(".")
     inner = values
-    for each in sections:
-        inner = inner.setdefault(each, {})
+    for section in sections:
+        inner = inner.setdefault(section, {})
     if value is None:
         inner.pop(key)
     else:
@@ -180,6 +180,17 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("every", -1, "every: must be 0 to 86,400 seconds, not -1"),
         ("every", "10 s", "every: must be a number of seconds, not '10 s'"),
         ("every", float("nan"), "every: must be 0 to 86,400 seconds, not nan"),
+        ("spark", {"master": "local[2]"}, '[spark] master: is no setting of Spark: write "spark.'),
+        ("spark", {"spark.master": "locl[2]"}, "'locl[2]' is no master; did you mean local[2]?"),
+        ("spark", {"spark.master": "local[two]"}, "[spark] spark.master: 'local[two]' is no"),
+        ("spark", {"spark.driver.memory": "2 GB"}, "spark.driver.memory: must be a number with"),
+        ("spark", {"spark.executor.memory": "lots"}, "such as '2g', not 'lots'"),
+        ("spark", {"spark.driver.memory": 2048}, "such as '2g', not '2048'"),
+        ("sink.checkpoint", "/c", "checkpoint: unknown key; write it before the first section"),
+        ("source.name", "p", "[source] name: unknown key; write it before the first section"),
+        ("sink.watermark", {"column": "t"}, "[sink] watermark: unknown key; name the sink, as in"),
+        ("sink.sql", "SELECT 1", "[sink] sql: unknown key; name the sink, as in [sinks.all]"),
+        ("source.options.MaxMesages", 5, "unknown option 'MaxMesages' for a source"),
         ("spark.ui", {"ports": [1]}, "[spark] ui.ports: must be a string, a number, true or false"),
     ],
 )
@@ -266,7 +277,7 @@ def test_several_sinks_and_tables_have_names() -> None:
     sinks = {"all": {"path": "/all"}, "big": {"queue": "big", "sql": "SELECT * FROM rows"}}
     tables = {"cities": {"path": "/c", "format": "csv", "options": {"header": True}}}
     config = PipelineConfig.of({**values, "sinks": sinks, "tables": tables})
-    assert [(each.name, each.kind, each.sql) for each in config.sinks] == [
+    assert [(sink.name, sink.kind, sink.sql) for sink in config.sinks] == [
         ("all", "files", None),
         ("big", "ackq", "SELECT * FROM rows"),
     ]

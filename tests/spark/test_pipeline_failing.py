@@ -63,7 +63,7 @@ def test_a_row_on_which_a_function_fails_is_a_dead_letter_with_its_error(
 
     make(transform={"callable": doubled}).run(once=True)
     assert reasons(queue) == {"transform: ValueError: I do not like it": 2}
-    assert {each.id for each in queue.dead_letters()} == {"m-0007", "m-0048"}
+    assert {letter.id for letter in queue.dead_letters()} == {"m-0007", "m-0048"}
     assert ids(written(tmp_path / "out")) == sorted({*pushed} - {"m-0007", "m-0048"})
 
 
@@ -156,7 +156,7 @@ def test_rejects_of_all_shards_come_together_in_one_queue(
         bad = sharded.push_many({"id": f"m-{n}", "kind": "a", "size": -n} for n in range(1, 21))
     source = {"queue": f"{name}-s", "options": {"url": url, "shards": 2}}
     make(source=source, rejects={"queue": name}).run(once=True)
-    assert sorted(each.id for each in queue.dead_letters(100)) == sorted(bad)
+    assert sorted(letter.id for letter in queue.dead_letters(100)) == sorted(bad)
 
 
 @pytest.mark.campaign

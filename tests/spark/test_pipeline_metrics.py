@@ -26,11 +26,13 @@ def scrape(port: MetricsPort) -> dict[tuple[str, str], float]:
     host, number = port.address
     with urllib.request.urlopen(f"http://{host}:{number}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
-    assert {each.labels["pipeline"] for each in samples} == {"cars"}
+    samples = [
+        sample for family in text_string_to_metric_families(text) for sample in family.samples
+    ]
+    assert {sample.labels["pipeline"] for sample in samples} == {"cars"}
     return {
-        (each.name, each.labels.get("reason") or each.labels.get("le", "")): each.value
-        for each in samples
+        (sample.name, sample.labels.get("reason") or sample.labels.get("le", "")): sample.value
+        for sample in samples
     }
 
 

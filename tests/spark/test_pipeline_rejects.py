@@ -52,7 +52,7 @@ def write(writer: RowDeadLetters, batch: str, rows: list[RejectedRow]) -> int:
 
 
 def dead(queue: Queue) -> list[str]:
-    return [each.id for each in queue.dead_letters(10_000)]
+    return [letter.id for letter in queue.dead_letters(10_000)]
 
 
 def test_a_row_becomes_a_dead_letter_as_it_was_pushed(make: Make, queue: Queue) -> None:

@@ -103,7 +103,7 @@ def test_windows_and_totals_cover_all_batches_and_runs_though_one_is_replayed(
     assert windows(tmp_path) == Counter(final)
     with Queue(plain_client, f"{name}-out") as out:
         bodies = [json.loads(each.body) for each in out.peek(100)]
-    totals = sorted((each["id"], each["rows"], each["size"]) for each in bodies)
+    totals = sorted((body["id"], body["rows"], body["size"]) for body in bodies)
     assert totals == [("a", 20, 20), ("a", 23, 23), ("b", 20, 20), ("b", 23, 23)]
 
 

@@ -96,7 +96,7 @@ def test_windows_and_totals_are_exact_though_the_driver_is_killed(
     assert {(each["kind"], each["start"].minute): each["size"] for each in found} == sizes
     with Queue.from_url(server.url, "totals") as out:
         totals = [json.loads(each.body) for each in out.peek(100_000)]
-    reported = [(each["id"], each["rows"]) for each in totals]
+    reported = [(total["id"], total["rows"]) for total in totals]
     assert len(set(reported)) == len(reported)
     of_kinds = Counter(str(each["kind"]) for each in [*good, {"kind": 0}])
-    assert {each["id"]: each["rows"] for each in totals} == of_kinds  # the last of each
+    assert {total["id"]: total["rows"] for total in totals} == of_kinds  # the last of each

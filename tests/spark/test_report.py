@@ -56,7 +56,7 @@ def content(queue: Queue) -> list[object]:
 
 def see(spark: SparkSession, queues: tuple[Queue, Queue], url: str, folder: Path) -> Summary:
     return report(
-        [each.name for each in queues],
+        [queue.name for queue in queues],
         spark=spark,
         url=url,
         html=folder / "queues.html",
@@ -71,13 +71,13 @@ def test_the_numbers_of_each_queue_and_reason(
     before = content(jobs), content(mail)
     summary = report([jobs.name, mail.name], spark=spark, url=url)
     assert (summary.dead, summary.in_flight) == (4, 1)
-    counted = {(each.queue, each.reason): each.dead for each in summary.failures}
+    counted = {(failure.queue, failure.reason): failure.dead for failure in summary.failures}
     assert counted == {
         (jobs.name, SCRIPT): 2,
         (jobs.name, "$5 $6"): 1,
         (mail.name, "no reason"): 1,
     }
-    latest = {each.latest for each in summary.failures}
+    latest = {failure.latest for failure in summary.failures}
     letters = jobs.dead_letters()
     assert latest == {letters[1].entry, letters[2].entry, mail.dead_letters()[0].entry}
     assert [(each.queue, each.in_flight, each.most_receives) for each in summary.leased] == [
@@ -94,7 +94,7 @@ def test_old_dead_letters_are_counted_by_time_and_age(
 ) -> None:
     now = plain_client.time()[0]
     hours = [0.5, 1.5, 25, 25, 200, 200, 200, 1000, 1000, 1000, 1000]
-    died = [now - int(3600 * each) for each in hours]
+    died = [now - int(3600 * hour) for hour in hours]
     for number, seconds in enumerate(died):
         plain_client.xadd(
             f"{queue.name}DEAD",
@@ -113,7 +113,7 @@ def test_old_dead_letters_are_counted_by_time_and_age(
         "1-3 d": 2,
         "> 7 d": 7,
     }
-    first = next(each for each in summary.failures if each.reason == "r0")
+    first = next(failure for failure in summary.failures if failure.reason == "r0")
     letters = queue.dead_letters()
     assert (first.dead, first.most_receives, first.latest) == (2, 10, letters[0].entry)
     assert [each.timestamp() for each in (first.first, first.last)] == [died[9], died[0]]
@@ -148,7 +148,7 @@ def test_what_pipelines_rejected_is_counted_by_field_and_rule(
             {"key": "k", "body": body, "reason": reason, "count": 1, "time": 1_000_000 + number},
         )
     summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
-    found = [(each.rule, each.dead, each.first_id, each.latest_id) for each in summary.broken_rules]
+    found = [(rule.rule, rule.dead, rule.first_id, rule.latest_id) for rule in summary.broken_rules]
     assert found[0] == ("size is not INT", 2, "", "d2")
     assert sorted(found[1:]) == [
         ("DIVIDE_BY_ZERO", 1, "d4", "d4"),
@@ -179,8 +179,8 @@ def test_the_page_stands_alone_and_is_safe_to_open(
     )
     assert "@import" not in page
     assert ">$5 $6</text>" in page  # in the legend, and not as a formula
-    for each in queues:
-        assert each.name in page
+    for queue in queues:
+        assert queue.name in page
     assert not list(tmp_path.glob(".*"))
 
 

@@ -102,7 +102,7 @@ def test_a_version_of_an_application_is_written_once(
 ) -> None:
     for version in (3, 3, 2, 4):
         write(numbered(20), queue=token, txnAppId="nightly", txnVersion=version)
-    assert Counter(each["n"] for each in bodies(queue)) == Counter(2 * list(range(20)))
+    assert Counter(body["n"] for body in bodies(queue)) == Counter(2 * list(range(20)))
 
 
 @pytest.mark.campaign
@@ -126,7 +126,7 @@ def test_writes_of_a_batch_function_are_written_once(
     with quiet():
         stream = spark.readStream.schema("id string, n long").parquet(str(tmp_path / "input"))
         stream.writeStream.foreachBatch(twice).trigger(availableNow=True).start().awaitTermination()
-    assert Counter(each["n"] for each in bodies(queue)) == Counter(range(50))
+    assert Counter(body["n"] for body in bodies(queue)) == Counter(range(50))
 
 
 def test_a_row_that_is_null_is_named_and_nothing_is_written(
@@ -150,7 +150,7 @@ def test_direct_rows_are_there_at_once(
 ) -> None:
     rows = numbered(300, "if(id = 7, 3600, 0) wait")
     write(rows, queue=token, writeMode="direct", delayColumn="wait")
-    assert {each["n"] for each in bodies(queue)} == set(range(300)) - {7}
+    assert {body["n"] for body in bodies(queue)} == set(range(300)) - {7}
     assert queue.stats().delayed == 1
     assert not staged(plain_client, token)
 
@@ -162,7 +162,7 @@ def test_a_message_goes_to_the_shard_of_its_id(
     write(numbered(300), queue=token, shards=3)
     with ShardedQueue(plain_client, token, 3) as queue:
         for number, shard in enumerate(queue.shards()):
-            ids = {each["id"] for each in bodies(shard)}
+            ids = {body["id"] for body in bodies(shard)}
             assert ids == {f"r-{n}" for n in range(300) if shard_of(f"r-{n}", 3) == number}
 
 

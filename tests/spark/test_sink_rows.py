@@ -239,7 +239,7 @@ def test_columns_that_cannot_be_sent_are_refused_by_name(
         ({"queue": "q", "partitions": "2"}, "'partitions' is for delayQueue"),
         ({"queue": "q", "retentionMs": "2"}, "'retentionMs' is for topic"),
         ({"queue": "q", "delayColumn": "d", "atColumn": "a"}, "not both"),
-        ({"queue": "q", "groupId": "g"}, "unknown option 'groupid'"),
+        ({"queue": "q", "groupId": "g"}, "unknown option 'groupId'"),
         ({}, "set one of the options 'queue'"),
     ],
 )

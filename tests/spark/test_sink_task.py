@@ -236,15 +236,15 @@ def test_a_sharded_queue_is_written_and_read_by_its_name(
     begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     with ShardedQueue(plain_client, token, 3) as queue:
-        names = tuple(each.name for each in queue.shards())
+        names = tuple(shard.name for shard in queue.shards())
         add(task := begin(queue=token, url=url), rows(*range(30)))
         commit(task)
         assert task._writing.target.lists == names
-        assert all(each.stats().ready for each in queue.shards())
+        assert all(shard.stats().ready for shard in queue.shards())
         assert _numbers(queue) == Counter(range(30))
         queue.resize(5)
         located = Reading.of({"queue": token, "url": url, "groupId": "g"}).located()
-        assert located.target.lists == tuple(each.name for each in queue.shards())
+        assert located.target.lists == tuple(shard.name for shard in queue.shards())
         assert {*names} < {*located.target.lists}
         assert len(begin(queue=token, url=url)._writing.target.lists) == 5
         queue.purge()
@@ -252,7 +252,7 @@ def test_a_sharded_queue_is_written_and_read_by_its_name(
         with pytest.raises(ConfigurationError, match="is a list and a sharded queue"):
             begin(queue=token, url=url)
         assert len(begin(queue=token, url=url, shards="5")._writing.target.lists) == 5
-        plain_client.delete(token, *(f"{each.name}COMMITS" for each in queue.shards()))
+        plain_client.delete(token, *(f"{shard.name}COMMITS" for shard in queue.shards()))
 
 
 def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
@@ -261,7 +261,7 @@ def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
     """The first shard keeps its name, and gets rows that were on another one."""
     name = next(
         name
-        for name in (f"{token}{each}" for each in itertools.count())
+        for name in (f"{token}{number}" for number in itertools.count())
         if shard_names(name, 4)[0] == shard_names(name, 2)[0]
     )
     with ShardedQueue(plain_client, name, 4) as queue:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import pyarrow.dataset
 import pytest
 
 from ackq import Queue
@@ -90,6 +89,8 @@ def url_of(server: Server) -> str:
 
 
 def rows_of(config: Path) -> list[dict[str, str]]:
+    import pyarrow.dataset  # it imports pandas
+
     rows: list[dict[str, str]] = (
         pyarrow.dataset.dataset(config.parent / "out").to_table().to_pylist()
     )
@@ -143,22 +144,24 @@ def test_two_workers_get_the_packages_and_no_one_else_gets_the_passwords(
     assert sorted(row["id"] for row in rows) == sorted(ids)
     places = {row["place"] for row in rows}
     for worker in ("worker-0", "worker-1"):
-        assert any(f"/{worker}/app-" in each and "/ackq_packages/redis/" in each for each in places)
+        assert any(
+            f"/{worker}/app-" in place and "/ackq_packages/redis/" in place for place in places
+        )
     last = json.loads((config.parent / "output").read_text().splitlines()[-1])
     assert last["rows"] == 2000
     # Where a password could be seen: command lines, Spark's pages, its events, logs and files.
-    assert any("CoarseGrainedExecutorBackend" in each for each in commands)
+    assert any("CoarseGrainedExecutorBackend" in command for command in commands)
     assert "fs.s3a.secret.key" in pages
     files = [
-        each
-        for each in tmp_path.rglob("*")
-        if each.is_file() and each != config and "redis" not in each.relative_to(tmp_path).parts[0]
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path != config and "redis" not in path.relative_to(tmp_path).parts[0]
     ]
-    assert any("events" in each.parts for each in files)
+    assert any("events" in file.parts for file in files)
     for secret in (PASSWORD, KEY):
         assert secret not in pages
-        assert not [each for each in commands if secret in each]
-        assert not [each for each in files if secret.encode() in each.read_bytes()]
+        assert not [command for command in commands if secret in command]
+        assert not [file for file in files if secret.encode() in file.read_bytes()]
 
 
 @pytest.mark.timeout(450)
@@ -222,8 +225,8 @@ def test_what_is_prepared_runs_where_only_python_and_spark_are(
     rows = rows_of(config)
     assert sorted(row["id"] for row in rows) == sorted(ids)
     assert all(row["place"].startswith(f"{container}/ackq_packages/redis/") for row in rows)
-    events = [each for each in (config.parent / "events").rglob("*") if each.is_file()]
-    assert any(b'"spark.master":"local[2]"' in each.read_bytes() for each in events)
+    events = [path for path in (config.parent / "events").rglob("*") if path.is_file()]
+    assert any(b'"spark.master":"local[2]"' in event.read_bytes() for event in events)
 
 
 def _environment(driver: str) -> str:

@@ -16,7 +16,7 @@ import redis
 from pyspark.sql.types import LongType, StructType, TimestampType
 
 from ackq import Queue
-from ackq.errors import ClaimLost, ConfigurationError, Fenced
+from ackq.errors import ConfigurationError, Fenced
 from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
@@ -37,51 +37,20 @@ def start(start_on: Start, token: str) -> Start:
     return lambda checkpoint, **options: start_on(checkpoint, **{"queue": token, **options})
 
 
-def ids_of(checkpoint: Checkpoint) -> list[str]:
-    return [row["id"] for row in checkpoint.rows()]
-
-
-@pytest.mark.parametrize("mode", ["eager", "commit"])
-@pytest.mark.parametrize("batch", [0, 1])
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_driver_that_dies_anywhere_loses_nothing_and_doubles_nothing(
-    start: Start, queue: Queue, stage: Stage, batch: int, mode: str
-) -> None:
-    ids = queue.push_many({"n": n} for n in range(30))
-    log = Checkpoint()
-    options = {"ackMode": mode, "maxMessagesPerTrigger": 10, "fetchSize": 4}
-    doomed = start(log, **options)
-    doomed.die_at(stage, batch)
-    with pytest.raises(Died):
-        doomed.run()
-    ids += queue.push_many({"n": n} for n in range(30, 35))
-    start(log, **options).run()
-    assert ids_of(log) == ids
-    for attempts in log.written.values():
-        assert all(attempt == attempts[0] for attempt in attempts)
-    last = log.sizes()[-1] if mode == "commit" else 0
-    assert queue.stats().claimed == last
-    assert queue.stats().ready == 0
-
-
 def test_a_new_checkpoint_is_offered_all_that_a_dead_query_left_in_order(
     start: Start, queue: Queue
 ) -> None:
     ids = queue.push_many({"n": n} for n in range(25))
     options = {"ackMode": "commit", "maxMessagesPerTrigger": 10}
     doomed = start(Checkpoint(), **options)
-    doomed.die_at("planned", 1)
-    with pytest.raises(Died):
-        doomed.run()
+    doomed.run_until("planned", 1)
     assert queue.stats().claimed == 10
     doomed = start(Checkpoint(), **options)
-    doomed.die_at("claimed", 1)
-    with pytest.raises(Died):
-        doomed.run()
+    doomed.run_until("claimed", 1)
     assert queue.stats().claimed == 15
     log = Checkpoint()
     start(log, **options).run()
-    assert ids_of(log) == ids[10:]
+    assert log.ids() == ids[10:]
 
 
 def test_a_driver_that_dies_while_claiming_continues_with_its_claim(
@@ -106,7 +75,7 @@ def test_a_driver_that_dies_while_claiming_continues_with_its_claim(
     monkeypatch.undo()
     assert 0 < queue.stats().claimed < 4500
     start(log, maxMessagesPerTrigger=4500).run()
-    assert ids_of(log) == ids
+    assert log.ids() == ids
 
 
 def test_a_driver_that_dies_between_two_shards_loses_nothing(
@@ -129,7 +98,7 @@ def test_a_driver_that_dies_between_two_shards_loses_nothing(
             doomed.run()
         monkeypatch.undo()
         start(log, shards=2, maxMessagesPerTrigger=20).run()
-        assert sorted(ids_of(log)) == sorted(ids)
+        assert sorted(log.ids()) == sorted(ids)
         assert sharded.stats().in_flight == 0
 
 
@@ -138,38 +107,6 @@ def test_a_trigger_takes_no_more_than_its_limit(start: Start, queue: Queue) -> N
     log = Checkpoint()
     start(log, maxOffsetsPerTrigger=10).run()
     assert log.sizes() == [10, 10, 5]
-
-
-def test_available_now_ends_though_messages_keep_coming(start: Start, queue: Queue) -> None:
-    queue.push_many({"n": n} for n in range(10))
-    log = Checkpoint()
-    engine = start(log, maxMessagesPerTrigger=4)
-    engine._reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
-    while engine.step():
-        queue.push_many({"n": n} for n in range(4))
-    assert sum(log.sizes()) == 10
-
-
-def test_a_batch_ends_at_its_bytes(start: Start, queue: Queue) -> None:
-    queue.push_many(b"x" * 100 for _ in range(10))
-    log = Checkpoint()
-    start(log, maxBytesPerTrigger=250).run()
-    assert log.sizes() == [3, 3, 3, 1]
-
-
-def test_the_first_query_of_a_group_is_fenced_by_the_second(start: Start, queue: Queue) -> None:
-    ids = queue.push_many({"n": n} for n in range(20))
-    one, other = Checkpoint(), Checkpoint()
-    first = start(one, maxMessagesPerTrigger=5)
-    first.step()
-    second = start(other, maxMessagesPerTrigger=5)
-    second.step()
-    with pytest.raises(Fenced, match="Give each query a group of its own"):
-        first.step()
-    second.run()
-    # What the first had written and not acked is offered to the second: at least once.
-    assert ids_of(other) == ids
-    assert ids_of(one) == ids[:5]
 
 
 def test_a_heartbeat_that_is_fenced_ends_the_query(
@@ -186,29 +123,10 @@ def test_a_heartbeat_that_is_fenced_ends_the_query(
         first._reader.reportLatestOffset()
 
 
-def test_leases_end_without_heartbeats(start: Start, queue: Queue) -> None:
-    ids = queue.push_many({"n": n} for n in range(3))
-    log = Checkpoint()
-    doomed = start(log, claimTimeoutMs=1000)
-    doomed.die_at("planned", 0)
-    with pytest.raises(Died):
-        doomed.run()
-    doomed.stop()
-    message = wait_until(queue.pop, "the messages to come back")
-    assert message is not None
-    assert message.id == ids[0]
-    with pytest.raises(ClaimLost, match="failOnDataLoss=false"):
-        start(log).run()
-    start(log, failOnDataLoss="false").run()
-    assert ids_of(log) == ids[1:]
-
-
 def test_a_lease_lasts_while_the_query_beats(start: Start, queue: Queue) -> None:
     queue.push({"n": 0})
     engine = start(Checkpoint(), claimTimeoutMs=1000)
-    engine.die_at("planned", 0)
-    with pytest.raises(Died):
-        engine.run()
+    engine.run_until("planned", 0)
     seen: list[float] = []
     wait_until(lambda: _renewals(queue, seen) > 3, "renewals that outlast the timeout")
     assert queue.pop() is None
@@ -328,8 +246,8 @@ def test_expired_and_due_messages_come_first(start: Start, queue: Queue) -> None
     queue.push({"id": "due"}, delay=0.000001)
     log = Checkpoint()
     start(log).run()
-    assert set(ids_of(log)) == {first, second, "due"}
-    assert ids_of(log)[-1] == second
+    assert set(log.ids()) == {first, second, "due"}
+    assert log.ids()[-1] == second
 
 
 def test_an_empty_queue_is_looked_at_no_more_often_than_asked(
@@ -361,7 +279,7 @@ def test_a_claim_is_cut_into_partitions(
     engine = start(log, **options)
     engine.run()
     assert [part.rows for part in engine.planned[0]] == sizes  # type: ignore[attr-defined]
-    assert ids_of(log) == ids
+    assert log.ids() == ids
 
 
 def test_shards_share_a_number_and_the_limit(start: Start, url: str, token: str) -> None:
@@ -371,7 +289,7 @@ def test_shards_share_a_number_and_the_limit(start: Start, url: str, token: str)
         engine = start(log, shards=3, maxMessagesPerTrigger=60)
         engine.run()
         assert log.sizes() == [60, 30]
-        assert sorted(ids_of(log)) == sorted(ids)
+        assert sorted(log.ids()) == sorted(ids)
         assert {row["batch"] for row in log.written[0][0]} == {1}
         queues = {part.queue for part in engine.planned[0]}  # type: ignore[attr-defined]
         assert queues == set(shard_names(token, 3))
@@ -397,7 +315,7 @@ def test_shards_whose_numbers_differ_go_on_together(start: Start, url: str, toke
         sharded.shards()[1].push({"id": "b"})
         log = Checkpoint()
         start(log, shards=2).run()
-        assert ids_of(log) == ["b"]
+        assert log.ids() == ["b"]
         assert log.rows()[0]["batch"] == 8
 
 
@@ -421,7 +339,7 @@ def test_every_call_survives_a_restart_of_redis(tmp_path: Path) -> None:
             while engine.step():
                 pass
             engine.stop()
-            assert ids_of(log) == ids
+            assert log.ids() == ids
             assert queue.stats().in_flight == 0
 
 
@@ -479,7 +397,7 @@ def test_a_count_that_fails_does_not_end_the_query(
     report = engine._reader.reportLatestOffset()
     assert report is not None
     assert (report["open"], "ready" in report) == (1, False)
-    (logged,) = [each.getMessage() for each in caplog.records if each.name == "ackq.spark"]
+    (logged,) = [record.getMessage() for record in caplog.records if record.name == "ackq.spark"]
     assert logged.startswith("could not count the messages: no route to")
     assert "canary" not in logged
 
@@ -499,16 +417,13 @@ def test_several_queues_are_one_source_whose_rows_name_their_queue(
         start(log, **options, queues=queue.name).step()
         both = {**options, "queues": f"{queue.name},{other.name}"}
         doomed = start(log, **both)
-        doomed.die_at(stage, 2)
-        with pytest.raises(Died):
-            doomed.run()
+        doomed.run_until(stage, 2)
         start(log, **both).run()
         found: dict[str, list[str]] = {}
         for row in log.rows():
             found.setdefault(row["queue"], []).append(row["id"])
         assert found == pushed
-        for attempts in log.written.values():
-            assert all(attempt == attempts[0] for attempt in attempts)
+        assert log.is_repeatable()
         assert {row["queue"] for row in log.written[1][-1]} == set(pushed)  # none starves
         assert other.stats().claimed == queue.stats().claimed == 0
 
@@ -543,9 +458,7 @@ def test_rows_have_the_time_at_which_their_batch_was_planned_first(
     log = Checkpoint()
     before = datetime.now(UTC)
     doomed = start(log, **options)
-    doomed.die_at("written", 0)
-    with pytest.raises(Died):
-        doomed.run()
+    doomed.run_until("written", 0)
     after = datetime.now(UTC)
     start(log, **options).run()
     first, second = log.written[0]
@@ -581,17 +494,15 @@ def test_a_pattern_stands_for_the_queues_that_match_also_if_all_is_claimed(
     names = [f"{token}-a", f"{token}-b", f"{token}x", token]
     with contextlib.ExitStack() as stack:
         queues = [stack.enter_context(Queue(plain_client, name)) for name in names]
-        ids = [id for each in queues for id in each.push_many({"n": n} for n in range(3))]
+        ids = [id for queue in queues for id in queue.push_many({"n": n} for n in range(3))]
         plain_client.hset(f"{token}-hash", "a", "b")
         log = Checkpoint()
         doomed = start(log, queue=None, queues=f"{token}-?,{token}x")
-        doomed.die_at("planned", 0)
-        with pytest.raises(Died):
-            doomed.run()
-        assert [each.stats().claimed for each in queues] == [3, 3, 3, 0]
+        doomed.run_until("planned", 0)
+        assert [queue.stats().claimed for queue in queues] == [3, 3, 3, 0]
         assert not plain_client.exists(names[0])  # found by its claim
         start(log, queue=None, queues=f"{token}-*,{token}x").run()
-        assert sorted(ids_of(log)) == sorted(ids[:9])
+        assert sorted(log.ids()) == sorted(ids[:9])
         assert {row["queue"] for row in log.rows()} == set(names[:3])
         assert queues[3].stats().ready == 3
         queues[1].push({"id": "one"})
@@ -611,7 +522,7 @@ def test_several_sharded_queues_are_one_source(start: Start, url: str, token: st
             for shard in sharded.shards():
                 ids += shard.push_many({"n": n} for n in range(5))
     start(log, queue=None, queues=",".join(names), shards=2, maxMessagesPerTrigger=12).run()
-    assert sorted(ids_of(log)) == sorted(ids)
+    assert sorted(log.ids()) == sorted(ids)
     lists = {shard for name in names for shard in shard_names(name, 2)}
     assert {row["queue"] for row in log.rows()} == lists
     assert log.sizes() == [12, 8]

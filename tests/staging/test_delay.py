@@ -101,7 +101,7 @@ def test_a_key_that_is_stored_with_another_body_makes_a_dead_letter(
     delays.push_many([DelayEntry("k-1", b"another", at=4e9)])
     writer.commit(0, [stage(writer, 0, entries(writer, 3))])
     assert taken(delays).keys() == {"k-0", "k-2"}
-    letters = [(each.id, each.body, each.reason) for each in delays.dead_letters(10)]
+    letters = [(letter.id, letter.body, letter.reason) for letter in delays.dead_letters(10)]
     assert letters == [("k-1", b"body:1:x", "duplicate key")]
 
 

@@ -48,7 +48,7 @@ LISTS = {"new", "list", "other", "moving", "delaying", "q:1"}
 UNCHECKED = {*LISTS, "q:counters"}
 
 
-class Space:
+class Slots:
     """Keys of one test."""
 
     def __init__(self, client: Any, name: str) -> None:
@@ -66,17 +66,17 @@ class Space:
 
 
 @pytest.fixture
-def space(plain_client: redis.Redis, name: str) -> Space:
+def slots(plain_client: redis.Redis, name: str) -> Slots:
     """One list that is staged, and two that are committed."""
-    space = Space(plain_client, name)
+    slots = Slots(plain_client, name)
     for slot, bodies in {"list": ["b", "a"], "other": ["c"], "moving": ["m"]}.items():
-        space.client.rpush(space.key(slot), *bodies)
-    space.client.rpush(space.key("delaying"), "1:5000:1:kbody")
-    space.client.sadd(space.key("index"), space.key("list"), space.key("other"))
+        slots.client.rpush(slots.key(slot), *bodies)
+    slots.client.rpush(slots.key("delaying"), "1:5000:1:kbody")
+    slots.client.sadd(slots.key("index"), slots.key("list"), slots.key("other"))
     for slot in ("moving", "delaying"):
-        space.client.zadd(space.key("held"), {space.key(slot): 0})
-        space.client.hset(space.key("heldrows"), space.key(slot), 1)
-    return space
+        slots.client.zadd(slots.key("held"), {slots.key(slot): 0})
+        slots.client.hset(slots.key("heldrows"), slots.key(slot), 1)
+    return slots
 
 
 def test_every_script_is_tested() -> None:
@@ -84,23 +84,10 @@ def test_every_script_is_tested() -> None:
 
 
 @pytest.mark.parametrize("script", NAMES)
-def test_the_header_has_all_that_it_must(script: str) -> None:
-    text = scripts.load(script).text.decode()
-    header = re.match(r"(--.*\n)*", text)[0]  # type: ignore[index]
-    assert header.startswith(f"-- {script}: ")
-    for part in ("\n-- KEYS[1] {", "\n-- Returns ", "\n-- Atomic ", "\n-- Cost: O("):
-        assert part in header
-    code = re.sub(r"--.*", "", text)
-    assert code.count("redis.call('TIME')") == ("clock" in code)
-    assert "#!" not in text
-    assert not re.search(r"\b(list|held|heldrows|index|commits|from|to) *\.\.", code)
-
-
-@pytest.mark.parametrize("script", NAMES)
 def test_an_integer_out_of_its_range_is_refused_before_anything_is_changed(
-    space: Space, script: str
+    slots: Slots, script: str
 ) -> None:
-    before = space.dump()
+    before = slots.dump()
     text = scripts.load(script).text.decode()
     for place, low, high in re.findall(
         r"^-- ARGV\[(\d+)\] \w+ +integer (\d+)\.\.(\S+)", text, re.M
@@ -110,8 +97,8 @@ def test_an_integer_out_of_its_range_is_refused_before_anything_is_changed(
             args = list(ARGUMENTS[script])
             args[int(place) - 1] = bad
             with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
-                space.call(script, *args)
-    assert space.dump() == before
+                slots.call(script, *args)
+    assert slots.dump() == before
 
 
 @pytest.mark.parametrize(
@@ -129,12 +116,12 @@ def test_an_integer_out_of_its_range_is_refused_before_anything_is_changed(
     ],
 )
 def test_other_bad_arguments_are_refused(
-    space: Space, script: str, args: list[Any], keys: list[str] | None
+    slots: Slots, script: str, args: list[Any], keys: list[str] | None
 ) -> None:
-    before = space.dump()
+    before = slots.dump()
     with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
-        space.call(script, *args, keys=keys)
-    assert space.dump() == before
+        slots.call(script, *args, keys=keys)
+    assert slots.dump() == before
 
 
 @pytest.mark.parametrize(
@@ -142,67 +129,67 @@ def test_other_bad_arguments_are_refused(
     [(script, slot) for script in NAMES for slot in KEYS[script] if slot not in UNCHECKED],
 )
 def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
-    space: Space, script: str, slot: str
+    slots: Slots, script: str, slot: str
 ) -> None:
-    space.client.delete(space.key(slot))
+    slots.client.delete(slots.key(slot))
     if slot.startswith(("q:next", "q:first")):
-        space.client.rpush(space.key(slot), "a list")
+        slots.client.rpush(slots.key(slot), "a list")
     else:
-        space.client.set(space.key(slot), "text")
-    before = space.dump()
+        slots.client.set(slots.key(slot), "text")
+    before = slots.dump()
     with pytest.raises(ResponseError, match="WRONGTYPE"):
-        space.call(script, *ARGUMENTS[script])
-    assert space.dump() == before
+        slots.call(script, *ARGUMENTS[script])
+    assert slots.dump() == before
 
 
-def test_a_list_is_begun_once_with_a_time_to_live(space: Space) -> None:
-    assert space.call("staging/stage", 60_000, "a", "b") == 2
-    assert space.client.lrange(space.key("new"), 0, -1) == [b"b", b"a"]
+def test_a_list_is_begun_once_with_a_time_to_live(slots: Slots) -> None:
+    assert slots.call("staging/stage", 60_000, "a", "b") == 2
+    assert slots.client.lrange(slots.key("new"), 0, -1) == [b"b", b"a"]
     for slot in ("new", "index"):
-        assert 0 < space.client.pttl(space.key(slot)) <= 60_000
-    assert space.client.sismember(space.key("index"), space.key("new"))
-    before = space.dump()
-    assert space.call("staging/stage", 60_000, "a", "b") == 0
-    assert space.dump() == before
+        assert 0 < slots.client.pttl(slots.key(slot)) <= 60_000
+    assert slots.client.sismember(slots.key("index"), slots.key("new"))
+    before = slots.dump()
+    assert slots.call("staging/stage", 60_000, "a", "b") == 0
+    assert slots.dump() == before
 
 
-def test_a_commit_that_is_refused_changes_nothing(space: Space) -> None:
-    before = space.dump()
-    assert space.call("staging/commit", "writer", 5, 3) == [b"lost", 1]
-    assert space.call("staging/commit", "writer", 5, 1) == [b"lost", 1]
-    assert space.dump() == before
-    space.client.hset(space.key("commits"), "writer", 5)
-    before = space.dump()
-    assert space.call("staging/commit", "writer", 5, 2) == [b"known", 5]
-    assert space.call("staging/commit", "writer", 4, 2) == [b"known", 5]
-    assert space.dump() == before
+def test_a_commit_that_is_refused_changes_nothing(slots: Slots) -> None:
+    before = slots.dump()
+    assert slots.call("staging/commit", "writer", 5, 3) == [b"lost", 1]
+    assert slots.call("staging/commit", "writer", 5, 1) == [b"lost", 1]
+    assert slots.dump() == before
+    slots.client.hset(slots.key("commits"), "writer", 5)
+    before = slots.dump()
+    assert slots.call("staging/commit", "writer", 5, 2) == [b"known", 5]
+    assert slots.call("staging/commit", "writer", 4, 2) == [b"known", 5]
+    assert slots.dump() == before
 
 
-def test_a_commit_keeps_the_lists_and_marks_the_batch(space: Space) -> None:
-    space.client.pexpire(space.key("list"), 60_000)
-    assert space.call("staging/commit", "writer", 2**53 - 1, 2) == [b"ok", 2]
-    assert space.client.pttl(space.key("list")) == -1
-    assert space.client.zscore(space.key("held"), space.key("list")) == 0
-    assert space.client.hget(space.key("heldrows"), space.key("list")) == b"2"
-    assert space.client.hget(space.key("commits"), "writer") == b"9007199254740991"
+def test_a_commit_keeps_the_lists_and_marks_the_batch(slots: Slots) -> None:
+    slots.client.pexpire(slots.key("list"), 60_000)
+    assert slots.call("staging/commit", "writer", 2**53 - 1, 2) == [b"ok", 2]
+    assert slots.client.pttl(slots.key("list")) == -1
+    assert slots.client.zscore(slots.key("held"), slots.key("list")) == 0
+    assert slots.client.hget(slots.key("heldrows"), slots.key("list")) == b"2"
+    assert slots.client.hget(slots.key("commits"), "writer") == b"9007199254740991"
 
 
-def test_a_merge_needs_a_list_to_merge_into(space: Space) -> None:
-    before = space.dump()
-    assert space.call("staging/merge", 10, keys=["list", "absent"]) == -1
-    assert space.dump() == before
-    assert space.call("staging/merge", 1) == 1
-    assert space.call("staging/merge", 1) == 0
-    assert space.client.lrange(space.key("other"), 0, -1) == [b"b", b"a", b"c"]
+def test_a_merge_needs_a_list_to_merge_into(slots: Slots) -> None:
+    before = slots.dump()
+    assert slots.call("staging/merge", 10, keys=["list", "absent"]) == -1
+    assert slots.dump() == before
+    assert slots.call("staging/merge", 1) == 1
+    assert slots.call("staging/merge", 1) == 0
+    assert slots.client.lrange(slots.key("other"), 0, -1) == [b"b", b"a", b"c"]
 
 
-def test_what_is_committed_or_foreign_is_not_dropped(space: Space) -> None:
-    space.client.set(space.key("text"), "mine")
-    space.client.sadd(space.key("index"), space.key("moving"), space.key("text"))
+def test_what_is_committed_or_foreign_is_not_dropped(slots: Slots) -> None:
+    slots.client.set(slots.key("text"), "mine")
+    slots.client.sadd(slots.key("index"), slots.key("moving"), slots.key("text"))
     keys = ["held", "index", "list", "other", "moving", "text", "absent"]
-    assert space.call("staging/drop", keys=keys) == 2
-    assert not space.client.exists(space.key("list"), space.key("other"), space.key("index"))
-    assert space.client.exists(space.key("moving"), space.key("text")) == 2
+    assert slots.call("staging/drop", keys=keys) == 2
+    assert not slots.client.exists(slots.key("list"), slots.key("other"), slots.key("index"))
+    assert slots.client.exists(slots.key("moving"), slots.key("text")) == 2
 
 
 @pytest.mark.parametrize(
@@ -214,12 +201,12 @@ def test_what_is_committed_or_foreign_is_not_dropped(space: Space) -> None:
     ],
 )
 def test_a_list_that_is_not_committed_is_left_alone(
-    space: Space, script: str, slot: str, reply: list[Any]
+    slots: Slots, script: str, slot: str, reply: list[Any]
 ) -> None:
-    space.client.zrem(space.key("held"), space.key(slot))
-    before = space.dump()
-    assert space.call(script, *ARGUMENTS[script]) == reply
-    assert space.dump() == before
+    slots.client.zrem(slots.key("held"), slots.key(slot))
+    before = slots.dump()
+    assert slots.call(script, *ARGUMENTS[script]) == reply
+    assert slots.dump() == before
 
 
 @pytest.mark.parametrize(
@@ -227,109 +214,109 @@ def test_a_list_that_is_not_committed_is_left_alone(
     [("staging/topic", "moving"), ("staging/delay", "delaying"), ("staging/queue", "moving")],
 )
 def test_a_key_that_is_no_list_is_waited_for_no_longer(
-    space: Space, script: str, slot: str
+    slots: Slots, script: str, slot: str
 ) -> None:
-    space.client.set(space.key(slot), "somebody else's")
-    space.call(script, *ARGUMENTS[script])
-    assert space.client.get(space.key(slot)) == b"somebody else's"
-    assert not space.client.zscore(space.key("held"), space.key(slot))
-    assert not space.client.hexists(space.key("heldrows"), space.key(slot))
+    slots.client.set(slots.key(slot), "somebody else's")
+    slots.call(script, *ARGUMENTS[script])
+    assert slots.client.get(slots.key(slot)) == b"somebody else's"
+    assert not slots.client.zscore(slots.key("held"), slots.key(slot))
+    assert not slots.client.hexists(slots.key("heldrows"), slots.key(slot))
 
 
 MIB = 1024 * 1024
 
 
-def test_one_call_merges_a_mebibyte(space: Space) -> None:
-    space.client.rpush(space.key("list"), *(b"x" * (3 * MIB // 8) for _ in range(5)))
-    assert space.call("staging/merge", 2000) == 4
+def test_one_call_merges_a_mebibyte(slots: Slots) -> None:
+    slots.client.rpush(slots.key("list"), *(b"x" * (3 * MIB // 8) for _ in range(5)))
+    assert slots.call("staging/merge", 2000) == 4
 
 
-def test_one_call_publishes_a_mebibyte_or_a_thousand_rows(space: Space) -> None:
-    space.client.lpush(space.key("moving"), *(b"x" * (3 * MIB // 8) for _ in range(5)))
+def test_one_call_publishes_a_mebibyte_or_a_thousand_rows(slots: Slots) -> None:
+    slots.client.lpush(slots.key("moving"), *(b"x" * (3 * MIB // 8) for _ in range(5)))
     named = [*KEYS["staging/topic"][:-1], *(f"q:{index}" for index in range(1, 1200))]
-    assert space.call("staging/topic", 0, 0, keys=named) == [b"ok", 4, 2]
-    assert space.client.hget(space.key("heldrows"), space.key("moving")) == b"2"
-    space.client.lpush(space.key("moving"), *(b"y" for _ in range(1100)))
-    assert space.call("staging/topic", 0, 0, keys=named) == [b"ok", 1004, 102]
+    assert slots.call("staging/topic", 0, 0, keys=named) == [b"ok", 4, 2]
+    assert slots.client.hget(slots.key("heldrows"), slots.key("moving")) == b"2"
+    slots.client.lpush(slots.key("moving"), *(b"y" for _ in range(1100)))
+    assert slots.call("staging/topic", 0, 0, keys=named) == [b"ok", 1004, 102]
 
 
-def test_one_call_stores_a_mebibyte(space: Space) -> None:
+def test_one_call_stores_a_mebibyte(slots: Slots) -> None:
     body = b"x" * (3 * MIB // 8)
-    space.client.lpush(space.key("delaying"), *(b"1:5:1:%d%b" % (n, body) for n in range(5)))
-    assert space.call("staging/delay", 1000) == [4, 2, 0]
-    assert space.client.hget(space.key("heldrows"), space.key("delaying")) == b"2"
+    slots.client.lpush(slots.key("delaying"), *(b"1:5:1:%d%b" % (n, body) for n in range(5)))
+    assert slots.call("staging/delay", 1000) == [4, 2, 0]
+    assert slots.client.hget(slots.key("heldrows"), slots.key("delaying")) == b"2"
 
 
-def test_what_others_left_under_a_key_is_not_the_new_messages(space: Space) -> None:
-    space.client.zadd(space.key("q:leases"), {"k": 7})
-    space.client.hset(space.key("q:extended"), "k", "7:7")
-    space.client.hset(space.key("q:receives"), "k", 7)
-    assert space.call("staging/delay", 10) == [1, 0, 0]
-    assert space.client.hgetall(space.key("q:h")) == {b"k": b"body"}
-    assert not space.client.exists(*(space.key(slot) for slot in DELAY[2:5]))
+def test_what_others_left_under_a_key_is_not_the_new_messages(slots: Slots) -> None:
+    slots.client.zadd(slots.key("q:leases"), {"k": 7})
+    slots.client.hset(slots.key("q:extended"), "k", "7:7")
+    slots.client.hset(slots.key("q:receives"), "k", 7)
+    assert slots.call("staging/delay", 10) == [1, 0, 0]
+    assert slots.client.hgetall(slots.key("q:h")) == {b"k": b"body"}
+    assert not slots.client.exists(*(slots.key(slot) for slot in DELAY[2:5]))
 
 
-def test_one_consumer_is_woken_by_the_next_message_and_only_by_it(space: Space) -> None:
-    wake = space.key("q:wake")
-    assert space.call("staging/delay", 10) == [1, 0, 0]
-    assert space.client.lrange(wake, 0, -1) == [b"1"]
+def test_one_consumer_is_woken_by_the_next_message_and_only_by_it(slots: Slots) -> None:
+    wake = slots.key("q:wake")
+    assert slots.call("staging/delay", 10) == [1, 0, 0]
+    assert slots.client.lrange(wake, 0, -1) == [b"1"]
     for row in ("1:4000:1:abody", "1:6000:1:zbody"):
-        space.client.lpush(space.key("delaying"), row)
-        space.client.zadd(space.key("held"), {space.key("delaying"): 0})
-        assert space.call("staging/delay", 10) == [1, 0, 0]
-        assert space.client.llen(wake) == (row[2] == "4")  # never two, and none for a later one
-        space.client.delete(wake)
+        slots.client.lpush(slots.key("delaying"), row)
+        slots.client.zadd(slots.key("held"), {slots.key("delaying"): 0})
+        assert slots.call("staging/delay", 10) == [1, 0, 0]
+        assert slots.client.llen(wake) == (row[2] == "4")  # never two, and none for a later one
+        slots.client.delete(wake)
 
 
-def test_a_body_without_a_time_is_due_now_and_a_time_is_bounded(space: Space) -> None:
-    space.client.hset(space.key("q:h"), "k", "body")
-    space.client.lpush(space.key("delaying"), "1:9007199254740991:1:lbody")
-    before = space.client.time()[0]
-    assert space.call("staging/delay", 10) == [2, 0, 0]
-    assert before <= space.client.zscore(space.key("q:z"), "k") <= before + 60
-    assert space.client.zscore(space.key("q:z"), "l") == 8589934591
+def test_a_body_without_a_time_is_due_now_and_a_time_is_bounded(slots: Slots) -> None:
+    slots.client.hset(slots.key("q:h"), "k", "body")
+    slots.client.lpush(slots.key("delaying"), "1:9007199254740991:1:lbody")
+    before = slots.client.time()[0]
+    assert slots.call("staging/delay", 10) == [2, 0, 0]
+    assert before <= slots.client.zscore(slots.key("q:z"), "k") <= before + 60
+    assert slots.client.zscore(slots.key("q:z"), "l") == 8589934591
 
 
-def test_rows_for_one_time_keep_their_order(space: Space) -> None:
+def test_rows_for_one_time_keep_their_order(slots: Slots) -> None:
     keys = [str(2000 - number) for number in range(60)]
     for first in (0, 30):
         rows = (f"1:4000000000000000:4:{key}body" for key in keys[first : first + 30])
-        space.client.delete(space.key("delaying"))
-        space.client.lpush(space.key("delaying"), *rows)
-        space.client.zadd(space.key("held"), {space.key("delaying"): 0})
-        assert space.call("staging/delay", 100) == [30, 0, 0]
-    assert space.client.zrange(space.key("q:z"), 0, -1) == [key.encode() for key in keys]
+        slots.client.delete(slots.key("delaying"))
+        slots.client.lpush(slots.key("delaying"), *rows)
+        slots.client.zadd(slots.key("held"), {slots.key("delaying"): 0})
+        assert slots.call("staging/delay", 100) == [30, 0, 0]
+    assert slots.client.zrange(slots.key("q:z"), 0, -1) == [key.encode() for key in keys]
 
 
-def test_a_topic_that_was_begun_anew_wakes_its_consumers(space: Space) -> None:
-    space.client.xadd(space.key("q:wake"), {"n": ""}, id="9-0")
-    assert space.call("staging/topic", 0, 0) == [b"ok", 1, 0]
-    assert [id for id, _ in space.client.xrange(space.key("q:wake"))] == [b"1-0"]
+def test_a_topic_that_was_begun_anew_wakes_its_consumers(slots: Slots) -> None:
+    slots.client.xadd(slots.key("q:wake"), {"n": ""}, id="9-0")
+    assert slots.call("staging/topic", 0, 0) == [b"ok", 1, 0]
+    assert [id for id, _ in slots.client.xrange(slots.key("q:wake"))] == [b"1-0"]
 
 
-def arrive(space: Space, bodies: list[bytes], ready: list[bytes]) -> list[int]:
+def arrive(slots: Slots, bodies: list[bytes], ready: list[bytes]) -> list[int]:
     """Commit a list to a queue; return the reply of each call."""
-    space.client.delete(space.key("moving"))
+    slots.client.delete(slots.key("moving"))
     for slot, listed in {"moving": bodies, "ready": ready}.items():
         if listed:
-            space.client.lpush(space.key(slot), *listed)
-    replies = [space.call("staging/queue")]
+            slots.client.lpush(slots.key(slot), *listed)
+    replies = [slots.call("staging/queue")]
     while replies[-1]:
-        replies.append(space.call("staging/queue"))
-    assert space.client.lrange(space.key("ready"), 0, -1) == [*ready, *bodies][::-1]
-    assert not space.client.zscore(space.key("held"), space.key("moving"))
-    assert not space.client.hexists(space.key("heldrows"), space.key("moving"))
+        replies.append(slots.call("staging/queue"))
+    assert slots.client.lrange(slots.key("ready"), 0, -1) == [*ready, *bodies][::-1]
+    assert not slots.client.zscore(slots.key("held"), slots.key("moving"))
+    assert not slots.client.hexists(slots.key("heldrows"), slots.key("moving"))
     return replies
 
 
-def test_a_list_of_any_length_becomes_the_ready_list_if_no_message_is_ready(space: Space) -> None:
-    assert arrive(space, [b"%d" % n for n in range(3000)], []) == [0]
+def test_a_list_of_any_length_becomes_the_ready_list_if_it_is_empty(slots: Slots) -> None:
+    assert arrive(slots, [b"%d" % n for n in range(3000)], []) == [0]
 
 
-def test_a_list_that_would_expire_becomes_a_ready_list_that_does_not(space: Space) -> None:
-    space.client.pexpire(space.key("moving"), 60_000)
-    assert space.call("staging/queue") == 0
-    assert space.client.ttl(space.key("ready")) == -1
+def test_a_list_that_would_expire_becomes_a_ready_list_that_does_not(slots: Slots) -> None:
+    slots.client.pexpire(slots.key("moving"), 60_000)
+    assert slots.call("staging/queue") == 0
+    assert slots.client.ttl(slots.key("ready")) == -1
 
 
 @pytest.mark.parametrize(
@@ -342,33 +329,33 @@ def test_a_list_that_would_expire_becomes_a_ready_list_that_does_not(space: Spac
     ],
 )
 def test_a_list_goes_behind_ready_messages_in_steps(
-    space: Space, bodies: list[bytes], replies: list[int]
+    slots: Slots, bodies: list[bytes], replies: list[int]
 ) -> None:
-    assert arrive(space, bodies, [b"first", b"second"]) == replies
+    assert arrive(slots, bodies, [b"first", b"second"]) == replies
 
 
-def test_the_count_of_what_is_left_is_kept(space: Space) -> None:
-    space.client.rpush(space.key("moving"), *range(1100))
-    space.client.rpush(space.key("ready"), "first")
-    assert space.call("staging/queue") == 101
-    assert space.client.hget(space.key("heldrows"), space.key("moving")) == b"101"
+def test_the_count_of_what_is_left_is_kept(slots: Slots) -> None:
+    slots.client.rpush(slots.key("moving"), *range(1100))
+    slots.client.rpush(slots.key("ready"), "first")
+    assert slots.call("staging/queue") == 101
+    assert slots.client.hget(slots.key("heldrows"), slots.key("moving")) == b"101"
 
 
-def test_a_wrong_guess_publishes_nothing(space: Space) -> None:
-    space.client.set(space.key("q:nextIndex"), 7)
-    before = space.dump()
+def test_a_wrong_guess_publishes_nothing(slots: Slots) -> None:
+    slots.client.set(slots.key("q:nextIndex"), 7)
+    before = slots.dump()
     for guess in (0, 6, 8):
-        assert space.call("staging/topic", guess, 0) == [b"moved", 7]
-    assert space.dump() == before
+        assert slots.call("staging/topic", guess, 0) == [b"moved", 7]
+    assert slots.dump() == before
 
 
-def test_a_row_that_names_no_partition_changes_nothing(space: Space) -> None:
+def test_a_row_that_names_no_partition_changes_nothing(slots: Slots) -> None:
     for bad in ("2:5:1:k", "0:5:1:k", "no row"):
-        space.client.lset(space.key("delaying"), 0, bad)
-        before = space.dump()
+        slots.client.lset(slots.key("delaying"), 0, bad)
+        before = slots.dump()
         with pytest.raises(ResponseError, match="ACKQ_VALUE"):
-            space.call("staging/delay", 10)
-        assert space.dump() == before
+            slots.call("staging/delay", 10)
+        assert slots.dump() == before
 
 
 @pytest.fixture(scope="module")
@@ -403,15 +390,15 @@ def test_a_full_server_commits_what_it_accepted_and_accepts_no_more(
 
 def test_lists_are_merged_on_a_full_server(server: Server, token: str) -> None:
     with redis.Redis.from_url(server.url) as client:
-        space = Space(client, token)
+        slots = Slots(client, token)
         for slot in ("list", "other"):
-            client.rpush(space.key(slot), "a", "b")
+            client.rpush(slots.key(slot), "a", "b")
         client.config_set("maxmemory", 1)
         try:
-            assert space.call("staging/merge", 10) == 0
+            assert slots.call("staging/merge", 10) == 0
         finally:
             client.config_set("maxmemory", 0)
-        assert client.llen(space.key("other")) == 4
+        assert client.llen(slots.key("other")) == 4
 
 
 @pytest.mark.parametrize("kind", [TopicStaging, DelayStaging])

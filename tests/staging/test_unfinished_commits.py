@@ -334,7 +334,7 @@ def test_rows_that_cannot_be_moved_wait_and_stop_no_others(
     leave(make_topic(), rows(3))
     with caplog.at_level(logging.WARNING, "ackq.staging"):
         assert read(topic) == [b"x"]
-    assert [each.message for each in caplog.records if f"{name}:held wait" in each.message]
+    assert [record.message for record in caplog.records if f"{name}:held wait" in record.message]
     assert target.control.get(f"{name}:messages:2") == b"precious"
     target.control.delete(f"{name}:messages:2")
     assert topic.consume("reader", 10, timeout=30)
@@ -363,7 +363,7 @@ def test_a_consumer_leaves_it_to_a_quicker_one(
     topic.subscribe("reader")
     assert topic.consume("reader")
     assert len(tries) == MOVE_ATTEMPTS
-    assert not [each for each in caplog.records if each.name == "ackq.staging"]
+    assert not [record for record in caplog.records if record.name == "ackq.staging"]
 
 
 def test_on_a_full_server_a_take_goes_on(tmp_path: Any, name: str) -> None:

@@ -54,7 +54,7 @@ class TopicMachine(RuleBasedStateMachine):
 
     @rule(batch=st.lists(bodies, min_size=1, max_size=4), producer=st.integers(0, 2))
     def publish(self, batch: list[bytes], producer: int) -> None:
-        topics = [each for members in self.topics.values() for each in members]
+        topics = [member for members in self.topics.values() for member in members]
         indexes = topics[producer].publish_many(batch)
         assert indexes == list(range(self.newest + 1, self.newest + 1 + len(batch)))
         self.newest += len(batch)
@@ -75,7 +75,7 @@ class TopicMachine(RuleBasedStateMachine):
     @rule(keep=st.integers(0, 10))
     def trim(self, keep: int) -> None:
         self.topic.trim(keep)
-        for index in [each for each in self.messages if each <= self.newest - keep]:
+        for index in [message for message in self.messages if message <= self.newest - keep]:
             del self.messages[index]
 
     @rule(consumer=consumers, to=st.sampled_from(["oldest", "end", 1, 5]))

@@ -74,19 +74,6 @@ def filled(plain_keys: Keys, plain: Any) -> Keys:
 
 
 @pytest.mark.parametrize("script", NAMES)
-def test_the_header_has_all_that_it_must(script: str) -> None:
-    text = text_of(script)
-    header = re.match(r"(--.*\n)*", text)[0]  # type: ignore[index]
-    assert header.startswith(f"-- {script}: ")
-    for part in ("\n-- KEYS[1", "\n-- Returns ", "\n-- Atomic ", "\n-- Cost: O("):
-        assert part in header
-    code = re.sub(r"--.*", "", text)
-    assert code.count("redis.call('TIME')") == ("clock" in code)
-    assert "#!" not in text
-    assert not re.search(r"\b(next_index|consumer|leases|ranges|wake|marker) *\.\.", code)
-
-
-@pytest.mark.parametrize("script", NAMES)
 def test_an_integer_out_of_its_range_is_refused_before_anything_is_changed(
     filled: Keys, script: str
 ) -> None:

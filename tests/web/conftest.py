@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import pytest
 import redis
-import uvicorn
 from playwright.sync_api import Browser, expect, sync_playwright
 from starlette.testclient import TestClient
 
@@ -21,6 +20,7 @@ from ackq.topic import Topic
 from ackq.web import application, log
 from ackq.web.access import address_of, listen
 from ackq.web.guard import Guard
+from ackq.web.serving import server_of
 from ackq.worker.registration import encode_record, heartbeat
 from tests.waiting import wait_until
 
@@ -104,8 +104,7 @@ def operating(plain_client: redis.Redis) -> Iterator[str]:
 def served(page: Guard, root_path: str = "") -> Iterator[str]:
     """Serve a page on a free port, and yield its URL."""
     with listen("127.0.0.1", 0, None) as listener:
-        config = uvicorn.Config(page, log_level="error", ws="none", root_path=root_path)
-        server = uvicorn.Server(config)
+        server = server_of(page, root_path)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         wait_until(lambda: server.started, "the page to be served")

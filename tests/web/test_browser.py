@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.ops import history
-from ackq.ops.registry import entries
+from ackq.queue.registry import entries
 from ackq.topic import Topic
 from ackq.web import jobs, watcher
 from ackq.web import operations as web_operating
@@ -105,7 +105,7 @@ def paths_of(stock: Stock, client: redis.Redis) -> list[str]:
         ("queue", {"kind": "rsmq", "name": stock.legacy}),
         ("dead", {"name": stock.jobs}),
         ("dead", {"name": stock.jobs, "cause": HOSTILE}),
-        ("dead", {"name": stock.jobs, "after": HOSTILE}),
+        ("dead", {"name": stock.jobs, "before": HOSTILE}),
         ("dead", {"kind": "delay", "name": stock.reminders}),
         ("workers", {}),
         ("operations", {}),
@@ -267,7 +267,8 @@ def test_forms_of_other_sites_are_refused(
 ) -> None:
     """The browser has a session of the page, and the other site even knows the form's token."""
     page = context.new_page()
-    page.goto(urljoin(operating, f"queue?{urlencode({'kind': 'list', 'name': name})}"))
+    drop = Ask("drop", name=name).query()
+    page.goto(urljoin(operating, f"preview?{urlencode({'what': drop})}"))
     token = page.locator("[name=token]").first.get_attribute("value")
     what = Ask("pause", name=name).query()
     form = (
@@ -425,7 +426,9 @@ def test_themes_have_readable_contrast_and_pages_fit_a_phone(
 ) -> None:
     site = operating
     every = [*paths_of(stock, plain_client), previews_of(stock)[0]]
-    kinds = {re.split("[?&](name|state|q|cause|after|entry|what)", each)[0]: each for each in every}
+    kinds = {
+        re.split("[?&](name|state|q|cause|before|entry|what)", each)[0]: each for each in every
+    }
     paths = [*kinds.values()]
     backs = set()
     # Without motion the colours change at once.

@@ -6,7 +6,10 @@ import html
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,16 +21,18 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from ackq import Queue
+from ackq.core.effects import Operation
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
-from ackq.ops import samples
-from ackq.ops.registry import entries
+from ackq.ops import dead_letters, samples
+from ackq.queue.registry import entries
 from ackq.topic import Topic
 from ackq.web import application, jobs, log, watcher
 from ackq.web.forms import COOKIE
 from ackq.web.requests import Ask
 from ackq.worker.registration import encode_record, heartbeat
-from tests.servers import Fleet, Survey, Target
+from tests.servers import Fleet, Survey, Target, private_server
+from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE, served
 from tests.web.test_pages import path_of
 
@@ -41,7 +46,8 @@ class Operator:
 
     def __init__(self, http: TestClient, name: str = "{x}") -> None:
         self.http = http
-        text = http.get(path_of("queue", kind="list", name=name)).text
+        drop = Ask("drop", name=name).query()
+        text = http.get(path_of("preview", what=drop)).text
         self.token = re.findall(r'name="token" value="(\w+)"', text)[0]
 
     def post(self, ask: Ask, *, headers: dict[str, str] | None = None, **fields: str) -> Any:
@@ -132,6 +138,21 @@ def test_dead_letters_are_redriven_and_dropped_by_choice_cause_or_all(
     )
 
 
+def test_an_incident_is_seen_and_counted_beside_more_old_dead_letters_than_are_read(
+    operator: Operator, page: TestClient, queue: Queue, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "MAX_READ", 20)
+    monkeypatch.setattr(dead_letters, "MAX_COUNTED", 20)
+    kill(queue, present=5, old=60)
+    kill(queue, present=3)
+    assert "<b>3</b> present" in page.get(path_of("dead", name=name)).text
+    redrive = Ask("redrive", name=name, cause="present")
+    assert operator.preview(redrive).startswith("At least 3 dead letters of")
+    text = page.get(path_of("preview", what=redrive.query())).text
+    assert "Redrive dead letters (at least 3)</button>" in text
+    assert operator.do(redrive, pace="10000").endswith(" 8 redriven")
+
+
 def test_a_long_operation_keeps_its_pace_shows_its_progress_and_can_be_stopped(
     operator: Operator, page: TestClient, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,8 +195,99 @@ from ackq.web.log import OperationLog
 jobs.WAIT = 0
 log = OperationLog(redis.Redis.from_url(sys.argv[1]))
 steps = lambda most: (jobs.Step(1, 1) for _ in range(100))
-jobs.Jobs(log).start("ada", "Drop all", "dropped", "list", "jobs", 100, 1, steps)
+start = jobs.Jobs(log).start
+start("ada", "Drop all", "dropped", "list", "jobs", 100, 1, steps, chosen=False)
 """
+
+
+@pytest.fixture
+def two_pages(
+    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Operator, Operator]]:
+    """Two pages of one server, as two processes have them; the first one has begun to drop."""
+    monkeypatch.setattr(jobs, "WAIT", 0)
+    monkeypatch.setattr(jobs, "NOTES", 0)
+    with Queue(plain_client, name) as queue, ExitStack() as stack:
+        kill(queue, bad=300)
+        pages = [
+            Operator(
+                stack.enter_context(
+                    TestClient(application(plain_client, operate=True), base_url=ORIGIN)
+                )
+            )
+            for _ in range(2)
+        ]
+        assert pages[0].do(Ask("drop", name=name), pace="10").endswith("begun")
+        yield pages[0], pages[1]
+    plain_client.delete(log.KEY)
+
+
+def stop_of(page: Operator) -> Ask:
+    """Return what the button of the only operation that runs asks for."""
+    text = page.http.get("/operations").text
+    (begun,) = re.findall(r'data-progress="([0-9-]+)\.looked"', text)
+    return Ask("stop_job", job=begun)
+
+
+def test_an_operation_is_watched_and_stopped_on_another_page(
+    two_pages: tuple[Operator, Operator], plain_client: redis.Redis, name: str
+) -> None:
+    _, second = two_pages
+
+    def looked() -> int:
+        values = second.http.get("/progress").json()["values"]
+        return next(int(text) for key, text in values.items() if key.endswith(".looked"))
+
+    begin = looked()
+    wait_until(lambda: looked() > begin, "the progress to be seen")
+    refused = second.post(Ask("redrive", name=name), pace="10")
+    assert refused.status_code == 400
+    assert "another operation runs on this queue: Drop all dead letters" in refused.text
+    assert second.post(stop_of(second)).status_code == 303
+    wait_until(lambda: "data-progress" not in second.http.get("/operations").text, "its end")
+    result = logged(second.http)[0][2]
+    assert result.endswith("dropped, then stopped by anonymous at testclient")
+    with Queue(plain_client, name) as queue:
+        assert queue.stats().dead == 300 - int(result.split()[0])
+
+
+def test_what_a_page_that_died_had_done_is_known(
+    two_pages: tuple[Operator, Operator], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _, second = two_pages
+    wait_until(lambda: " dropped" in second.http.get("/operations").text, "some progress")
+    # The first page does not write any more: as if it were dead.
+    monkeypatch.setattr(log.OperationLog, "_add", lambda *_: "0-0")
+    monkeypatch.setattr(log, "_now", lambda: later())
+    row = next(row for row in logged(second.http) if row[1] == "Drop all dead letters")
+    assert re.fullmatch(r"interrupted after at least \d+ of 300 looked at, \d+ dropped", row[2])
+    assert second.post(Ask("stop_job", job="1-1")).status_code == 400
+
+
+def later() -> Operation[float]:
+    yield from ()
+    return time.time() + 3600
+
+
+def test_the_result_is_recorded_once_redis_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "END_PAUSE", 0.01)
+    monkeypatch.setattr(jobs, "WAIT", 0)
+    with private_server(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+
+        def steps(most: int) -> Iterator[jobs.Step]:
+            yield jobs.Step(1, 1)
+            server.kill()
+
+        with log.OperationLog(client) as records:
+            running = jobs.Jobs(records)
+            job = running.start("a", "Drop", "dropped", "list", "x", 1, 1000, steps, chosen=True)
+            wait_until(lambda: job.state == "done", "the work to be done")
+            server.start()
+            job.over.wait(30)
+            assert [entry.result for entry in records.newest(9) or ()] == ["1 dropped"]
+            running.close()
 
 
 def test_a_process_that_ends_stops_what_runs_and_says_so(
@@ -198,8 +310,9 @@ def test_only_some_operations_run_at_a_time(
     monkeypatch.setattr(jobs, "MAX_RUNNING", 2)
     with Queue(plain_client, name) as queue:
         kill(queue, bad=10)
+        chosen = tuple(letter.entry for letter in queue.dead_letters())
     operator = Operator(plain_page)
-    drop = Ask("drop", name=name)
+    drop = Ask("drop", name=name, entries=chosen)
     codes = [operator.post(drop, pace="1").status_code for _ in range(3)]
     assert codes == [303, 303, 400]
     for each in list(plain_page.get("/progress").json()["values"]):
@@ -213,7 +326,7 @@ def test_an_operation_that_fails_is_recorded_with_its_error(
 ) -> None:
     target.control.set(f"{name}DEAD", "text")
     reply = operator.post(Ask("redrive", name=name, entries=("1-1",)))
-    assert reply.status_code in (303, 503)
+    assert reply.status_code in (303, 409)
     with Topic(target.make_client(), name) as topic:
         topic.publish(b"{}")
         assert operator.post(Ask("seek", "topic", name, consumer="none", to="1")).status_code == 404
@@ -371,6 +484,7 @@ def plain_page(plain_client: redis.Redis) -> Iterator[TestClient]:
 def test_a_forged_form_does_nothing(
     plain_page: TestClient, plain_client: redis.Redis, name: str
 ) -> None:
+    plain_client.lpush(name, "{}")
     operator = Operator(plain_page)
     pause = Ask("pause", name=name)
     for headers in FORGED:
@@ -431,14 +545,36 @@ def test_a_page_that_only_reads_has_no_route_for_a_form(http: TestClient, name: 
         Ask("drop", name="x", until="x"),
         Ask("stop_job", name="x", job="none"),
         Ask("pause", "sharded", "x"),
+        Ask("drop", name="x", until=f"{2**64}-0"),
     ],
 )
 def test_what_is_impossible_is_refused(plain_page: TestClient, ask: Ask) -> None:
     assert Operator(plain_page).post(ask).status_code == 400
 
 
+def test_a_name_that_may_be_mistyped_is_not_paused(
+    plain_page: TestClient, plain_client: redis.Redis, name: str
+) -> None:
+    assert Operator(plain_page).post(Ask("pause", name=name)).status_code == 404
+    assert plain_client.exists(f"{name}PAUSED") == 0
+    text = plain_page.get(path_of("queue", kind="list", name=name)).text
+    assert "No such queue is known" in text
+    assert ">Pause<" not in text
+    plain_client.lpush(name, "{}")
+    assert ">Pause<" in plain_page.get(path_of("queue", kind="list", name=name)).text
+    assert Operator(plain_page).post(Ask("pause", name=name)).status_code == 303
+
+
+def test_a_form_with_too_many_fields_is_refused(plain_page: TestClient) -> None:
+    fields = {f"x{number}": "1" for number in range(501)}
+    assert plain_page.get(path_of("preview", what="", **fields)).status_code == 400
+    reply = plain_page.post("/operate", data=fields, headers={"origin": ORIGIN})
+    assert reply.status_code == 400
+
+
 def test_the_record_names_who_did_it(plain_client: redis.Redis, name: str) -> None:
     """Who: a login of the page, a header of a proxy, or the user of the application around it."""
+    plain_client.lpush(name, "{}")
     pause = Ask("pause", name=name)
 
     def done_by(page: Any, **headers: str) -> str:
@@ -477,6 +613,7 @@ def test_the_record_names_who_did_it(plain_client: redis.Redis, name: str) -> No
 
 
 def test_a_token_of_one_user_is_none_of_another(plain_client: redis.Redis, name: str) -> None:
+    plain_client.lpush(name, "{}")
     page = application(plain_client, operate=True, user_header="X-User")
     with TestClient(page, base_url=ORIGIN, headers={"x-user": "ada"}) as http:
         operator = Operator(http)
@@ -510,6 +647,7 @@ def test_mounted_under_a_prefix_forms_work_as_in_django(
     plain_client: redis.Redis, name: str
 ) -> None:
     """As docs/web.md shows for asgi.py: the path keeps its prefix, and root_path names it."""
+    plain_client.lpush(name, "{}")
     queues = application(plain_client, operate=True, hosts=["admin.example.com"])
 
     async def project(scope: Any, receive: Any, send: Any) -> None:
@@ -530,6 +668,7 @@ def test_behind_a_proxy_that_removes_a_prefix_forms_work(
     plain_client: redis.Redis, name: str
 ) -> None:
     """uvicorn knows the prefix, and gets paths without it."""
+    plain_client.lpush(name, "{}")
     page = application(plain_client, operate=True)
     with served(page, root_path="/queues") as url, httpx2.Client(base_url=url) as http:
         pause_under(http, url.rstrip("/"), "/queue", name)  # type: ignore[arg-type]

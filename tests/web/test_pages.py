@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 import shlex
+import signal
+from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
@@ -18,11 +22,12 @@ from starlette.testclient import TestClient
 
 from ackq import Queue
 from ackq.errors import ConfigurationError
-from ackq.ops import dead_letters, samples
-from ackq.ops.kinds import only_part, opened
+from ackq.ops import dead_letters, history, samples
 from ackq.topic import Topic
 from ackq.web import application, queue_details, watcher
 from ackq.web.watcher import Watcher
+from tests.servers import private_server
+from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE, Stock
 
 
@@ -114,8 +119,9 @@ def test_pages_of_dead_letters_have_each_one_once(
         queue.push_many([{"id": f"m-{number}"} for number in range(60)])
         for number, message in enumerate(queue.pop_many(60)):
             queue.reject(message, reason="rare" if number % 25 == 24 else f"usual {number % 2}")
-        expected = [letter.id for letter in queue.dead_letters()]
-        rare = [letter.id for letter in queue.dead_letters() if letter.reason == "rare"]
+        newest_first = queue.dead_letters()[::-1]
+    expected = [letter.id for letter in newest_first]
+    rare = [letter.id for letter in newest_first if letter.reason == "rare"]
 
     def walk(path: str) -> list[str]:
         ids = []
@@ -141,10 +147,9 @@ def test_a_page_of_dead_letters_reads_a_bounded_number_of_bytes(
         for _ in range(12):
             queue.push(b'{"a":"' + b"x" * 400_000 + b'"}')
             queue.reject(*queue.pop_many(1), reason="large")
-    with opened(plain_client, "list", name) as queue:
-        page = dead_letters.page(only_part(queue), None, None)
-        assert 5 <= page.causes.read <= 8
-        assert page.after == page.letters[-1].entry
+    page = dead_letters.page(plain_client, "list", name, None, None)
+    assert 5 <= page.causes.read <= 8
+    assert page.before == page.letters[-1].entry
 
 
 def test_ages_are_shown_if_messages_have_times(plain_client: redis.Redis, name: str) -> None:
@@ -275,9 +280,11 @@ def test_an_open_page_is_loaded_again_when_its_queues_change(
         ("/queue?kind=odd&name=x", 400, "not a kind of queue"),
         ("/letter?name=x&entry=%2B", 400, "not the entry"),
         ("/letter?name=x&entry=17-0", 404, "no such page"),
-        ("/dead?name=x&after=1", 400, "after is an entry"),
+        ("/dead?name=x&before=1", 400, "is not the entry of a dead letter"),
         ("/queue?kind=rsmq&name=rsmq:none", 404, "Queue not found"),
-        ("/queue?kind=list&name=x&skip=-1&state=odd", 200, "No message"),
+        ("/queue?kind=list&name=x&skip=-1&state=odd", 200, "No such queue is known"),
+        (f"/letter?name=x&entry={2**64}-0", 400, "not the entry"),
+        (f"/dead?name=x&before={'9' * 5000}-0", 400, "is not the entry of a dead letter"),
     ],
 )
 def test_impossible_addresses_are_answered_with_a_page(
@@ -288,13 +295,74 @@ def test_impossible_addresses_are_answered_with_a_page(
     assert text in reply.text
 
 
-def test_a_server_that_cannot_be_reached_is_shown(free_port: int) -> None:
-    client = redis.Redis(port=free_port)
+OTHER_PAGES = [
+    path_of(page, name="jobs") for page in ("queue", "dead", "letter", "workers", "server")
+]
+
+
+def test_of_a_server_that_was_never_read_nothing_is_said(plain_client: redis.Redis) -> None:
+    address = plain_client.connection_pool.connection_kwargs
+    client = redis.Redis(port=address["port"], password="wrong", username="nobody")
     with TestClient(application(client), base_url="http://localhost") as http:
-        assert "Cannot be reached" in http.get("/").text
-        reply = http.get("/queue?kind=list&name=jobs")
-        assert reply.status_code == 503
-        assert "refused" in reply.text
+        text = http.get("/").text
+        assert "Redis cannot be read. Nothing is known of its queues." in text
+        assert "username-password pair" in text
+        tiles = dict(re.findall(r'data-value="sum\.(\w+)">([^<]*)<', text))
+        assert {tiles[each] for each in ("ready", "in_flight", "dead", "acked")} == {"-"}
+        assert "No queue was found" not in text
+        for path in OTHER_PAGES:
+            reply = http.get(path)
+            assert (reply.status_code, "No ackq worker" in reply.text) == (503, False)
+            assert "<h1>Redis cannot be read</h1>" in reply.text
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_during_an_outage_the_last_figures_are_shown_with_their_age(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: int
+) -> None:
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
+    with (
+        private_server(tmp_path) as server,
+        redis.Redis.from_url(server.url) as client,
+        TestClient(application(client), base_url="http://localhost") as http,
+    ):
+        with Queue(client, "jobs") as queue:
+            queue.push_many([{"id": str(number)} for number in range(7)])
+            queue.pop()
+        assert http.get("/live").json()["trouble"] is False
+        os.kill(server.pid, how)
+        monkeypatch.setattr(watcher, "MAX_TIME", 0.1)
+        live = http.get("/live").json()
+        assert live["trouble"]
+        assert (live["values"]["sum.ready"], live["values"]["0.ready"]) == ("6", "6")
+        text = http.get("/").text
+        assert "Redis cannot be read." in text
+        assert re.search(r"The figures are those of [-0-9: ]+ UTC, \d+ s ago", text)
+        assert ("no answer within 0.1 s" in text) == (how == signal.SIGSTOP)
+        for path in OTHER_PAGES:
+            assert http.get(path).status_code == 503
+        if how == signal.SIGKILL:
+            server.kill()
+            server.start()
+        os.kill(server.pid, signal.SIGCONT)
+        monkeypatch.setattr(watcher, "MAX_TIME", 20.0)
+        wait_until(lambda: not http.get("/live").json()["trouble"], "the page to be up to date")
+
+
+def test_the_connections_of_a_page_that_ends_during_an_outage_are_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "MAX_TIME", 0.1)
+    monkeypatch.setattr(watcher, "CLOSING", 0.1)
+    with private_server(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+        watched = Watcher(client)
+        assert not watched.look().outdated
+        os.kill(server.pid, signal.SIGSTOP)
+        watched.look_anew()
+        assert watched.look().outdated
+        watched.close()
+        os.kill(server.pid, signal.SIGCONT)
 
 
 def test_workers_that_this_user_may_not_list_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,3 +376,51 @@ def test_workers_that_this_user_may_not_list_are_unknown(monkeypatch: pytest.Mon
     error = redis.ConnectionError("away")
     with pytest.raises(redis.ConnectionError):
         queue_details.all_workers(redis.Redis(), [row])
+
+
+def test_the_search_and_the_sums_cover_thousands_of_queues(
+    http: TestClient, plain_client: redis.Redis, token: str
+) -> None:
+    pipe = plain_client.pipeline()
+    for number in range(5050):
+        pipe.zadd(f"{token}-{number:04}BACKUP", {"key": 1e15})
+    pipe.execute()
+    assert "1 queue</h2>" in http.get(path_of("", q=f"{token}-5049")).text
+    values = http.get("/live").json()["values"]
+    assert (values["sum.queues"], values["sum.ready"]) == ("5,050", "5,050")
+
+
+def test_more_queues_have_shorter_curves() -> None:
+    lengths = [history.kept_of(queues) for queues in (0, 1, 5000, 10_000, 50_000)]
+    assert lengths == [60, 60, 60, 30, 6]
+
+
+def test_the_queue_that_fails_most_now_is_on_top(
+    http: TestClient, plain_client: redis.Redis, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
+    with ExitStack() as stack:
+        large, old, failing = (
+            stack.enter_context(Queue(plain_client, f"{token}-{name}"))
+            for name in ("large", "old", "failing")
+        )
+        for queue in (large, old, failing):
+            queue.push_many([{"id": str(number)} for number in range(20)])
+        large.push_many([{"id": f"more {number}"} for number in range(100)])
+        large.pop()
+        old.reject(*old.pop_many(10), reason="long ago")
+        failing.pop()
+
+        def shown(sort: str = "") -> list[str]:
+            text = http.get(path_of("", sort=sort)).text
+            return re.findall(rf">{token}-(\w+)</a>", text)
+
+        assert shown()[0] == "large"  # nothing fails
+        failing.nack(*failing.pop_many(3), delay=0)
+        assert shown()[0] == "failing"
+        assert shown("backlog")[0] == "large"
+        assert shown("dead")[0] == "old"
+        values = http.get("/live").json()
+        assert values["values"]["sum.peak.dead"] == "10"
+        assert values["points"]["sum.dead"]

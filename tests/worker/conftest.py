@@ -168,6 +168,37 @@ def handler() -> Recorder:
     return Recorder()
 
 
+class Rig:
+    """The queues, the workers and the handler of one test."""
+
+    def __init__(self, queue_of: QueueOf, work: StartWorker, handler: Recorder) -> None:
+        self.queue_of = queue_of
+        self.handler = handler
+        self._work = work
+
+    def queue(self, count: int, prefix: str = "m", **settings: Any) -> QueueUnderTest:
+        """Return a queue with ``count`` messages."""
+        queue = self.queue_of(**settings)
+        push(queue, count, prefix)
+        return queue
+
+    def work(self, queues: Any, handler: Any = None, **settings: Any) -> Work:
+        """Return a running worker; by default its handler is the recorder."""
+        return self._work(queues, handler or self.handler, **settings)
+
+
+@pytest.fixture
+def rig(queue_of: QueueOf, work: StartWorker, handler: Recorder) -> Rig:
+    return Rig(queue_of, work, handler)
+
+
+def push(queue: ackq.Queue, count: int, prefix: str = "m") -> list[str]:
+    """Push ``count`` messages, and return their ids."""
+    ids = [f"{prefix}{number}" for number in range(count)]
+    queue.push_many([{"id": message_id} for message_id in ids])
+    return ids
+
+
 class Silencer:
     """Passes bytes on to a server until it goes silent: its connections stay open."""
 

@@ -24,7 +24,17 @@ def test_an_example_runs(
     try:
         exec(compile(EXAMPLES[number], f"docs/worker.md example {number}", "exec"), {})
     finally:
-        for queue in ("jobs", "urgent", "usual", "accounts", "greetings", "divisions"):
+        for queue in (
+            "images",
+            "uploads",
+            "reports",
+            "checks",
+            "urgent",
+            "usual",
+            "accounts",
+            "greetings",
+            "divisions",
+        ):
             for key in plain_client.scan_iter(f"{queue}*"):
                 plain_client.unlink(key)
 

@@ -15,7 +15,7 @@ import ackq
 from ackq.embedded import Server
 from tests.faults.test_failover import SERVICE, executable, insist, watched  # noqa: F401 - fixtures
 from tests.waiting import wait_until
-from tests.worker.conftest import Recorder, StartWorker
+from tests.worker.conftest import Rig
 
 from .conftest import settled
 
@@ -48,21 +48,20 @@ def queues(
 
 
 def test_a_failover_needs_no_restart_of_the_worker(
-    watched: tuple[Server, Server, int],  # noqa: F811
+    rig: Rig,
+    watched: tuple[Server, Server, int],  # noqa: F811 - the fixture
     queues: tuple[ackq.Queue, Any],
-    work: StartWorker,
-    handler: Recorder,
 ) -> None:
     queue, worked = queues
     ids = queue.push_many([{"id": f"m{n}"} for n in range(200)], confirm=1)
-    handler.behave = lambda message: asyncio.sleep(0.01)
-    made = work(worked, handler, concurrency=2)
-    handler.wait_for(30)
+    rig.handler.behave = lambda message: asyncio.sleep(0.01)
+    made = rig.work(worked, concurrency=2)
+    rig.handler.wait_for(30)
     primary, replica, _ = watched
     primary.kill()
     insist(lambda: queue.push({"id": "after"}, dedup="after"))
     wait_until(lambda: insist(lambda: settled(queue)), "the rest", 40)
     assert made.running
-    assert set(handler.seen) == {*ids, "after"}
+    assert set(rig.handler.seen) == {*ids, "after"}
     with redis.Redis.from_url(replica.url) as promoted:
         assert promoted.role()[0] == b"master"

@@ -16,7 +16,7 @@ from ackq.worker.figures import BUCKETS, Figures
 from tests.metrics.test_collector import Samples, parsed, value
 from tests.metrics.test_exporter import get
 from tests.waiting import wait_until
-from tests.worker.conftest import QueueOf, Recorder, StartWorker, settled, until
+from tests.worker.conftest import Rig, settled, until
 
 
 def scraped(address: tuple[str, int] | None) -> Samples:
@@ -26,10 +26,8 @@ def scraped(address: tuple[str, int] | None) -> Samples:
     return parsed(body.decode())
 
 
-def test_handlers_are_counted_by_outcome_and_by_duration(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of(visibility_timeout=30)
+def test_handlers_are_counted_by_outcome_and_by_duration(rig: Rig) -> None:
+    queue = rig.queue_of(visibility_timeout=30)
 
     def behave(message: object) -> object:
         id = message.id  # type: ignore[attr-defined]
@@ -39,10 +37,10 @@ def test_handlers_are_counted_by_outcome_and_by_duration(
             raise Reject("no")
         return asyncio.sleep(0.3 if id == "slow" else 0)
 
-    handler.behave = behave
+    rig.handler.behave = behave
     queue.push_many([{"id": each} for each in ("a", "b", "fail", "reject", "slow")])
     health = Health(port=0, interval=0.05)
-    work(queue, handler, concurrency=2, health=health, max_receives=1)
+    rig.work(queue, concurrency=2, health=health, max_receives=1)
     wait_until(lambda: queue.stats().dead == 2 and settled_but_dead(queue), "all")
     samples = scraped(health.address)
     counts = {
@@ -63,15 +61,13 @@ def test_handlers_are_counted_by_outcome_and_by_duration(
     assert not [name for name, _ in samples if name.startswith("ackq_time_in_queue")]
 
 
-def test_times_in_the_queue_are_counted_if_they_are_known(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of(visibility_timeout=30, time_field="made")
+def test_times_in_the_queue_are_counted_if_they_are_known(rig: Rig) -> None:
+    queue = rig.queue_of(visibility_timeout=30, time_field="made")
     ago = time.time() - 100
     queue.push_many([{"id": "new"}, {"id": "old", "made": ago}, {"id": "odd", "made": "?"}])
     queue.push(b'{"id":"bare"}')
     health = Health(port=0, interval=0.05)
-    work(queue, handler, health=health)
+    rig.work(queue, health=health)
     wait_until(lambda: settled(queue), "all")
     samples = scraped(health.address)
     assert value(samples, "ackq_handler_seconds_count", queue=queue.name) == 4
@@ -87,44 +83,40 @@ def settled_but_dead(queue: Queue) -> bool:
     return not (stats.ready or stats.in_flight or stats.delayed)
 
 
-def test_running_handlers_are_busy(queue_of: QueueOf, work: StartWorker, handler: Recorder) -> None:
-    queue, go_on = queue_of(), threading.Event()
-    handler.behave = lambda message: until(go_on)
+def test_running_handlers_are_busy(rig: Rig) -> None:
+    queue, go_on = rig.queue_of(), threading.Event()
+    rig.handler.behave = lambda message: until(go_on)
     queue.push_many([{"id": "a"}, {"id": "b"}])
     health = Health(port=0, interval=0.02)
-    work(queue, handler, concurrency=3, health=health)
-    handler.wait_for(2)
+    rig.work(queue, concurrency=3, health=health)
+    rig.handler.wait_for(2)
     wait_until(lambda: value(scraped(health.address), "ackq_worker_busy") == 2, "both")
     go_on.set()
     wait_until(lambda: value(scraped(health.address), "ackq_worker_busy") == 0, "none")
     assert settled(queue)
 
 
-def test_a_released_message_is_counted_as_such(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
+def test_a_released_message_is_counted_as_such(rig: Rig) -> None:
+    queue = rig.queue_of()
 
     def behave(message: object) -> None:
-        if len(handler.seen) == 1:
+        if len(rig.handler.seen) == 1:
             raise Release
 
-    handler.behave = behave
+    rig.handler.behave = behave
     queue.push({"id": "a"})
     health = Health(port=0, interval=0.05)
-    work(queue, handler, health=health)
+    rig.work(queue, health=health)
     wait_until(lambda: settled(queue), "it")
     samples = scraped(health.address)
     assert value(samples, "ackq_handled_total", queue=queue.name, outcome="release") == 1
     assert value(samples, "ackq_handled_total", queue=queue.name, outcome="ack") == 1
 
 
-def test_a_worker_without_a_port_counts_nothing(
-    queue_of: QueueOf, work: StartWorker, tmp_path: Path
-) -> None:
-    made = work(queue_of(), print, start=False, health=Health(file=tmp_path / "healthy"))
+def test_a_worker_without_a_port_counts_nothing(tmp_path: Path, rig: Rig) -> None:
+    made = rig.work(rig.queue_of(), print, start=False, health=Health(file=tmp_path / "healthy"))
     assert made.worker._state.handling.figures is None
-    assert work(queue_of("b"), print, start=False).worker._state.handling.figures is None
+    assert rig.work(rig.queue_of("b"), print, start=False).worker._state.handling.figures is None
 
 
 def test_a_duration_belongs_to_the_first_bucket_that_is_long_enough() -> None:
@@ -143,9 +135,9 @@ def test_no_end_of_a_handler_is_lost_between_threads() -> None:
             figures.add("jobs", "ack", 0.1, None)
 
     threads = [threading.Thread(target=record) for _ in range(4)]
-    for each in threads:
-        each.start()
-    while any(each.is_alive() for each in threads):
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
         figures.count()
     assert figures.snapshot().queues["jobs"].outcomes == {"ack": 8000}
 

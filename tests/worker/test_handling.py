@@ -14,33 +14,25 @@ import ackq
 from ackq import Queue
 from ackq.worker import Backoff, Reject, Release, Retry, Worker, taking
 from tests.waiting import wait_until
-from tests.worker.conftest import QueueOf, Recorder, StartWorker
+from tests.worker.conftest import Rig
 
-from .conftest import settled, until
-
-
-def push(queue: Queue, count: int, prefix: str = "m") -> list[str]:
-    ids = [f"{prefix}{number}" for number in range(count)]
-    queue.push_many([{"id": each} for each in ids])
-    return ids
+from .conftest import push, settled, until
 
 
-def test_returning_acks(queue_of: QueueOf, work: StartWorker, handler: Recorder) -> None:
-    queue = queue_of()
+def test_returning_acks(rig: Rig) -> None:
+    queue = rig.queue_of()
     ids = push(queue, 300)
-    work(queue, handler)
+    rig.work(queue)
     wait_until(lambda: settled(queue), "every ack")
-    assert sorted(handler.seen) == sorted(ids)
+    assert sorted(rig.handler.seen) == sorted(ids)
 
 
-def test_a_worker_that_drains_returns_when_nothing_is_ready(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
+def test_a_worker_that_drains_returns_when_nothing_is_ready(rig: Rig) -> None:
+    queue = rig.queue_of()
     ids = push(queue, 50)
-    work(queue, handler, start=False).drain()
+    rig.work(queue, start=False).drain()
     assert settled(queue)
-    assert sorted(handler.seen) == sorted(ids)
+    assert sorted(rig.handler.seen) == sorted(ids)
 
 
 def test_a_worker_that_drains_takes_what_a_handler_pushed_while_a_take_found_nothing(
@@ -72,116 +64,98 @@ def test_a_worker_that_drains_takes_what_a_handler_pushed_while_a_take_found_not
         assert settled(queue)
 
 
-def test_raising_nacks_with_the_backoff(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 1)
+def test_raising_nacks_with_the_backoff(rig: Rig) -> None:
+    queue = rig.queue(1)
 
     def fail(message: ackq.Message) -> None:
         if message.receive_count < 3:
             raise RuntimeError("not yet")
 
-    handler.behave = fail
+    rig.handler.behave = fail
     started = time.monotonic()
-    work(queue, handler, backoff=Backoff(base=0.2, factor=2, jitter=0))
+    rig.work(queue, backoff=Backoff(base=0.2, factor=2, jitter=0))
     wait_until(lambda: settled(queue), "the ack of the third delivery")
     assert time.monotonic() - started >= 0.6  # 0.2 and 0.4 s
-    assert handler.seen == ["m0"] * 3
-    assert handler.counts["m0"] == 3
+    assert rig.handler.seen == ["m0"] * 3
+    assert rig.handler.counts["m0"] == 3
 
 
-def test_a_message_that_always_fails_dies_at_max_receives(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of(max_receives=3)
-    push(queue, 1, "bad")
+def test_a_message_that_always_fails_dies_at_max_receives(rig: Rig) -> None:
+    queue = rig.queue(1, "bad", max_receives=3)
     push(queue, 20)
 
     def fail(message: ackq.Message) -> None:
         if message.id == "bad0":
             raise ValueError("poison")
 
-    handler.behave = fail
-    work(queue, handler, backoff=Backoff(base=0, jitter=0))
+    rig.handler.behave = fail
+    rig.work(queue, backoff=Backoff(base=0, jitter=0))
     wait_until(lambda: settled(queue), "the rest")
     (letter,) = queue.dead_letters()
     assert (letter.id, letter.reason, letter.receive_count) == ("bad0", "max receives", 3)
-    assert handler.seen.count("bad0") == 3
-    assert len(handler.seen) == 23
+    assert rig.handler.seen.count("bad0") == 3
+    assert len(rig.handler.seen) == 23
 
 
-def test_retry_takes_its_delay_and_counts(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 1)
+def test_retry_takes_its_delay_and_counts(rig: Rig) -> None:
+    queue = rig.queue(1)
 
     def retry(message: ackq.Message) -> None:
         if message.receive_count == 1:
             raise Retry(delay=0.3)
 
-    handler.behave = retry
+    rig.handler.behave = retry
     started = time.monotonic()
-    work(queue, handler)
+    rig.work(queue)
     wait_until(lambda: settled(queue), "the second delivery")
     assert time.monotonic() - started >= 0.3
-    assert handler.counts["m0"] == 2
+    assert rig.handler.counts["m0"] == 2
 
 
-def test_reject_goes_to_the_dead_letters_with_its_reason(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 1)
+def test_reject_goes_to_the_dead_letters_with_its_reason(rig: Rig) -> None:
+    queue = rig.queue(1)
 
     def reject(message: ackq.Message) -> None:
         raise Reject("no such user \ud800" + "x" * 5000)  # not even UTF-8, and long
 
-    handler.behave = reject
-    work(queue, handler)
+    rig.handler.behave = reject
+    rig.work(queue)
     (letter,) = wait_until(queue.dead_letters, "the dead letter")
     assert letter.reason.startswith("no such user ?x")
     assert letter.receive_count == 1
-    assert handler.seen == ["m0"]
+    assert rig.handler.seen == ["m0"]
 
 
-def test_release_gives_back_uncounted(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of(max_receives=2)
-    push(queue, 1)
+def test_release_gives_back_uncounted(rig: Rig) -> None:
+    queue = rig.queue(1, max_receives=2)
 
     def release(message: ackq.Message) -> None:
-        if len(handler.seen) < 5:
+        if len(rig.handler.seen) < 5:
             raise Release()
 
-    handler.behave = release
-    work(queue, handler)
+    rig.handler.behave = release
+    rig.work(queue)
     wait_until(lambda: settled(queue), "the ack")
-    assert len(handler.seen) == 5
-    assert handler.counts["m0"] == 1
+    assert len(rig.handler.seen) == 5
+    assert rig.handler.counts["m0"] == 1
     assert queue.dead_letters() == []
 
 
-def test_release_with_a_delay_gives_back_later_and_uncounted(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of(max_receives=1)
-    push(queue, 1)
+def test_release_with_a_delay_gives_back_later_and_uncounted(rig: Rig) -> None:
+    queue = rig.queue(1, max_receives=1)
 
     def release(message: ackq.Message) -> None:
         raise Release(500)
 
-    handler.behave = release
-    work(queue, handler)
+    rig.handler.behave = release
+    rig.work(queue)
     wait_until(lambda: queue.stats().delayed == 1, "the release")
     (waiting,) = queue.peek(1, "delayed")
     assert 400 < (waiting.at or 0) - time.time() <= 500
     assert waiting.receive_count == 0
     assert queue.run_now(waiting.entry) == 1
-    handler.wait_for(2)
-    assert handler.counts == {"m0": 1}
+    rig.handler.wait_for(2)
+    assert rig.handler.counts == {"m0": 1}
 
 
 @pytest.mark.parametrize(
@@ -195,11 +169,8 @@ def test_release_with_a_delay_gives_back_later_and_uncounted(
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_no_exception_of_a_handler_stops_the_worker(
-    queue_of: QueueOf, work: StartWorker, error: BaseException
-) -> None:
-    queue = queue_of(max_receives=1)
-    push(queue, 5)
+def test_no_exception_of_a_handler_stops_the_worker(error: BaseException, rig: Rig) -> None:
+    queue = rig.queue(5, max_receives=1)
     seen = []
 
     def fail(message: ackq.Message) -> None:
@@ -207,26 +178,24 @@ def test_no_exception_of_a_handler_stops_the_worker(
         if message.id == "m2":
             raise error
 
-    work(queue, fail, concurrency=2)
+    rig.work(queue, fail, concurrency=2)
     wait_until(lambda: settled(queue), "the others")
     assert [letter.id for letter in queue.dead_letters()] == ["m2"]
     assert len(seen) == 5
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\xff", b"[[[[", b'{"id": null}', b"1" * 100_000])
-def test_any_body_reaches_the_handler(queue_of: QueueOf, work: StartWorker, body: bytes) -> None:
-    queue = queue_of()
+def test_any_body_reaches_the_handler(body: bytes, rig: Rig) -> None:
+    queue = rig.queue_of()
     queue.push(body)
     bodies = []
-    work(queue, lambda message: bodies.append(message.body), expiry_field="expires_at")
+    rig.work(queue, lambda message: bodies.append(message.body), expiry_field="expires_at")
     wait_until(lambda: settled(queue), "the ack")
     assert bodies == [body]
 
 
-def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(
-    queue_of: QueueOf, work: StartWorker
-) -> None:
-    queue = queue_of()
+def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(rig: Rig) -> None:
+    queue = rig.queue_of()
     together = threading.Barrier(4, timeout=10)
     passed = []
 
@@ -235,7 +204,7 @@ def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(
             together.wait()
         passed.append(message.id)
 
-    work(queue, handle, concurrency=4)
+    rig.work(queue, handle, concurrency=4)
     push(queue, 1, "first")
     wait_until(lambda: passed, "the worker to be up")
     wait_until(lambda: settled(queue), "everybody to be idle")
@@ -243,54 +212,43 @@ def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(
     wait_until(lambda: len(passed) == 5, "four at a time")
 
 
-def test_a_plain_function_will_do_in_both_runtimes(queue_of: QueueOf, work: StartWorker) -> None:
-    queue = queue_of()
-    push(queue, 8)
+def test_a_plain_function_will_do_in_both_runtimes(rig: Rig) -> None:
+    queue = rig.queue(8)
     together = threading.Barrier(4, timeout=10)
-    work(queue, lambda message: together.wait() and None, concurrency=4)
+    rig.work(queue, lambda message: together.wait() and None, concurrency=4)
     wait_until(lambda: settled(queue), "two rounds of four at a time")
 
 
-def test_what_a_handler_returns_is_of_no_interest(queue_of: QueueOf, work: StartWorker) -> None:
-    queue = queue_of(max_receives=1)
-    push(queue, 2)
+def test_what_a_handler_returns_is_of_no_interest(rig: Rig) -> None:
+    queue = rig.queue(2, max_receives=1)
     results = iter([5, b"text"])
-    work(queue, lambda message: next(results), concurrency=1, start=False).drain()
+    rig.work(queue, lambda message: next(results), concurrency=1, start=False).drain()
     assert settled(queue)
     assert queue.dead_letters() == []
 
 
-def test_what_a_plain_function_gives_to_await_is_awaited(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 3)
-    handler.behave = lambda message: asyncio.sleep(0.05)
-    work(queue, lambda message: handler(message))
+def test_what_a_plain_function_gives_to_await_is_awaited(rig: Rig) -> None:
+    queue = rig.queue(3)
+    rig.handler.behave = lambda message: asyncio.sleep(0.05)
+    rig.work(queue, lambda message: rig.handler(message))
     wait_until(lambda: settled(queue), "all")
-    assert sorted(handler.seen) == ["m0", "m1", "m2"]
-    assert not handler.running
+    assert sorted(rig.handler.seen) == ["m0", "m1", "m2"]
+    assert not rig.handler.running
 
 
-def test_a_slow_handler_holds_back_no_other_ack(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 1, "slow")
+def test_a_slow_handler_holds_back_no_other_ack(rig: Rig) -> None:
+    queue = rig.queue(1, "slow")
     push(queue, 100)
     released = threading.Event()
-    handler.behave = lambda message: until(released) if message.id == "slow0" else None
-    work(queue, handler, concurrency=4)
+    rig.handler.behave = lambda message: until(released) if message.id == "slow0" else None
+    rig.work(queue, concurrency=4)
     wait_until(lambda: queue.stats().in_flight == 1 and not queue.stats().ready, "100 acks")
     released.set()
     wait_until(lambda: settled(queue), "the last")
 
 
-def test_acks_travel_with_the_next_take(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queue = queue_of()
-    push(queue, 2000)
+def test_acks_travel_with_the_next_take(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
+    queue = rig.queue(2000)
     bare = getattr(queue, "_wrapped", queue)
     pop_many = bare.pop_many
     batches: list[tuple[int, int]] = []
@@ -300,7 +258,7 @@ def test_acks_travel_with_the_next_take(
         return pop_many(wanted, timeout, visibility_timeout, ack)
 
     monkeypatch.setattr(bare, "pop_many", spy)
-    work(queue, handler)
+    rig.work(queue)
     wait_until(lambda: settled(queue), "all")
     taken, acked = max(wanted for wanted, _ in batches), sum(acks for _, acks in batches)
     assert taken > 100
@@ -308,15 +266,13 @@ def test_acks_travel_with_the_next_take(
     assert acked > 500
 
 
-def test_what_was_not_done_is_never_acked(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
+def test_what_was_not_done_is_never_acked(rig: Rig) -> None:
+    queue = rig.queue_of()
     ids = push(queue, 40)
     released = threading.Event()
-    handler.behave = lambda message: until(released)
-    made = work(queue, handler, concurrency=4, grace=0.1)
-    handler.wait_for(4)
+    rig.handler.behave = lambda message: until(released)
+    made = rig.work(queue, concurrency=4, grace=0.1)
+    rig.handler.wait_for(4)
     assert queue.stats().ready + queue.stats().in_flight == len(ids)
     made.stop()
     made.join()
@@ -324,57 +280,48 @@ def test_what_was_not_done_is_never_acked(
     assert queue.stats().ready == len(ids)
 
 
-def test_no_more_handlers_run_than_asked_for(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 60)
-    handler.behave = lambda message: asyncio.sleep(0.005)
-    work(queue, handler, concurrency=3)
+def test_no_more_handlers_run_than_asked_for(rig: Rig) -> None:
+    queue = rig.queue(60)
+    rig.handler.behave = lambda message: asyncio.sleep(0.005)
+    rig.work(queue, concurrency=3)
     wait_until(lambda: settled(queue), "all")
-    assert handler.most == 3
+    assert rig.handler.most == 3
 
 
 def test_idle_handlers_are_given_the_next_message_at_once(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, rig: Rig
 ) -> None:
     monkeypatch.setattr(taking, "IDLE", 60)  # no handler looks by chance
-    queue = queue_of()
+    queue = rig.queue_of()
     released = threading.Event()
-    handler.behave = lambda message: until(released)
-    work(queue, handler, concurrency=20)
+    rig.handler.behave = lambda message: until(released)
+    rig.work(queue, concurrency=20)
     for number in range(20):
         push(queue, 1, f"{number}-")
-        handler.wait_for(number + 1)
+        rig.handler.wait_for(number + 1)
     released.set()
     wait_until(lambda: settled(queue), "all")
 
 
-def test_slow_handlers_leave_the_rest_to_others(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 50)
+def test_slow_handlers_leave_the_rest_to_others(rig: Rig) -> None:
+    queue = rig.queue(50)
     released = threading.Event()
-    handler.behave = lambda message: until(released)
-    work(queue, handler, concurrency=2)
-    handler.wait_for(2)
+    rig.handler.behave = lambda message: until(released)
+    rig.work(queue, concurrency=2)
+    rig.handler.wait_for(2)
     assert queue.stats().in_flight == 2  # no prefetch before it is known how long they take
     released.set()
     wait_until(lambda: settled(queue), "all")
 
 
-def test_a_worker_that_took_too_many_gives_them_back(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 400, "quick")
+def test_a_worker_that_took_too_many_gives_them_back(rig: Rig) -> None:
+    queue = rig.queue(400, "quick")
     push(queue, 1, "slow")
     push(queue, 30, "later")
     released = threading.Event()
-    handler.behave = lambda message: until(released) if message.id == "slow0" else None
-    work(queue, handler, concurrency=1)
-    wait_until(lambda: "slow0" in handler.seen, "the slow one")
+    rig.handler.behave = lambda message: until(released) if message.id == "slow0" else None
+    rig.work(queue, concurrency=1)
+    wait_until(lambda: "slow0" in rig.handler.seen, "the slow one")
     wait_until(lambda: queue.stats().in_flight == 31, "what waits behind it")
     wait_until(lambda: queue.stats().in_flight == 1, "that to be given back", 5)
     until_then = time.monotonic() + 0.3
@@ -393,17 +340,15 @@ def test_a_worker_that_took_too_many_gives_them_back(
     wait_until(lambda: settled(queue), "the slow one")
 
 
-def test_a_message_that_outlived_its_time_is_a_dead_letter(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
+def test_a_message_that_outlived_its_time_is_a_dead_letter(rig: Rig) -> None:
+    queue = rig.queue_of()
     now = time.time()
     queue.push({"id": "old", "expires_at": now - 1})
     queue.push({"id": "new", "expires_at": now + 60})
     queue.push({"id": "text", "expires_at": "tomorrow"})
     queue.push({"id": "none"})
-    work(queue, handler, expiry_field="expires_at", concurrency=1)
+    rig.work(queue, expiry_field="expires_at", concurrency=1)
     wait_until(lambda: settled(queue), "all")
-    assert sorted(handler.seen) == ["new", "none", "text"]
+    assert sorted(rig.handler.seen) == ["new", "none", "text"]
     (letter,) = queue.dead_letters()
     assert (letter.id, letter.reason) == ("old", "expired")

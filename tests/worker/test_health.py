@@ -20,10 +20,9 @@ from ackq.worker import Health
 from ackq.worker import health as health_module
 from tests.servers import private_server
 from tests.waiting import wait_until
-from tests.worker.conftest import QueueOf, Recorder, StartWorker
+from tests.worker.conftest import Rig, StartWorker
 
-from .conftest import Silencer, settled, until
-from .test_handling import push
+from .conftest import Silencer, push, settled, until
 
 
 def ask(health: Health) -> tuple[int, dict[str, Any]]:
@@ -37,15 +36,13 @@ def ask(health: Health) -> tuple[int, dict[str, Any]]:
             return error.code, json.loads(error.read())
 
 
-def test_it_is_red_only_while_ready_messages_are_not_taken(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, tmp_path: Path
-) -> None:
-    queue = queue_of()
+def test_it_is_red_only_while_ready_messages_are_not_taken(tmp_path: Path, rig: Rig) -> None:
+    queue = rig.queue_of()
     go_on = threading.Event()
-    handler.behave = lambda message: until(go_on)
+    rig.handler.behave = lambda message: until(go_on)
     file = tmp_path / "healthy"
     health = Health(file=file, port=0, stalled_after=0.5, interval=0.05)
-    made = work(queue, handler, concurrency=1, health=health)
+    made = rig.work(queue, concurrency=1, health=health)
     wait_until(file.exists, "the file of an idle worker")
     assert ask(health) == (200, {"healthy": True, "reason": ""})
     idle = wait_until(lambda: health._next, "a look") + 0.7
@@ -53,7 +50,7 @@ def test_it_is_red_only_while_ready_messages_are_not_taken(
     assert file.exists()
 
     push(queue, 5)  # one runs, four are ready
-    handler.wait_for(1)
+    rig.handler.wait_for(1)
     wait_until(lambda: not file.exists(), "red")
     status, answer = ask(health)
     assert status == 503
@@ -74,13 +71,12 @@ def test_it_is_red_only_while_ready_messages_are_not_taken(
 
 
 def test_it_stays_green_while_messages_are_taken_however_many_wait(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, rig: Rig
 ) -> None:
-    queue = queue_of()
-    push(queue, 60)
-    handler.behave = lambda message: asyncio.sleep(0.03)
+    queue = rig.queue(60)
+    rig.handler.behave = lambda message: asyncio.sleep(0.03)
     health = Health(port=0, stalled_after=0.5, interval=0.02)
-    work(queue, handler, concurrency=1, prefetch=1, health=health)
+    rig.work(queue, concurrency=1, prefetch=1, health=health)
     wait_until(lambda: settled(queue), "all", 20)
     assert "health:" not in caplog.text
 
@@ -129,8 +125,8 @@ def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
             portal.call(queue.close if flavour == "sync" else queue.aclose)
 
 
-def test_a_take_that_does_not_end_is_red(queue_of: QueueOf, work: StartWorker) -> None:
-    state = work(queue_of(), print, start=False).worker._state
+def test_a_take_that_does_not_end_is_red(rig: Rig) -> None:
+    state = rig.work(rig.queue_of(), print, start=False).worker._state
     health = Health(port=0, stalled_after=60)
     state.lanes[0].take.asked_at = state.clock() - 100
     assert list(health.watch(state)) == []  # nothing is asked of the server
@@ -216,17 +212,14 @@ def test_a_folder_that_is_gone_does_not_end_the_worker(tmp_path: Path) -> None:
         assert health.reason == reason
 
 
-def test_a_port_that_is_in_use_is_refused_before_anything_is_taken(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
-    push(queue, 3)
+def test_a_port_that_is_in_use_is_refused_before_anything_is_taken(rig: Rig) -> None:
+    queue = rig.queue(3)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        made = work(queue, handler, start=False, health=Health(port=port))
+        made = rig.work(queue, start=False, health=Health(port=port))
         with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port}: Address already in use"):
             made.drain()
-    assert handler.seen == []
+    assert rig.handler.seen == []
     assert queue.stats().ready == 3
 
 

@@ -288,9 +288,9 @@ def test_the_metrics_are_those_of_the_handlers() -> None:
     assert {"ackq_worker_busy 2.0", "ackq_worker_concurrency 3.0"} <= lines
     newer = {"Accept": "application/openmetrics-text; version=1.0.0"}
     created = [
-        each
-        for each in _lines(health._answer("/metrics?x", newer).body)
-        if each.startswith("ackq_handled_created")
+        line
+        for line in _lines(health._answer("/metrics?x", newer).body)
+        if line.startswith("ackq_handled_created")
     ]
     assert [each.rpartition(" ")[2] for each in created] == ["1234.5"]
 

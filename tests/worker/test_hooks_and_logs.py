@@ -18,10 +18,9 @@ from ackq.worker import hooks as worker_hooks
 from ackq.worker.failures import text_of
 from ackq.worker.logs import JsonFormatter, TextFormatter, reason_of
 from tests.waiting import wait_until
-from tests.worker.conftest import QueueOf, Recorder, StartWorker
+from tests.worker.conftest import Rig
 
 from .conftest import settled
-from .test_handling import push
 
 
 class Notes(Hooks):
@@ -46,19 +45,16 @@ class Broken(Hooks):
     after = before  # type: ignore[assignment]
 
 
-def test_hooks_run_for_every_message_and_may_raise(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of(max_receives=1)
-    push(queue, 2)
+def test_hooks_run_for_every_message_and_may_raise(rig: Rig) -> None:
+    queue = rig.queue(2, max_receives=1)
 
     def fail(message: ackq.Message) -> None:
         if message.id == "m1":
             raise ValueError("why")
 
-    handler.behave = fail
+    rig.handler.behave = fail
     notes = Notes()
-    work(queue, handler, hooks=[Broken(), notes], concurrency=1)
+    rig.work(queue, hooks=[Broken(), notes], concurrency=1)
     wait_until(lambda: settled(queue), "both")
     assert notes.notes == [
         ("before", "m0"),
@@ -78,10 +74,9 @@ class Deaths(Hooks):
 
 
 def test_a_dead_letter_knows_why_its_handler_failed(
-    queue_of: Any, work: Any, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, rig: Rig
 ) -> None:
-    queue = queue_of(max_receives=2)
-    push(queue, 3)
+    queue = rig.queue(3, max_receives=2)
 
     def fail(message: ackq.Message) -> None:
         if message.id == "m0":
@@ -94,11 +89,11 @@ def test_a_dead_letter_knows_why_its_handler_failed(
             raise Retry(delay=0)  # noqa: B904
 
     deaths = Deaths()
-    work(queue, fail, hooks=[deaths], backoff=Backoff(base=0, jitter=0))
+    rig.work(queue, fail, hooks=[deaths], backoff=Backoff(base=0, jitter=0))
     wait_until(lambda: len(deaths.ids) == 3, "all dead")
-    letters = {each.id: each for each in queue.dead_letters()}
+    letters = {letter.id: letter for letter in queue.dead_letters()}
     found = {
-        id: [(each.attempt, each.type, each.text) for each in letter.errors]
+        id: [(error.attempt, error.type, error.text) for error in letter.errors]
         for id, letter in letters.items()
     }
     assert found == {
@@ -107,41 +102,39 @@ def test_a_dead_letter_knows_why_its_handler_failed(
         "m2": [(1, "ValueError", "why"), (2, "ValueError", "why")],
     }
     assert all(
-        each.place.startswith(f"{__file__}:") and each.place.endswith(" in fail")
+        error.place.startswith(f"{__file__}:") and error.place.endswith(" in fail")
         for letter in letters.values()
-        for each in letter.errors
+        for error in letter.errors
     )
-    dead: list[Any] = [each for each in caplog.records if each.message.startswith("dead ")]
+    dead: list[Any] = [record for record in caplog.records if record.message.startswith("dead ")]
     assert sorted(each.message_id for each in dead) == ["m0", "m1", "m2"]
 
 
-def test_messages_that_fail_together_keep_their_own_errors(queue_of: Any, work: Any) -> None:
-    queue = queue_of(max_receives=1)
-    push(queue, 40)
+def test_messages_that_fail_together_keep_their_own_errors(rig: Rig) -> None:
+    queue = rig.queue(40, max_receives=1)
 
     def fail(message: ackq.Message) -> None:
         raise ValueError(message.id)
 
-    work(queue, fail, concurrency=20)
+    rig.work(queue, fail, concurrency=20)
     wait_until(lambda: queue.stats().dead == 40, "all dead")
-    assert all(each.errors[0].text == each.id for each in queue.dead_letters())
+    assert all(letter.errors[0].text == letter.id for letter in queue.dead_letters())
 
 
-def test_a_queue_that_records_nothing_records_nothing(queue_of: Any, work: Any) -> None:
-    queue = queue_of(max_receives=1, record_errors="none")
-    push(queue, 1)
+def test_a_queue_that_records_nothing_records_nothing(rig: Rig) -> None:
+    queue = rig.queue(1, max_receives=1, record_errors="none")
 
     def fail(message: ackq.Message) -> None:
         raise ValueError("secret")
 
-    work(queue, fail)
+    rig.work(queue, fail)
     wait_until(lambda: queue.stats().dead == 1, "the dead letter")
     assert queue.dead_letters()[0].errors == ()
 
 
 def failures(caplog: pytest.LogCaptureFixture, count: int) -> list[Any]:
     def found() -> list[Any]:
-        return [each for each in caplog.records if each.message.startswith("failed")]
+        return [record for record in caplog.records if record.message.startswith("failed")]
 
     wait_until(lambda: len(found()) >= count, f"{count} failures")
     return found()
@@ -152,11 +145,11 @@ def parsed(text: str) -> Any:
 
 
 def test_a_failure_is_logged_with_the_user_s_line_and_what_comes_next(
-    queue_of: QueueOf, work: StartWorker, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, rig: Rig
 ) -> None:
-    queue = queue_of(max_receives=2)
+    queue = rig.queue_of(max_receives=2)
     queue.push({"id": "m0"})
-    work(queue, lambda message: parsed("{"), backoff=Backoff(base=0.01))
+    rig.work(queue, lambda message: parsed("{"), backoff=Backoff(base=0.01))
     wait_until(lambda: settled(queue), "the dead letter")
     first, second = failures(caplog, 2)
     line = inspect.getsourcelines(parsed)[1] + 1
@@ -169,47 +162,43 @@ def test_a_failure_is_logged_with_the_user_s_line_and_what_comes_next(
 
 
 def test_a_handler_that_cannot_be_called_is_named_by_where_it_is_defined(
-    queue_of: QueueOf, work: StartWorker, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, rig: Rig
 ) -> None:
-    queue = queue_of()
-    push(queue, 1)
+    queue = rig.queue(1)
 
     def no_argument() -> None:
         """Is never entered."""
 
-    work(queue, no_argument)
+    rig.work(queue, no_argument)
     (record,) = failures(caplog, 1)
     assert record.at == f"{__file__}:{no_argument.__code__.co_firstlineno}"
     assert record.error.startswith("TypeError: ")
     assert record.outlook.startswith("retry 1 ")
 
 
-def test_the_last_retry_is_reported(
-    queue_of: QueueOf, work: StartWorker, caplog: pytest.LogCaptureFixture
-) -> None:
-    queue = queue_of(max_receives=1)
-    push(queue, 1)
+def test_the_last_retry_is_reported(caplog: pytest.LogCaptureFixture, rig: Rig) -> None:
+    queue = rig.queue(1, max_receives=1)
 
     def retry(message: ackq.Message) -> None:
         raise Retry(delay=0)
 
-    work(queue, retry)
+    rig.work(queue, retry)
     wait_until(lambda: "gave up" in caplog.text, "the end of it")
     assert 'outlook="dead after 1"' in caplog.text
 
 
 @pytest.mark.parametrize("detail", ["type", "text", "traceback"])
 def test_how_much_of_an_error_is_logged_is_chosen(
-    queue_of: QueueOf, work: StartWorker, caplog: pytest.LogCaptureFixture, detail: str
+    caplog: pytest.LogCaptureFixture, detail: str, rig: Rig
 ) -> None:
-    queue = queue_of(max_receives=1)
+    queue = rig.queue_of(max_receives=1)
     queue.push({"id": "m0", "password": "hunter2"})
 
     def fail(message: ackq.Message) -> None:
         raise ValueError(f"cannot read {message.body!r}")
 
     with caplog.at_level(logging.DEBUG, "ackq.worker"):
-        work(queue, fail, log_errors=detail)
+        rig.work(queue, fail, log_errors=detail)
         wait_until(lambda: settled(queue), "the failure")
     (record,) = failures(caplog, 1)
     assert record.message_id == "m0"
@@ -220,23 +209,21 @@ def test_how_much_of_an_error_is_logged_is_chosen(
     assert ("Traceback" in shown[0]) == ("traceback" in shown[1]) == (detail == "traceback")
 
 
-def test_no_message_forges_a_line_of_a_log(
-    queue_of: QueueOf, work: StartWorker, caplog: pytest.LogCaptureFixture
-) -> None:
-    queue = queue_of(max_receives=1)
+def test_no_message_forges_a_line_of_a_log(caplog: pytest.LogCaptureFixture, rig: Rig) -> None:
+    queue = rig.queue_of(max_receives=1)
     evil = "1\n2026-01-01 00:00:00 INFO all is well\x1b]52;c;aGk=\x07\x9b31m\u202e"
     queue.push({"id": evil})
 
     def fail(message: ackq.Message) -> None:
         raise ValueError(message.id)
 
-    work(queue, fail, log_errors="traceback")
+    rig.work(queue, fail, log_errors="traceback")
     wait_until(lambda: settled(queue), "the failure")
     (record,) = failures(caplog, 1)
     assert record.message_id == evil
     first, *others = TextFormatter().format(record).split("\n")
     assert r"1\n2026-01-01" in first
-    assert all(each.startswith("  ") for each in others)
+    assert all(other.startswith("  ") for other in others)
     assert others
     line = JsonFormatter().format(record)
     assert json.loads(line)["message_id"] == evil
@@ -256,9 +243,9 @@ def test_a_long_text_is_cropped_and_one_that_cannot_be_read_harms_nothing() -> N
     assert text_of(OSError("redis://me:c4n4ry@there")) == "OSError: redis://***@there"
 
 
-def test_no_other_detail_of_an_error_can_be_asked_for(queue_of: QueueOf, work: StartWorker) -> None:
+def test_no_other_detail_of_an_error_can_be_asked_for(rig: Rig) -> None:
     with pytest.raises(ConfigurationError, match="log_errors"):
-        work(queue_of(), print, start=False, log_errors="everything")
+        rig.work(rig.queue_of(), print, start=False, log_errors="everything")
 
 
 def test_what_a_server_says_is_logged_without_its_password() -> None:

@@ -10,7 +10,6 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.queue.keys import QueueKeys
-from tests.queue.scripts.headers import parse, read
 from tests.servers import Target
 from tests.waiting import wait_until
 
@@ -201,16 +200,9 @@ def test_a_key_of_another_type_changes_nothing(
 ) -> None:
     if script == "order" and wrong == 1:
         return  # it does not touch the records
-    keys = [each.decode() for each in QueueKeys.of(name).workers]
+    keys = [worker.decode() for worker in QueueKeys.of(name).workers]
     target.control.set(keys[wrong], "x")
     args = {"heartbeat": ("w", "{}", MINUTE), "leave": ("w",), "order": ("stop", "w"), "list": (0,)}
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         call(script, *args[script])
     assert target.control.exists(*keys) == 1
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_headers_number_their_slots(script: str) -> None:
-    header = parse(read(scripts.directory(), f"worker/{script}"))
-    assert [slot.number for slot in header.keys] == list(range(1, len(header.keys) + 1))
-    assert [slot.number for slot in header.arguments] == list(range(1, len(header.arguments) + 1))

@@ -13,10 +13,10 @@ import redis.asyncio
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.ops import workers_async
-from ackq.ops.registry import Order
 from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import send_order, workers
 from ackq.queue.keys import QueueKeys
+from ackq.queue.registry import Order
 from ackq.worker import Health, RateLimit, Worker
 from ackq.worker.registration import encode_record, heartbeat
 from tests.conftest import MakeQueue
@@ -24,7 +24,7 @@ from tests.facade import Portal
 from tests.servers import Target, private_server
 from tests.waiting import wait_until
 
-from .conftest import QueueOf, Recorder, StartWorker, until
+from .conftest import QueueOf, Rig, until
 
 List = Callable[..., list[WorkerInfo]]
 #: Many heartbeats in the time of a test; few enough for a busy machine.
@@ -59,14 +59,12 @@ def last_seen(listed: List) -> float:
     return alone(listed, lambda each: True, "it to be listed").seen_at
 
 
-def test_a_worker_shows_what_it_is_and_works_on(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List
-) -> None:
-    queue, release = queue_of(), threading.Event()
-    handler.behave = lambda message: until(release)
+def test_a_worker_shows_what_it_is_and_works_on(listed: List, rig: Rig) -> None:
+    queue, release = rig.queue_of(), threading.Event()
+    rig.handler.behave = lambda message: until(release)
     long = "x" * 200
     queue.push_many([{"id": "a\x1b[31m"}, {"id": long}])
-    work(queue, handler, concurrency=3, name="mailer", heartbeat=OFTEN)
+    rig.work(queue, concurrency=3, name="mailer", heartbeat=OFTEN)
     found = alone(listed, lambda each: each.busy == 2, "two running handlers")
     assert (found.name, found.queues, found.concurrency) == ("mailer", (queue.name,), 3)
     assert (found.state, found.late, found.order) == ("working", False, "")
@@ -79,45 +77,33 @@ def test_a_worker_shows_what_it_is_and_works_on(
 
 
 def test_a_worker_that_ends_leaves_the_list_at_once(
-    queue_of: QueueOf,
-    work: StartWorker,
-    handler: Recorder,
-    listed: List,
-    plain_client: redis.Redis,
-    token: str,
+    listed: List, plain_client: redis.Redis, token: str, rig: Rig
 ) -> None:
-    running = work(queue_of(), handler, heartbeat=600)
+    running = rig.work(rig.queue_of(), heartbeat=600)
     wait_until(listed, "it to be listed")
     running.stop()
     running.join()
     assert not plain_client.exists(*QueueKeys.of(token).workers)
 
 
-def test_a_worker_can_stay_unlisted(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List
-) -> None:
-    queue = queue_of()
+def test_a_worker_can_stay_unlisted(listed: List, rig: Rig) -> None:
+    queue = rig.queue_of()
     queue.push({"id": "a"})
-    work(queue, handler, heartbeat=None)
-    handler.wait_for(1)
+    rig.work(queue, heartbeat=None)
+    rig.handler.wait_for(1)
     assert listed() == []
 
 
 @pytest.mark.parametrize("limited", [False, True], ids=["waiting in its take", "with a rate limit"])
 def test_a_quiet_worker_finishes_its_messages_and_takes_no_more(
-    queue_of: QueueOf,
-    work: StartWorker,
-    handler: Recorder,
-    listed: List,
-    order: Callable[[Order], None],
-    limited: bool,
+    listed: List, order: Callable[[Order], None], limited: bool, rig: Rig
 ) -> None:
-    queue, release = queue_of(visibility_timeout=0.5), threading.Event()
-    handler.behave = lambda message: until(release)
+    queue, release = rig.queue_of(visibility_timeout=0.5), threading.Event()
+    rig.handler.behave = lambda message: until(release)
     queue.push({"id": "first"})
     limits = RateLimit(1000, burst=1000) if limited else None
-    work(queue, handler, concurrency=2, prefetch=0, heartbeat=OFTEN, rate_limit=limits)
-    handler.wait_for(1)
+    rig.work(queue, concurrency=2, prefetch=0, heartbeat=OFTEN, rate_limit=limits)
+    rig.handler.wait_for(1)
     order("quiet")
     assert alone(listed, lambda each: each.state == "quieting", "it to obey").order == ""
     queue.push_many([{"id": f"later{n}"} for n in range(20)])
@@ -127,25 +113,19 @@ def test_a_quiet_worker_finishes_its_messages_and_takes_no_more(
     assert (queue.stats().in_flight, queue.stats().ready) == (0, 20)
     seen_at = quiet.seen_at
     alone(listed, lambda each: each.seen_at > seen_at + 3 * OFTEN, "more heartbeats")
-    assert handler.seen == ["first"], "taken once, although it straddled its lease"
-    assert handler.counts == {"first": 1}
+    assert rig.handler.seen == ["first"], "taken once, although it straddled its lease"
+    assert rig.handler.counts == {"first": 1}
     assert queue.stats().ready == 20
     order("resume")
-    handler.wait_for(21)
+    rig.handler.wait_for(21)
     alone(listed, lambda each: each.state == "working", "its new state")
 
 
 def test_a_quiet_worker_of_several_queues_takes_from_none(
-    queue_of: QueueOf,
-    work: StartWorker,
-    handler: Recorder,
-    listed: List,
-    order: Callable[[Order], None],
-    plain_client: redis.Redis,
-    token: str,
+    listed: List, order: Callable[[Order], None], plain_client: redis.Redis, token: str, rig: Rig
 ) -> None:
-    first, second = queue_of(), queue_of("-b")
-    work([first, second], handler, heartbeat=OFTEN)
+    first, second = rig.queue_of(), rig.queue_of("-b")
+    rig.work([first, second], heartbeat=OFTEN)
     (found,) = wait_until(lambda: workers(plain_client, [first.name, second.name]), "both")
     assert found.queues == (first.name, second.name)
     wait_until(lambda: listed("-b"), "the other list")
@@ -155,19 +135,17 @@ def test_a_quiet_worker_of_several_queues_takes_from_none(
     second.push({"id": "b"})
     seen_at = last_seen(listed)
     alone(listed, lambda each: each.seen_at > seen_at + 3 * OFTEN, "more heartbeats")
-    assert handler.seen == []
+    assert rig.handler.seen == []
     order("resume")
-    handler.wait_for(2)
+    rig.handler.wait_for(2)
 
 
-def test_the_list_of_a_queue_shows_only_messages_of_its_own_queue(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List
-) -> None:
-    first, second, release = queue_of("-a"), queue_of("-b"), threading.Event()
-    handler.behave = lambda message: until(release)
+def test_the_list_of_a_queue_shows_only_messages_of_its_own_queue(listed: List, rig: Rig) -> None:
+    first, second, release = rig.queue_of("-a"), rig.queue_of("-b"), threading.Event()
+    rig.handler.behave = lambda message: until(release)
     first.push({"id": "of a"})
     second.push({"id": "of b"})
-    work([first, second], handler, heartbeat=OFTEN)
+    rig.work([first, second], heartbeat=OFTEN)
     for suffix in ("-a", "-b"):
         found = wait_until(
             lambda suffix=suffix: [each for each in listed(suffix) if each.busy == 2],  # type: ignore[misc]
@@ -178,16 +156,11 @@ def test_the_list_of_a_queue_shows_only_messages_of_its_own_queue(
 
 
 def test_a_quiet_worker_is_healthy(
-    queue_of: QueueOf,
-    work: StartWorker,
-    handler: Recorder,
-    listed: List,
-    order: Callable[[Order], None],
-    tmp_path: object,
+    listed: List, order: Callable[[Order], None], tmp_path: object, rig: Rig
 ) -> None:
-    queue = queue_of()
+    queue = rig.queue_of()
     health = Health(port=0, stalled_after=0.2, interval=0.05)
-    work(queue, handler, heartbeat=OFTEN, health=health)
+    rig.work(queue, heartbeat=OFTEN, health=health)
     wait_until(listed, "it to be listed")
     order("quiet")
     alone(listed, lambda each: each.state == "quiet", "it to obey")
@@ -198,17 +171,13 @@ def test_a_quiet_worker_is_healthy(
 
 
 def test_a_worker_stops_by_order_when_its_handlers_have_ended(
-    queue_of: QueueOf,
-    work: StartWorker,
-    handler: Recorder,
-    listed: List,
-    order: Callable[[Order], None],
+    listed: List, order: Callable[[Order], None], rig: Rig
 ) -> None:
-    queue, release = queue_of(visibility_timeout=0.5), threading.Event()
-    handler.behave = lambda message: until(release)
+    queue, release = rig.queue_of(visibility_timeout=0.5), threading.Event()
+    rig.handler.behave = lambda message: until(release)
     queue.push({"id": "first"})
-    running = work(queue, handler, heartbeat=OFTEN)
-    handler.wait_for(1)
+    running = rig.work(queue, heartbeat=OFTEN)
+    rig.handler.wait_for(1)
     order("stop")
     alone(listed, lambda each: each.state == "stopping", "it to obey")
     order("stop")  # again: this must not end the grace
@@ -219,20 +188,16 @@ def test_a_worker_stops_by_order_when_its_handlers_have_ended(
     release.set()
     running.join()
     assert running.worker.stopped_by_order
-    assert handler.seen == ["first"]
+    assert rig.handler.seen == ["first"]
     assert queue.stats().ready == 1
     assert listed() == []
 
 
 def test_two_workers_of_one_name_are_two(
-    queue_of: QueueOf,
-    work: StartWorker,
-    handler: Recorder,
-    listed: List,
-    order: Callable[[Order], None],
+    listed: List, order: Callable[[Order], None], rig: Rig
 ) -> None:
     for _ in range(2):
-        work(queue_of(), handler, name="twin", heartbeat=OFTEN)
+        rig.work(rig.queue_of(), name="twin", heartbeat=OFTEN)
     wait_until(lambda: len(listed()) == 2, "both")
     assert {each.name for each in listed()} == {"twin"}
     assert len({each.id for each in listed()}) == 2
@@ -241,16 +206,10 @@ def test_two_workers_of_one_name_are_two(
 
 
 def test_a_worker_of_several_servers_is_in_the_list_of_each(
-    queue_of: QueueOf,
-    make_queue: MakeQueue,
-    work: StartWorker,
-    handler: Recorder,
-    listed: List,
-    target: Target,
-    portal: Portal,
+    make_queue: MakeQueue, listed: List, target: Target, portal: Portal, rig: Rig
 ) -> None:
-    here, there = queue_of("-here"), make_queue()
-    work([here, there], handler, heartbeat=OFTEN)
+    here, there = rig.queue_of("-here"), make_queue()
+    rig.work([here, there], heartbeat=OFTEN)
     node = any_node(target)
     wait_until(lambda: listed("-here"), "its entry here")
     (found,) = wait_until(lambda: workers(node, [there.name]), "its entry there")
@@ -383,10 +342,10 @@ def test_records_of_other_programs_do_no_harm(
     ids=str,
 )
 def test_a_name_or_interval_out_of_range_is_an_error(
-    queue_of: QueueOf, flavour: str, settings: dict[str, object], work: StartWorker
+    flavour: str, settings: dict[str, object], rig: Rig
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"name|heartbeat"):
-        work(queue_of(), lambda message: None, start=False, **settings)
+        rig.work(rig.queue_of(), lambda message: None, start=False, **settings)
 
 
 def test_a_key_of_another_type_under_the_name_of_a_list_hides_no_other_worker(

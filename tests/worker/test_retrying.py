@@ -13,10 +13,9 @@ from ackq import Message, Queue
 from ackq.errors import ConfigurationError
 from ackq.worker import Backoff, Reject, Release, Retry
 from tests.waiting import wait_until
-from tests.worker.conftest import QueueOf, Recorder, StartWorker
+from tests.worker.conftest import Rig
 
 from .conftest import settled, until
-from .test_handling import push
 
 
 @pytest.fixture
@@ -50,15 +49,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_a_settle_that_did_not_arrive_is_sent_again(
-    queue_of: QueueOf,
-    work: StartWorker,
-    failing: Any,
-    method: str,
-    verdict: Any,
-    left: tuple[int, int, int],
+    failing: Any, method: str, verdict: Any, left: tuple[int, int, int], rig: Rig
 ) -> None:
-    queue = queue_of()  # its lease is 30 s: nothing comes back within this test
-    push(queue, 1)
+    queue = rig.queue(1)
     calls = failing(queue, method)
     seen = []
     lanes: list[Any] = []
@@ -70,7 +63,7 @@ def test_a_settle_that_did_not_arrive_is_sent_again(
         if verdict is not None:
             raise verdict
 
-    lanes += work(queue, handle).worker._state.lanes
+    lanes += rig.work(queue, handle).worker._state.lanes
 
     def all_told() -> bool:
         stats = queue.stats()
@@ -81,13 +74,8 @@ def test_a_settle_that_did_not_arrive_is_sent_again(
     assert seen == ["m0"]
 
 
-def test_a_worker_that_leaves_tries_again_too(
-    queue_of: QueueOf, work: StartWorker, failing: Any
-) -> None:
-    queue = queue_of(
-        max_receives=25
-    )  # so that the worker has this object, and no copy with a limit
-    push(queue, 2)
+def test_a_worker_that_leaves_tries_again_too(failing: Any, rig: Rig) -> None:
+    queue = rig.queue(2, max_receives=25)
     go_on = threading.Event()
     started = threading.Semaphore(0)
 
@@ -95,7 +83,7 @@ def test_a_worker_that_leaves_tries_again_too(
         started.release()
         await until(go_on)
 
-    made = work(queue, hang)
+    made = rig.work(queue, hang)
     for _ in range(2):
         assert started.acquire(timeout=10)
     calls = failing(queue, "release")
@@ -107,9 +95,8 @@ def test_a_worker_that_leaves_tries_again_too(
     assert queue.stats().ready == 2
 
 
-def test_a_release_is_not_forgotten(queue_of: QueueOf, work: StartWorker, failing: Any) -> None:
-    queue = queue_of()
-    push(queue, 1)
+def test_a_release_is_not_forgotten(failing: Any, rig: Rig) -> None:
+    queue = rig.queue(1)
     failing(queue, "release")
     seen = []
 
@@ -118,32 +105,30 @@ def test_a_release_is_not_forgotten(queue_of: QueueOf, work: StartWorker, failin
         if len(seen) == 1:
             raise Release()
 
-    work(queue, handle)
+    rig.work(queue, handle)
     wait_until(lambda: settled(queue), "the second delivery")
     assert seen == [1, 1]
 
 
-def test_a_worker_ends_poison_where_the_queue_sets_no_limit(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
+def test_a_worker_ends_poison_where_the_queue_sets_no_limit(rig: Rig) -> None:
     def fail(message: ackq.Message) -> None:
         raise ValueError
 
-    unlimited, limited = queue_of("-unlimited"), queue_of("-limited", max_receives=3)
+    unlimited, limited = rig.queue_of("-unlimited"), rig.queue_of("-limited", max_receives=3)
     for queue in (unlimited, limited):
         queue.push({"id": queue.name})
-    handler.behave = fail
-    work([unlimited, limited], handler, max_receives=2, backoff=Backoff(base=0))
+    rig.handler.behave = fail
+    rig.work([unlimited, limited], max_receives=2, backoff=Backoff(base=0))
     wait_until(lambda: unlimited.stats().dead == limited.stats().dead == 1, "both to be dead")
-    assert handler.counts == {unlimited.name: 2, limited.name: 3}
+    assert rig.handler.counts == {unlimited.name: 2, limited.name: 3}
     assert unlimited.config.max_receives is None  # other consumers of it are not affected
 
 
-def test_the_limit_of_a_worker_is_25_unless_chosen(queue_of: QueueOf, work: StartWorker) -> None:
-    queue = queue_of()
+def test_the_limit_of_a_worker_is_25_unless_chosen(rig: Rig) -> None:
+    queue = rig.queue_of()
 
     def limit(**settings: Any) -> Any:
-        (lane,) = work(queue, print, start=False, **settings).worker._state.lanes
+        (lane,) = rig.work(queue, print, start=False, **settings).worker._state.lanes
         assert lane.queue.config.max_receives == lane.max_receives
         return lane.max_receives
 

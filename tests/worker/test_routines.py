@@ -566,10 +566,10 @@ def test_an_unreachable_shard_does_not_keep_others_from_being_settled_and_renewe
     call = next(routine)
     for verb in ("extend", "ack", "release"):
         assert _named(call) == verb
-        assert [each.queue for each in call.args] == ["one"]  # type: ignore[union-attr]
+        assert [arg.queue for arg in call.args] == ["one"]  # type: ignore[union-attr]
         call = routine.throw(AWAY)
         assert _named(call) == verb
-        assert [each.queue for each in call.args] == ["other"]  # type: ignore[union-attr]
+        assert [arg.queue for arg in call.args] == ["other"]  # type: ignore[union-attr]
         with suppress(StopIteration):
             call = routine.send(1)
     assert [each.queue for each in lane.upkeep.done] == ["one"]

@@ -16,47 +16,41 @@ from ackq.worker.effects import Call, Wait
 from ackq.worker.outages import Outages
 from ackq.worker.schedule import Answer, run_schedule
 from tests.waiting import wait_until
-from tests.worker.conftest import QueueOf, Recorder, StartWorker
+from tests.worker.conftest import Rig
 
 
 def us(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
 
 
-def test_many_workers_push_a_tick_once(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
+def test_many_workers_push_a_tick_once(rig: Rig) -> None:
+    queue = rig.queue_of()
     schedule = Schedule("beat", {"task": "beat"}, every=0.2)
     for _ in range(3):
-        work(queue, handler, schedules=[schedule])
-    handler.wait_for(8)
-    assert len(set(handler.seen)) == len(handler.seen)
-    at = [datetime.fromisoformat(each.removeprefix("beat@")) for each in handler.seen]
+        rig.work(queue, schedules=[schedule])
+    rig.handler.wait_for(8)
+    assert len(set(rig.handler.seen)) == len(rig.handler.seen)
+    at = [datetime.fromisoformat(each.removeprefix("beat@")) for each in rig.handler.seen]
     steps = {
         round((b - a).total_seconds(), 3) for a, b in zip(sorted(at), sorted(at)[1:], strict=False)
     }
     assert steps == {0.2}
 
 
-def test_missed_ticks_are_skipped_and_counted(
-    queue_of: Any, work: Any, handler: Any, plain_client: Any
-) -> None:
-    queue = queue_of()
+def test_missed_ticks_are_skipped_and_counted(plain_client: Any, rig: Rig) -> None:
+    queue = rig.queue_of()
     seconds, _ = plain_client.time()
     plain_client.hset(f"{queue.name}TICKS", "beat", (int(seconds) - 100) * 1_000_000)
-    first = work(queue, handler, schedules=[Schedule("beat", b"tick", every=1)])
-    handler.wait_for(2)
+    first = rig.work(queue, schedules=[Schedule("beat", b"tick", every=1)])
+    rig.handler.wait_for(2)
     assert 99 <= int(plain_client.hget(f"{queue.name}TICKS", "beat:missed")) <= 102
     first.stop()
     first.join()
-    assert len(handler.seen) <= 4
+    assert len(rig.handler.seen) <= 4
 
 
-def test_a_message_may_be_made_for_its_tick(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of()
+def test_a_message_may_be_made_for_its_tick(rig: Rig) -> None:
+    queue = rig.queue_of()
     made = []
 
     def make(tick: datetime) -> dict[str, Any]:
@@ -65,22 +59,20 @@ def test_a_message_may_be_made_for_its_tick(
             raise RuntimeError("the first one fails")
         return {"id": f"made-{len(made)}", "at": tick.timestamp()}
 
-    work(queue, handler, schedules=[Schedule("beat", make, every=0.1)])
-    handler.wait_for(2)
-    assert handler.seen[0] == "made-2"
+    rig.work(queue, schedules=[Schedule("beat", make, every=0.1)])
+    rig.handler.wait_for(2)
+    assert rig.handler.seen[0] == "made-2"
 
 
-def test_a_schedule_may_name_one_of_several_queues(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, token: str
-) -> None:
-    first, second = queue_of("-1"), queue_of("-2")
+def test_a_schedule_may_name_one_of_several_queues(token: str, rig: Rig) -> None:
+    first, second = rig.queue_of("-1"), rig.queue_of("-2")
     queues: list[str] = []
     beat = Schedule("beat", {}, every=0.1, queue=second.name)
-    work([first, second], lambda message: queues.append(message.queue), schedules=[beat])
+    rig.work([first, second], lambda message: queues.append(message.queue), schedules=[beat])
     wait_until(lambda: len(queues) >= 2, "two ticks")
     assert set(queues) == {second.name}
     with pytest.raises(ConfigurationError, match="no queue"):
-        work(first, handler, start=False, schedules=[Schedule("b", {}, every=1, queue="nope")])
+        rig.work(first, start=False, schedules=[Schedule("b", {}, every=1, queue="nope")])
 
 
 class Scripted:

@@ -191,8 +191,8 @@ def test_leases_are_looked_after_often_enough_for_the_shortest() -> None:
             for number, lease in enumerate(leases)
         ]
         assert Worker(queues, print)._upkeep_interval == pytest.approx(expected)
-        for each in queues:
-            each.close()
+        for queue in queues:
+            queue.close()
 
 
 def test_a_worker_that_is_not_listed_sends_no_heartbeats(queues: list[ackq.Queue]) -> None:
@@ -235,14 +235,16 @@ def test_a_schedule_pushes_to_the_queue_that_it_names_or_the_first(
     started = worker._started(*worker._sources)
     feeder, *routines = [cast(Any, each).gi_frame.f_locals for each in started]
     assert feeder["state"] is state
-    found = [(each["queue"].name, each["schedule"], each["outages"]) for each in routines]
+    found = [
+        (routine["queue"].name, routine["schedule"], routine["outages"]) for routine in routines
+    ]
     outages = {lane.queue.name: lane.outages for lane in state.lanes}
     assert found == [
         (name, schedule, outages[name])
         for name, schedule in zip(("two", "one", "one"), named, strict=True)
     ]
-    assert all(each["running"] is state for each in routines)
-    bells = [each["bell"] for each in routines]
+    assert all(routine["running"] is state for routine in routines)
+    bells = [routine["bell"] for routine in routines]
     assert len({*map(id, bells)}) == 3
     _taking, schedules = worker._sources
     schedules.end()

@@ -25,16 +25,13 @@ from ackq.worker.outages import Outages
 from ackq.worker.signals import SIGNALS, stopping_on_signals
 from tests.servers import private_server
 from tests.waiting import wait_until
-from tests.worker.conftest import QueueOf, Recorder, StartWorker
+from tests.worker.conftest import QueueOf, Rig, StartWorker
 
-from .conftest import settled, until
-from .test_handling import push
+from .conftest import push, settled, until
 
 
-def test_a_stop_while_idle_ends_soon(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    made = work(queue_of(), handler)
+def test_a_stop_while_idle_ends_soon(rig: Rig) -> None:
+    made = rig.work(rig.queue_of())
     time.sleep(0.2)  # in the middle of a wait
     stopped = time.monotonic()
     made.stop()
@@ -43,27 +40,26 @@ def test_a_stop_while_idle_ends_soon(
 
 
 def test_a_stop_lets_what_runs_end_and_gives_back_the_rest(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, rig: Rig
 ) -> None:
     monkeypatch.setattr(upkeep, "STALE", 3600)  # it is the stop that gives back, not the wait
-    queue = queue_of()
-    push(queue, 400)
+    queue = rig.queue(400)
     go_on = threading.Event()
 
     def behave(message: Message) -> Any:
-        return until(go_on) if len(handler.seen) > 100 else None
+        return until(go_on) if len(rig.handler.seen) > 100 else None
 
-    handler.behave = behave
-    made = work(queue, handler, concurrency=2)
-    wait_until(lambda: len(handler.running) == 2, "both slots to hang")
-    begun = len(handler.seen)
+    rig.handler.behave = behave
+    made = rig.work(queue, concurrency=2)
+    wait_until(lambda: len(rig.handler.running) == 2, "both slots to hang")
+    begun = len(rig.handler.seen)
     made.stop()
     # No wait for a timeout, and no count.
     wait_until(lambda: queue.stats().ready == 400 - begun, "what had not begun")
     assert made.running
     go_on.set()
     made.join()
-    assert len(handler.seen) == begun
+    assert len(rig.handler.seen) == begun
     assert queue.stats().in_flight == 0
     assert {message.receive_count for message in queue.pop_many(400)} == {1}
 
@@ -83,11 +79,11 @@ class SlowHands(deque[ackq.Message]):
 
 
 def test_a_stop_waits_for_a_message_on_its_way_to_a_thread(
-    plain_client: redis.Redis, token: str, work: StartWorker, handler: Recorder
+    plain_client: redis.Redis, token: str, rig: Rig
 ) -> None:
     with ackq.Queue(plain_client, token) as queue:
         push(queue, 1)
-        made = work(queue, handler, concurrency=1, start=False)
+        made = rig.work(queue, concurrency=1, start=False)
         made.worker._state.feed.buffer = buffer = SlowHands()
         made.start()
         assert buffer.taken.wait(10)
@@ -95,17 +91,14 @@ def test_a_stop_waits_for_a_message_on_its_way_to_a_thread(
         time.sleep(0.2)  # some rounds of the keeper, each of which might leave
         buffer.go_on.set()
         made.join()
-        assert handler.seen == ["m0"]
+        assert rig.handler.seen == ["m0"]
         assert settled(queue)
 
 
 @pytest.mark.parametrize("how", ["grace", "second stop"])
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
-def test_what_does_not_end_in_time_is_given_back(
-    queue_of: QueueOf, work: StartWorker, kind: str, how: str
-) -> None:
-    queue = queue_of()
-    push(queue, 2)
+def test_what_does_not_end_in_time_is_given_back(kind: str, how: str, rig: Rig) -> None:
+    queue = rig.queue(2)
     go_on = threading.Event()
     started, flags = [], []
 
@@ -123,7 +116,7 @@ def test_what_does_not_end_in_time_is_given_back(
         flags.append(message.lease_lost)
 
     handle: Any = coroutine if kind == "coroutine" else function
-    made = work(queue, handle, grace=0.3 if how == "grace" else 60)
+    made = rig.work(queue, handle, grace=0.3 if how == "grace" else 60)
     wait_until(lambda: len(started) == 2, "both handlers")
     made.stop()
     if how == "second stop":
@@ -140,10 +133,10 @@ def test_what_does_not_end_in_time_is_given_back(
 
 @pytest.mark.parametrize("stops", [1, 2])
 def test_a_take_that_is_under_way_at_a_stop_is_waited_for(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, flavour: str, stops: int
+    flavour: str, stops: int, rig: Rig
 ) -> None:
-    queue = queue_of()
-    made = work(queue, handler, start=False)
+    queue = rig.queue_of()
+    made = rig.work(queue, start=False)
     state = made.worker._state
     lane = state.lanes[0]
     real, taken = lane.queue.pop_many, threading.Event()
@@ -176,13 +169,13 @@ def test_a_take_that_is_under_way_at_a_stop_is_waited_for(
     for _ in range(stops):
         made.stop()
     made.join()
-    assert handler.seen == []
+    assert rig.handler.seen == []
     stats = queue.stats()
     assert (stats.ready, stats.in_flight) == (1, 0)
 
 
-def test_a_worker_runs_once(queue_of: QueueOf, work: StartWorker, handler: Recorder) -> None:
-    made = work(queue_of(), handler, start=False)
+def test_a_worker_runs_once(rig: Rig) -> None:
+    made = rig.work(rig.queue_of(), start=False)
     made.drain()
     with pytest.raises(ConfigurationError, match="runs once"):
         made.drain()
@@ -253,14 +246,12 @@ def outage(tmp_path: Path, flavour: str, portal: Any) -> Any:
             portal.call(worked.aclose)
 
 
-def test_a_restart_of_redis_needs_no_restart_of_the_worker(
-    outage: Any, work: StartWorker, handler: Recorder
-) -> None:
+def test_a_restart_of_redis_needs_no_restart_of_the_worker(outage: Any, rig: Rig) -> None:
     server, queue, worked = outage
     push(queue, 300)
-    handler.behave = lambda message: asyncio.sleep(0.005)
-    work(worked, handler, concurrency=2)
-    handler.wait_for(30)
+    rig.handler.behave = lambda message: asyncio.sleep(0.005)
+    rig.work(worked, concurrency=2)
+    rig.handler.wait_for(30)
     server.kill()
     time.sleep(0.3)  # long enough that every thread or task has noticed
     server.start()
@@ -268,19 +259,19 @@ def test_a_restart_of_redis_needs_no_restart_of_the_worker(
     push(queue, 5, "after")
     wait_until(lambda: settled(queue), "what came afterwards", 40)
     ids = {f"m{n}" for n in range(300)} | {f"after{n}" for n in range(5)}
-    assert set(handler.seen) == ids
+    assert set(rig.handler.seen) == ids
 
 
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
-    outage: Any, work: StartWorker, handler: Recorder, caplog: pytest.LogCaptureFixture
+    outage: Any, caplog: pytest.LogCaptureFixture, rig: Rig
 ) -> None:
     server, queue, worked = outage
     push(queue, 4)
     go_on = threading.Event()
-    handler.behave = lambda message: until(go_on)
+    rig.handler.behave = lambda message: until(go_on)
     beat = Schedule("beat", {"id": "beat"}, every=0.2)
-    made = work(worked, handler, concurrency=4, schedules=[beat])
-    handler.wait_for(4)
+    made = rig.work(worked, concurrency=4, schedules=[beat])
+    rig.handler.wait_for(4)
     (lane,) = made.worker._state.lanes
     server.kill()
     go_on.set()  # what is done now cannot be settled
@@ -288,7 +279,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
     server.start()
     wait_until(lambda: "the server answers again after" in caplog.text, "the other line")
     wait_until(lambda: queue.stats().in_flight == 0, "the rest to be settled")
-    logged = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     # On a busy machine the outage is long enough for the schedule to log missed ticks.
     logged = [line for line in logged if "ticks were missed" not in line]
     assert len(logged) == 2, logged
@@ -321,33 +312,27 @@ def test_a_refused_operation_is_logged_once_until_it_works() -> None:
     ]
 
 
-def test_forgotten_scripts_are_sent_again(
-    outage: Any, work: StartWorker, handler: Recorder
-) -> None:
+def test_forgotten_scripts_are_sent_again(outage: Any, rig: Rig) -> None:
     server, queue, worked = outage
     push(queue, 200)
-    handler.behave = lambda message: asyncio.sleep(0.005)
-    work(worked, handler, concurrency=2)
+    rig.handler.behave = lambda message: asyncio.sleep(0.005)
+    rig.work(worked, concurrency=2)
     with redis.Redis.from_url(server.url) as client:
         for count in range(20, 200, 20):
-            handler.wait_for(count)
+            rig.handler.wait_for(count)
             client.script_flush()
     wait_until(lambda: settled(queue), "the rest")
-    assert len(handler.seen) == 200
+    assert len(rig.handler.seen) == 200
 
 
 def test_a_primary_that_became_a_replica_is_waited_for(
-    outage: Any,
-    work: StartWorker,
-    handler: Recorder,
-    free_port: int,
-    caplog: pytest.LogCaptureFixture,
+    outage: Any, free_port: int, caplog: pytest.LogCaptureFixture, rig: Rig
 ) -> None:
     server, queue, worked = outage
     push(queue, 100)
-    handler.behave = lambda message: asyncio.sleep(0.005)
-    made = work(worked, handler, concurrency=2)
-    handler.wait_for(20)
+    rig.handler.behave = lambda message: asyncio.sleep(0.005)
+    made = rig.work(worked, concurrency=2)
+    rig.handler.wait_for(20)
     with redis.Redis.from_url(server.url) as client:
         client.replicaof("127.0.0.1", str(free_port))  # no server is there, so it keeps its data
         wait_until(lambda: "take failed" in caplog.text, "a take to be refused for good")
@@ -355,4 +340,4 @@ def test_a_primary_that_became_a_replica_is_waited_for(
         client.replicaof("NO", "ONE")
     wait_until(lambda: settled(queue), "the rest", 40)
     # A refused take has changed nothing: not even the acks that travelled with it are lost.
-    assert sorted(handler.seen) == sorted(f"m{n}" for n in range(100))
+    assert sorted(rig.handler.seen) == sorted(f"m{n}" for n in range(100))

@@ -522,7 +522,7 @@ def test_lost_leases_and_dead_letters_are_logged_and_shown(
         ("lost", "running"),
         ("dead", "running"),
     ]
-    assert [each.partition(" queue=")[0] for each in caplog.messages] == [
+    assert [message.partition(" queue=")[0] for message in caplog.messages] == [
         *["lost its lease"] * 3,
         "dead",
     ]
@@ -795,7 +795,7 @@ def test_whether_a_handler_is_asynchronous() -> None:
             """Only looked at."""
 
     handlers: list[Any] = [function, Object(), Object().__call__, Plain(), print]
-    assert [is_async(each) for each in handlers] == [True, True, True, False, False]
+    assert [is_async(handler) for handler in handlers] == [True, True, True, False, False]
 
 
 # --- schedules ----------------------------------------------------------------------------
@@ -883,7 +883,7 @@ def test_an_outage_of_a_schedule_is_named_and_waited_for(
         " ResponseError: no",
         "queue jobs: schedule beat works again after 1.0 s; calls that failed: 2",
     ]
-    assert [vars(each).get("queue") for each in caplog.records] == ["jobs", "jobs"]
+    assert [vars(record).get("queue") for record in caplog.records] == ["jobs", "jobs"]
     assert vars(caplog.records[0])["error"] == "ResponseError"
 
 
@@ -966,8 +966,8 @@ def test_ticks_of_cron_that_are_counted_are_limited(monkeypatch: pytest.MonkeyPa
         ({"name": "s"}, "schedule 's' takes every= or cron="),
         ({"name": "s", "every": 1, "cron": "* * * * *"}, "schedule 's' takes every= or cron="),
         ({"name": "s", "every": 0}, "every is 0.001 to"),
-        ({"name": "s", "cron": "61 * * * *"}, "schedule 's': cron '61 .*' names no time: .+"),
-        ({"name": "s", "cron": "0 0 31 2 *"}, "schedule 's': cron '0 0 31 2 .*' names no time"),
+        ({"name": "s", "cron": "61 * * * *"}, "schedule 's': cron '61 .*' matches no time: .+"),
+        ({"name": "s", "cron": "0 0 31 2 *"}, "schedule 's': cron '0 0 31 2 .*' matches no time"),
     ],
     ids=repr,
 )

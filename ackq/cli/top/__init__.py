@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import redis
 
-from ackq.cli.connection import (
-    examples,
-    json_option,
-    print_json,
-    print_table,
-    time_field_option,
-    url_option,
-)
+from ackq.cli.options import examples, json_option, time_field_option, url_option
+from ackq.cli.output import print_json
+from ackq.cli.tables import print_table
 from ackq.cli.top.screen import Screen
 from ackq.cli.top.table import values
 from ackq.errors import AckqError
@@ -29,8 +24,6 @@ from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged
 if TYPE_CHECKING:
     from ackq.ops.overview import Overview
 
-#: Most queues that are shown.
-MAX_QUEUES = 5000
 #: Seconds for which consumers go on counting after a sample, of two samples and of a live view,
 #: whose samples of many queues are further apart. Twice the time between samples is added.
 GRACE, WINDOW = 5.0, 150.0
@@ -109,7 +102,7 @@ def top(
     chosen: Sort = sort or ("backlog" if terminal and not as_json else "name")
     with (
         client_of(url) as client,
-        Overview(client, queues, window=window, time_field=time_field, most=MAX_QUEUES) as overview,
+        Overview(client, queues, window=window, time_field=time_field) as overview,
         _searching(queues),
     ):
         if once:
@@ -158,14 +151,14 @@ def _fields(row: Row) -> dict[str, Any]:
         "kind": reading.kind,
         "backlog": reading.backlog,
         **(asdict(reading.stats) if reading.stats else others),
-        **{f"{name}_per_second": each for name, each in row.rates.items()},
+        **{f"{name}_per_second": per_second for name, per_second in row.rates.items()},
         "oldest_lease_age": reading.lease_age,
         "overdue": reading.overdue or None,
         "oldest_ready": reading.oldest_ready,
         "workers": reading.workers,
         "lags": reading.lags,
         "dead_by_reason": reading.totals.dead if reading.totals else {},
-        "parts": [_part(each) for each in reading.parts],
+        "parts": [_part(part) for part in reading.parts],
     }
 
 

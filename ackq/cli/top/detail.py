@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ackq.cli.connection import local_time, short_time
+from ackq.cli.times import local_time, short_time
 from ackq.escaping import printable
 from ackq.ops.figures import count, rate, span
 from ackq.ops.kinds import KINDS
@@ -72,7 +72,7 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
     from ackq.ops.workers import workers
 
     causes, found, problem = None, None, ""
-    names = [each.name for each in reading.parts or (reading,) if each.kind == "list"]
+    names = [part.name for part in reading.parts or (reading,) if part.kind == "list"]
     try:
         causes = causes_of(client, reading)
         found = workers(client, names[:MAX_SHARDS]) if names else None
@@ -89,24 +89,24 @@ def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
         ("bold"),
     )
     yield _pairs({"backlog": reading.backlog, **reading.states}), ""
-    yield "   ".join(f"{name} {rate(each)}/s" for name, each in row.rates.items()), ""
+    yield "   ".join(f"{name} {rate(per_second)}/s" for name, per_second in row.rates.items()), ""
     yield "   ".join(_ages(reading)), "yellow" if reading.overdue else ""
     if reading.totals:
         since = local_time(reading.totals.since)
         found = [_pairs(reading.totals.counts), _pairs(reading.totals.dead)]
         yield from _section(f"Totals since {since}" if since else "Totals", found)
     yield from _causes(reading, detail)
-    behind = sorted(reading.lags.items(), key=lambda each: (-each[1], each[0]))
+    behind = sorted(reading.lags.items(), key=lambda lag: (-lag[1], lag[0]))
     yield from _section(
         "Consumers", [f"{count(lag):>10} behind  {printable(name)}" for name, lag in behind]
     )
     yield from _section(
         f"{KINDS[reading.kind].part}s".capitalize(),
-        [f"{printable(each.name)}  {_pairs(each.states)}" for each in reading.parts],
+        [f"{printable(part.name)}  {_pairs(part.states)}" for part in reading.parts],
     )
     if detail.workers is not None:
         yield from _section(
-            "Workers", [line for each in detail.workers for line in _worker(each)] or ["none"]
+            "Workers", [line for worker in detail.workers for line in _worker(worker)] or ["none"]
         )
     if detail.problem:
         yield "", ""
@@ -173,6 +173,6 @@ def _worker(worker: WorkerInfo) -> Iterator[str]:
         f"{worker.name}  {state}  {worker.busy} of {worker.concurrency} busy  "
         f"{worker.host}, process {worker.pid}  since {short_time(worker.started_at)}"
     )
-    for each in worker.running:
-        runs = span(max(0.0, worker.seen_at - each.since))
-        yield f"  {runs:>7}  {printable(each.message_id)}"
+    for message in worker.running:
+        runs = span(max(0.0, worker.seen_at - message.since))
+        yield f"  {runs:>7}  {printable(message.message_id)}"

@@ -95,7 +95,7 @@ class _Live:
         sample = self._sampler.take()
         if self._sample is None:
             sample.snapshot.check()
-        down = [each.problem for each in sample.snapshot.servers if each.problem]
+        down = [server.problem for server in sample.snapshot.servers if server.problem]
         trouble = redact(str(down[0])) or type(down[0]).__name__ if down else ""
         shown = sample if sample.snapshot.up or self._sample is None else self._sample
         self._sample = replace(shown, trouble=trouble)

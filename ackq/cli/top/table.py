@@ -65,7 +65,7 @@ KEYS = "q quit  enter details  s sort  r reverse  arrows, j, k, PgUp, PgDn move"
 def values(row: Row) -> list[object]:
     """Return a row for a pipe: whole numbers, and None for what is unknown."""
     reading = row.reading
-    rates = (None if each is None else round(each, 1) for each in row.rates.values())
+    rates = (None if rate is None else round(rate, 1) for rate in row.rates.values())
     shown = {name: None if text == UNKNOWN else text for name, text in cells(row).items()}
     return [
         reading.name,
@@ -144,10 +144,10 @@ def _notes(row: Row) -> str:
     reading, notes = row.reading, []
     if reading.parts:
         notes.append(f"{len(reading.parts)} {KINDS[reading.kind].part}s")
-    behind = sorted(reading.lags.items(), key=lambda each: -each[1])
+    behind = sorted(reading.lags.items(), key=lambda lag: -lag[1])
     notes += _first(f"{printable(name)} {count(lag)} behind" for name, lag in behind)
     dead = sorted(
-        (reading.totals.dead if reading.totals else {}).items(), key=lambda each: -each[1]
+        (reading.totals.dead if reading.totals else {}).items(), key=lambda counted: -counted[1]
     )
     notes += _first(f"{count(number)} {printable(reason)}" for reason, number in dead if number)
     return ", ".join(notes)
@@ -177,7 +177,7 @@ def _columns(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
         return max(map(len, (*heading(column).split("\n"), *(row[column] for row in rows))))
 
     for column in DROPPED:
-        if column in columns and sum(gap + needed(each) for each in columns) - gap > width:
+        if column in columns and sum(gap + needed(kept) for kept in columns) - gap > width:
             columns.remove(column)
     return columns
 

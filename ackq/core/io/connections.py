@@ -126,7 +126,7 @@ def _answers(connection: AbstractConnection) -> bool:
 def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
     """Return a pool that asks the same sentinels for the primary, with timeouts."""
     manager = copy.copy(pool.sentinel_manager)
-    manager.sentinels = [_without_retries(each) for each in manager.sentinels]
+    manager.sentinels = [_without_retries(sentinel) for sentinel in manager.sentinels]
     settings = dict(pool.connection_kwargs)
     del settings["connection_pool"]
     return SentinelConnectionPool(

@@ -23,6 +23,13 @@ from ackq.core.io.settings import (
     with_hint,
     with_timeouts,
 )
+from ackq.errors import ConfigurationError
+
+OTHER_LOOP = (
+    "this object has open connections of another event loop, such as that of an earlier"
+    " asyncio.run. Create it in the coroutine that uses it, with async with, or close it with"
+    " aclose() before its loop ends"
+)
 
 
 class Connections:
@@ -36,6 +43,8 @@ class Connections:
         self._make = make
         #: Seconds to wait for a reply.
         self.socket_timeout: float = make().socket_timeout or READ_TIMEOUT
+        #: The event loop of the idle connections.
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: deque[AbstractConnection] = deque()
         self._sentinels: Sequence[redis.asyncio.Redis] = ()
 
@@ -53,6 +62,11 @@ class Connections:
 
     async def acquire(self) -> AbstractConnection:
         """Return an open connection, not in use elsewhere, with no unread data."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._idle:
+                raise ConfigurationError(OTHER_LOOP)
+            self._loop = loop
         connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self._make()
@@ -65,7 +79,7 @@ class Connections:
                 not connection.is_connected
                 or await can_read()
                 or (
-                    asyncio.get_running_loop().time() >= connection.next_health_check
+                    loop.time() >= connection.next_health_check
                     and not await self._answers(connection)
                 )
             )
@@ -127,7 +141,7 @@ class Connections:
 def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
     """Return a pool that asks the same sentinels for the primary, with timeouts."""
     manager = copy.copy(pool.sentinel_manager)
-    manager.sentinels = [_without_retries(each) for each in manager.sentinels]
+    manager.sentinels = [_without_retries(sentinel) for sentinel in manager.sentinels]
     settings = dict(pool.connection_kwargs)
     del settings["connection_pool"]
     return SentinelConnectionPool(

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+import redis
 from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, ResponseError
 
-from ackq.core.effects import Clock, Operation, Request, Sleep, pack, wait_command
+from ackq.core.effects import Clock, Operation, Pipeline, Request, Sleep, pack, wait_command
 from ackq.core.io.routes import ClusterRoute, SingleRoute
 from ackq.core.retries import TEMPORARY, pause_before_resend, unwrapped
 from ackq.core.together import TOGETHER, Run
@@ -41,6 +42,8 @@ class Driver:
                         answer = self._request(step)
                     elif isinstance(step, Clock):
                         answer = time.monotonic()
+                    elif isinstance(step, Pipeline):
+                        answer = self._pipeline(step)
                     else:
                         answer = _pass_time(step)
                 except Exception as error:
@@ -133,12 +136,45 @@ class Driver:
             if pause:
                 time.sleep(pause)
 
+    def _pipeline(self, step: Pipeline) -> list[Any]:
+        """Send requests at once, and return the reply to each, or the error that it met."""
+        answers: list[Any] = []
+        try:
+            connections = self.route.at or self.route.connections(None)
+            connection = connections.acquire()
+        except Exception as error:
+            self.route.note(error)
+            raise
+        try:
+            _send(connection, step.requests)
+            for request in step.requests:
+                self._await_reply(connection, request)
+                answers.append(read_reply(connection))
+        except Exception as error:
+            connection.disconnect()
+            answers += [error] * (len(step.requests) - len(answers))
+        except BaseException:
+            # Part of the requests may be sent, or part of the replies unread.
+            connection.disconnect()
+            raise
+        connections.release(connection)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                self.route.note(answer)
+        return answers
+
+    def _await_reply(self, connection: AbstractConnection, request: Request) -> None:
+        """Wait for a reply that may come later than the connection's limit allows."""
+        limit = self.route.socket_timeout
+        if request.blocks > limit / 2 and not connection.can_read(limit + request.blocks):
+            raise redis.TimeoutError(f"no reply within {limit + request.blocks:g} s")
+
 
 class _Group(Generic[T]):
     """Operations that run together."""
 
     def __init__(self, operations: Sequence[Operation[T]]) -> None:
-        self._runs = [Run(each) for each in operations]
+        self._runs = [Run(operation) for operation in operations]
         self._find_requests()
 
     @property
@@ -159,6 +195,7 @@ class _Group(Generic[T]):
             while isinstance(run.step, Sleep | Clock):
                 run.answer(_pass_time(run.step))
             if run.step is not None:
+                assert isinstance(run.step, Request), "only reads run together"
                 self._running.append(run)
                 self.requests.append(run.step)
 
@@ -185,7 +222,7 @@ def _exchange(connection: AbstractConnection, request: Request) -> Any:
 
 
 def _send(connection: AbstractConnection, requests: Iterable[Request]) -> None:
-    packed = b"".join(each.packed() for each in requests)
+    packed = b"".join(request.packed() for request in requests)
     connection.send_packed_command([packed], check_health=False)
 
 

@@ -10,7 +10,7 @@ import redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ackq.core.effects import Operation, Request, Sleep, pack, wait_command
+from ackq.core.effects import Operation, Pipeline, Request, Sleep, pack, wait_command
 from ackq.core.io.routes_async import ClusterRoute, SingleRoute
 from ackq.core.io.silence import Silence
 from ackq.core.retries import pause_before_resend, unwrapped
@@ -35,6 +35,8 @@ class Driver:
                         answer = await self._request(step)
                     elif isinstance(step, Sleep):
                         answer = await asyncio.sleep(step.seconds, None)
+                    elif isinstance(step, Pipeline):
+                        answer = await self._pipeline(step)
                     else:
                         answer = time.monotonic()
                 except Exception as error:
@@ -76,6 +78,38 @@ class Driver:
             if pause:
                 await asyncio.sleep(pause)
 
+    async def _pipeline(self, step: Pipeline) -> list[Any]:
+        """Send requests at once, and return the reply to each, or the error that it met."""
+        answers: list[Any] = []
+        try:
+            connections = self.route.at or await self.route.connections(None)
+            connection = await connections.acquire()
+        except Exception as error:
+            self.route.note(error)
+            raise
+        try:
+            limit = self.route.socket_timeout
+            if step.blocks > limit / 2:
+                async with asyncio.timeout(limit + step.blocks):
+                    await _exchange_all(connection, step, answers)
+            else:
+                with self._silence.limit():
+                    await _exchange_all(connection, step, answers)
+        except Exception as failure:
+            await connection.disconnect(nowait=True)
+            silent = isinstance(failure, TimeoutError)
+            lost = redis.TimeoutError(f"no reply within {limit:g} s") if silent else failure
+            answers += [lost] * (len(step.requests) - len(answers))
+        except BaseException:
+            # Part of the requests may be sent, or part of the replies unread.
+            await connection.disconnect(nowait=True)
+            raise
+        connections.release(connection)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                self.route.note(answer)
+        return answers
+
     async def _prepare(self, connection: AbstractConnection, error: Exception) -> None:
         async with asyncio.timeout(self.route.socket_timeout):
             await self.route.prepare(connection, error)
@@ -103,6 +137,15 @@ class Driver:
         if isinstance(replies[0], ResponseError):
             raise replies[0]
         return tuple(replies)
+
+
+async def _exchange_all(connection: AbstractConnection, step: Pipeline, answers: list[Any]) -> None:
+    """Send requests, and add the answers as they come."""
+    packed = b"".join(each.packed() for each in step.requests)
+    await connection.send_packed_command([packed], check_health=False)
+    for _ in step.requests:
+        answer = await _read(connection)
+        answers.append(unwrapped(answer) if isinstance(answer, ResponseError) else answer)
 
 
 async def _read(connection: AbstractConnection) -> Any:

@@ -16,8 +16,10 @@ from typing import Any, Self
 from ackq.core.hosts import KnownHosts
 from ackq.errors import ConfigurationError
 
-#: Most connections at a time; any more are closed at once.
+#: Most connections at a time. One more ends the oldest one that has not asked for anything yet.
 MAX_CONNECTIONS = 64
+#: Connections that the kernel keeps until they are accepted.
+BACKLOG = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class HttpServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = BACKLOG
 
     def __init__(
         self,
@@ -71,7 +74,9 @@ class HttpServer(ThreadingHTTPServer):
         self.answer = answer
         self.longest = longest
         self.hosts = hosts
+        #: When each connection began, the oldest first, and those that are being answered.
         self.connections: dict[socket.socket, float] = {}
+        self.answering: set[socket.socket] = set()
         self.address_family = socket.AF_INET6 if ":" in endpoint[0] else socket.AF_INET
         try:
             super().__init__(endpoint, _Requests)
@@ -101,24 +106,32 @@ class HttpServer(ThreadingHTTPServer):
         TCPServer.server_bind(self)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Return whether there is room for one more connection."""
-        return len(self.connections) < MAX_CONNECTIONS
+        """Return whether there is room for one more connection, or could be made."""
+        idle = [
+            connection for connection in list(self.connections) if connection not in self.answering
+        ]
+        if len(self.connections) >= MAX_CONNECTIONS:
+            if not idle:
+                return False
+            self._end(idle[0])
+        self.connections[request] = time.monotonic()
+        return True
 
     def service_actions(self) -> None:
         """End connections that are too old."""
         oldest = time.monotonic() - self.longest
         for connection, since in list(self.connections.items()):
             if since < oldest:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+                self._end(connection)
+
+    def _end(self, connection: socket.socket) -> None:
+        self.connections.pop(connection, None)
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Requests(BaseHTTPRequestHandler):
     server: HttpServer
-
-    def setup(self) -> None:
-        self.server.connections[self.request] = time.monotonic()
-        super().setup()
 
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):  # the client is gone
@@ -126,9 +139,11 @@ class _Requests(BaseHTTPRequestHandler):
 
     def finish(self) -> None:
         self.server.connections.pop(self.request, None)
+        self.server.answering.discard(self.request)
         super().finish()
 
     def do_GET(self) -> None:
+        self.server.answering.add(self.request)
         answer = self._refusal() or self.server.answer(self.path, self.headers)  # type: ignore[arg-type]
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)

@@ -9,7 +9,7 @@ from ackq.core.io.routes import SingleRoute
 
 
 class LentRoute(SingleRoute):
-    """A route over connections that somebody else closes."""
+    """A route over connections that its owner closes."""
 
     def close(self) -> None:
         """Leave the connections open."""

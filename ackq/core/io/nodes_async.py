@@ -26,7 +26,7 @@ async def nodes_of(
     except ResponseError:
         return [client]
     last = None if replicas else 3
-    addresses = {(text_of(host), int(port)) for each in ranges for host, port, *_ in each[2:last]}
+    addresses = {(text_of(host), int(port)) for slots in ranges for host, port, *_ in slots[2:last]}
     pool = client.connection_pool
     settings = connection_settings(pool.connection_kwargs)
     kind = Connection if "path" in settings else pool.connection_class

@@ -178,10 +178,10 @@ class ClusterRoute:
         """Ask one node after another which one owns the slot; ask the previous owner last."""
         manager = self._client.nodes_manager
         nodes = (manager.nodes_cache or manager.startup_nodes).values()
-        candidates = dict.fromkeys([*self._known, *((each.host, int(each.port)) for each in nodes)])
+        candidates = dict.fromkeys([*self._known, *((node.host, int(node.port)) for node in nodes)])
         answered = False
         failed: Exception | None = None
-        for host, port in sorted(candidates, key=lambda each: each == self._owner):
+        for host, port in sorted(candidates, key=lambda node: node == self._owner):
             try:
                 ranges = ask_for_slots(self._of(host, port))
             except (redis.RedisError, OSError) as error:
@@ -192,7 +192,7 @@ class ClusterRoute:
             owner = owner_of(key_slot(self._key), ranges)
             if owner is not None:
                 remap = manager.remap_host_port
-                self._known = [(host, port), *(remap(*each) for each in nodes_in(ranges))]
+                self._known = [(host, port), *(remap(*node) for node in nodes_in(ranges))]
                 return remap(owner[0] or host, owner[1])
         if not answered:
             raise redis.ConnectionError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import socket
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -41,6 +43,18 @@ READ_TIMEOUT = 5.0
 #: Most connections to one Sentinel. redis-py 8 allows 100 for each pool. Many tasks that connect at
 #: the same time would need more, since each asks a Sentinel first.
 SENTINEL_CONNECTIONS = 2**31
+#: A refused connection to this machine, as redis-py reports it for blocking and asyncio clients.
+_REFUSED_HERE = re.compile(
+    r"(?=.*(refused|Connect call failed)).*connecting to (localhost|127\.0\.0\.1|::1):",
+    re.IGNORECASE | re.DOTALL,
+)
+#: When the system probes a silent connection, and when it gives it up, in seconds: a consumer may
+#: wait for minutes. redis-py before version 8 leaves that to the system, which takes two hours.
+KEEPALIVE = {
+    getattr(socket, name): value
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, name)
+}
 #: Seconds without a reply after which a connection is pinged before its next use.
 HEALTH_CHECK_INTERVAL = 30
 
@@ -68,6 +82,8 @@ def with_timeouts(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "path" not in settings and settings.get("socket_keepalive") is None:
         bounds["socket_keepalive"] = True
+        if not settings.get("socket_keepalive_options"):
+            bounds["socket_keepalive_options"] = KEEPALIVE
     return {**settings, **bounds}
 
 
@@ -187,13 +203,18 @@ def check_scripts_run(client: Any) -> None:
 
 
 def with_hint(error: Exception, tls: bool) -> Exception:
-    """Return ``error``, raised while connecting, with a hint if TLS may be the cause.
+    """Return ``error``, raised while connecting, with a hint if its likely cause is known.
 
     A server without TLS waits for the end of a line, which a TLS client never sends. A server with
     TLS disconnects a client without it.
     """
     text = str(error)
-    if tls and isinstance(error, TimeoutError):
+    if _REFUSED_HERE.search(text):
+        error.args = (
+            f"{text} No server runs there. Start one with ackq serve, which prints its URL, or"
+            " pass None as the URL: Queue.from_url(None, name) uses a server of ackq's own",
+        )
+    elif tls and isinstance(error, TimeoutError):
         error.args = (f"{text}. The server may not speak TLS: try redis:// for rediss://",)
     elif not tls and ("closed" in text.lower() or "reset by peer" in text):
         error.args = (f"{text} The server may want TLS: try rediss:// for redis://",)
@@ -214,8 +235,8 @@ def check_url(url: str) -> None:
         raise bad_url(url, error) from None
     if parts.scheme not in ("redis", "rediss"):
         return
-    loose = [each for each in parts.query.split("&") if "=" not in each]
-    if any("@" in each for each in (parts.path, parts.fragment, *loose)):
+    loose = [part for part in parts.query.split("&") if "=" not in part]
+    if any("@" in part for part in (parts.path, parts.fragment, *loose)):
         raise bad_url(url, ValueError()) from None
 
 

@@ -30,18 +30,18 @@ class Silence:
         limit = Limit(self._running, loop.time() + self._seconds)
         if not self._is_timed:
             self._is_timed = True
-            loop.call_at(limit.deadline, self._look)
+            loop.call_at(limit.deadline, self._check)
         return limit
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Cancel the blocks that took too long, and set the timer for the next one."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            return  # a loop of before
+            return  # of an earlier loop
         now = loop.time()
         for limit in self._running:
             if limit.deadline > now:
-                loop.call_at(limit.deadline, self._look)
+                loop.call_at(limit.deadline, self._check)
                 return
             limit.exceed()
         self._is_timed = False

@@ -45,13 +45,13 @@ async def run_all(prepared: Sequence[Prepared[T]]) -> list[T | Exception]:
             part += 1
         group.append((driver, run))
     work = [_run_group(node, group) for (node, _), group in groups.items()]
-    work += [_finish(each) for each in alone]
+    work += [_finish(single) for single in alone]
     if len(work) == 1:
         await work[0]
     else:
         async with asyncio.TaskGroup() as tasks:
-            for each in work:
-                tasks.create_task(each)
+            for exchange in work:
+                tasks.create_task(exchange)
     return [run.result for run in runs]  # type: ignore[misc]
 
 
@@ -74,11 +74,11 @@ async def _run_group(node: Connections, group: list[tuple[Driver, Run[T]]]) -> N
             run.failed(reply, sent)
         else:
             run.answer(reply)
-    rest = [each for each in group if each[1].step is not None]
+    rest = [pair for pair in group if pair[1].step is not None]
     if rest:
         async with asyncio.TaskGroup() as tasks:
-            for each in rest:
-                tasks.create_task(_finish(each))
+            for pair in rest:
+                tasks.create_task(_finish(pair))
 
 
 async def _finish(work: tuple[Driver, Run[T]]) -> None:

@@ -24,7 +24,7 @@ from ackq.ops.readings import Asked, Found, Reading
 from ackq.ops.sharded import is_recorded
 from ackq.queue.keys import QueueKeys
 
-KINDS: dict[str, Kind] = {each.name: each for each in (LIST, SHARDED, DELAY, TOPIC, RSMQ_QUEUE)}
+KINDS: dict[str, Kind] = {known.name: known for known in (LIST, SHARDED, DELAY, TOPIC, RSMQ_QUEUE)}
 
 
 def kind_for(verb: Verb | None, kind: str) -> Kind:
@@ -70,14 +70,14 @@ def kinds_of(client: Redis, name: str, verb: Verb) -> list[Kind]:
     not found.
     """
     route = route_of(client, name.encode())
-    others = [each for each in KINDS.values() if each is not LIST and _concerns(each, verb)]
+    others = [kind for kind in KINDS.values() if kind is not LIST and _concerns(kind, verb)]
     with closing(route):
         results = run_all(
-            [(Driver(route.beside(_key(each, name))), _is_there(each, name)) for each in others]
+            [(Driver(route.beside(_key(other, name))), _is_there(other, name)) for other in others]
         )
-        for each in results:
-            if isinstance(each, Exception):
-                raise each
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
         found = [kind for kind, is_there in zip(others, results, strict=True) if is_there]
         if verb in LIST.does and (not found or Driver(route).run(_has_list(name))):
             found.insert(0, LIST)

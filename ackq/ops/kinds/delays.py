@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
+from typing import Any
 
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
+from ackq.core.inspection_results import DeadLetter
 from ackq.core.io.driver import Driver
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.routes import route_of
@@ -35,7 +37,7 @@ def _open(client: Redis, name: str, partitions: int | None = None) -> Opened:
         DELAY,
         name,
         PartitionedDelayQueue(client, name, partitions),
-        lambda: [DelayQueue(client, each) for each in names],
+        lambda: [DelayQueue(client, partition) for partition in names],
         divided=True,
     )
 
@@ -83,7 +85,7 @@ def _look_up(name: str) -> Operation[list[Found]]:
     waiting = yield from has_type(f"{name}:z", b"zset")
     dead = yield from has_type(f"{name}:dead", b"stream")
     partitions = yield from _partitions(name)
-    parts = [Found("delay", f"{name}:{each}") for each in range(partitions)]
+    parts = [Found("delay", f"{name}:{number}") for number in range(partitions)]
     return [Found("delay", name)] * (waiting or dead) + parts
 
 
@@ -111,6 +113,12 @@ def _dead(name: str) -> bytes:
     return DelayKeys.of(name).dead
 
 
+def _letter(entry: Sequence[Any]) -> DeadLetter:
+    from ackq.delay.admin import dead_letter_of
+
+    return dead_letter_of(entry)
+
+
 DELAY = Kind(
     name="delay",
     label="Delay",
@@ -123,5 +131,6 @@ DELAY = Kind(
     look_up=_look_up,
     check=_check,
     dead=_dead,
+    letter=_letter,
     release_claims=lambda queue, group: queue.release_claims(group),
 )

@@ -20,6 +20,7 @@ Redis = redis.Redis | redis.RedisCluster
 Verb = Literal[
     "stats",
     "peek",
+    "find",
     "dead",
     "claims",
     "purge",
@@ -37,7 +38,7 @@ MAX_BODY_BYTES = 512 * 1024 * 1024
 
 
 class Part(Protocol):
-    """What has dead letters of its own: a queue, a shard or a partition."""
+    """A queue, shard or partition with its own dead letters."""
 
     @property
     def name(self) -> str:
@@ -61,7 +62,7 @@ class Opened(Closable):
     name: str
     #: The client. What the kind does is called the same in the client of every such kind.
     client: Any
-    #: Returns what has messages and dead letters of its own, in order: each is a `Part`, with a
+    #: Returns the parts with their own messages and dead letters, in order: each a `Part`, with a
     #: `peek` if the kind does that. The queue itself, unless it has shards or partitions.
     parts: Callable[[], Sequence[Any]]
     #: Whether it has shards or partitions.
@@ -97,12 +98,14 @@ class Kind:
     stats: Callable[[Any], dict[str, Any]]
     #: Reads the figures of a queue or part, given its name and a topic's consumers.
     read: Callable[[str, Sequence[str], Asked], Operation[Reading]]
-    #: Finds what has messages of its own by the name of a queue.
+    #: Finds the parts with their own messages by the name of a queue.
     look_up: Callable[[str], Operation[list[Found]]]
     #: Raises an error if keys with such names belong to another program.
     check: Callable[[str], Operation[None]]
     #: Returns the name of the stream of dead letters of a part.
     dead: Callable[[str], bytes] | None = None
+    #: Returns the dead letter that is in an entry of that stream.
+    letter: Callable[[Sequence[Any]], DeadLetter] | None = None
     #: Releases the claims of a group, given the client and the group, and returns how many
     #: messages these had.
     release_claims: Callable[[Any, str], int] = _nothing_claimed

@@ -19,6 +19,7 @@ from ackq.ops.sharded import shard_names_of
 from ackq.ops.trials import is_denial
 from ackq.queue import claims
 from ackq.queue.client import Queue
+from ackq.queue.inspection import dead_letter_of
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import recorded
 
@@ -99,7 +100,7 @@ def _look_up(name: str) -> Operation[list[Found]]:
 
 def _look_up_shards(name: str) -> Operation[list[Found]]:
     shards = [] if "{" in name or "}" in name else (yield from shard_names_of(name))
-    return [Found("list", each) for each in (whole(name), *shards)] if shards else []
+    return [Found("list", shard) for shard in (whole(name), *shards)] if shards else []
 
 
 LIST = Kind(
@@ -114,6 +115,7 @@ LIST = Kind(
     look_up=_look_up,
     check=unchecked,
     dead=lambda name: QueueKeys.of(name).dead,
+    letter=dead_letter_of,
     release_claims=_release_claims,
 )
 SHARDED = Kind(

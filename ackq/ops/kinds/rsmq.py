@@ -105,6 +105,12 @@ def _dead(name: str) -> bytes:
     return RSMQSpec(namespace, outside=SYSTEM).keys(queue).dead
 
 
+def _letter_of(entry: Sequence[Any]) -> DeadLetter:
+    from ackq.rsmq.values import RSMQDeadLetter
+
+    return _letter(RSMQDeadLetter.of(*entry))
+
+
 RSMQ_QUEUE = Kind(
     name="rsmq",
     label="RSMQ",
@@ -117,4 +123,5 @@ RSMQ_QUEUE = Kind(
     look_up=_look_up,
     check=unchecked,
     dead=_dead,
+    letter=_letter_of,
 )

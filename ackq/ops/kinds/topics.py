@@ -30,7 +30,7 @@ def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Readin
     from ackq.topic.keys import TopicKeys
 
     keys = TopicKeys.of(name)
-    places = [keys.consumer(each).place for each in consumers]
+    places = [keys.consumer(consumer).place for consumer in consumers]
     newest, first, *found = yield Request((b"MGET", keys.newest, keys.first, *places), resend=True)
     last = _index(name, newest)
     positions = {
@@ -42,15 +42,15 @@ def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Readin
     trimmed = max(0, _index(name, first) - 1)
     totals = Totals(None, {"pushed": last, "dropped": trimmed})
     # Where consumers read next. Most are at few places; of those furthest behind, read the ages.
-    after = {each: max(positions[each], trimmed) for each, lag in lags.items() if lag}
+    after = {consumer: max(positions[consumer], trimmed) for consumer, lag in lags.items() if lag}
     known: dict[int, float] = {}
     for place in sorted({*after.values()})[:MAX_AGES]:
         if (age := (yield from _age(keys, place, asked))) is not None:
             known[place] = age
     ages = {
-        each: known[after[each]] if each in after else 0.0
-        for each in lags
-        if each not in after or after[each] in known
+        lag: known[after[lag]] if lag in after else 0.0
+        for lag in lags
+        if lag not in after or after[lag] in known
     }
     oldest = known.get(min(after.values())) if after else 0.0
     return Reading(

@@ -93,13 +93,13 @@ class Surveyor(Client):
         super().__init__(client, name)
         self._database = int(client.connection_pool.connection_kwargs.get("db") or 0)
 
-    def look(self, seconds: float = 2.0) -> Survey:
+    def survey(self, seconds: float = 2.0) -> Survey:
         """Return what can be seen of the list in ``seconds``, and about 50 round trips."""
         survey = Survey(self._key)
-        self._driver.run(self._look(survey, seconds))
+        self._driver.run(self._survey(survey, seconds))
         return survey
 
-    def _look(self, survey: Survey, seconds: float) -> Operation[None]:
+    def _survey(self, survey: Survey, seconds: float) -> Operation[None]:
         key = self._key_bytes
         # First: each later command makes the list look used.
         survey.idle = yield from _idle(key)
@@ -108,10 +108,10 @@ class Surveyor(Client):
         if not survey.facts.info:
             survey.unseen.append("INFO")
         if survey.kind in ("list", "none"):
-            yield from self._look_at_list(survey, seconds)
-        yield from _look_beside(survey, key)
+            yield from self._survey_list(survey, seconds)
+        yield from _survey_neighbours(survey, key)
 
-    def _look_at_list(self, survey: Survey, seconds: float) -> Operation[None]:
+    def _survey_list(self, survey: Survey, seconds: float) -> Operation[None]:
         key = self._key_bytes
         expiry = yield from _seen(survey, "PTTL", _reply((b"PTTL", key)))
         survey.expires_in = expiry / 1000 if expiry and expiry > 0 else None
@@ -139,7 +139,7 @@ class Surveyor(Client):
             note(survey.clients, reply, self._database)
 
 
-def _look_beside(survey: Survey, key: bytes) -> Operation[None]:
+def _survey_neighbours(survey: Survey, key: bytes) -> Operation[None]:
     survey.search = yield from _seen(survey, "SCAN", processing_lists(key))
     try:
         keys = QueueKeys.of(survey.name)

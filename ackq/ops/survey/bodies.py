@@ -96,7 +96,7 @@ def _read(key: bytes, wanted: int, *, from_left: bool) -> Operation[list[bytes]]
 def summary_of(bodies: list[bytes]) -> Sample:
     """Return what these messages show."""
     objects = [parsed for body in bodies if isinstance(parsed := _parsed(body), dict)]
-    keys = [key_of_id(each.get("id")) for each in objects]
+    keys = [key_of_id(body.get("id")) for body in objects]
     ids = [key for key in keys if key is not None]
     limit = QueueConfig().max_body_bytes
     return Sample(
@@ -108,7 +108,7 @@ def summary_of(bodies: list[bytes]) -> Sample:
         over_limit=sum(len(body) > limit for body in bodies),
         largest=max(map(len, bodies), default=0),
         bytes=sum(map(len, bodies)),
-        other_id=_other_id([each for each, key in zip(objects, keys, strict=True) if key is None]),
+        other_id=_other_id([body for body, key in zip(objects, keys, strict=True) if key is None]),
         system=_system(objects, len(bodies)),
     )
 
@@ -126,7 +126,7 @@ def _repeated(values: Iterable[str | bytes]) -> int:
 
 def _other_id(objects: list[dict[str, object]]) -> str | None:
     return next(
-        (name for name in OTHER_IDS if objects and all(name in each for each in objects)), None
+        (name for name in OTHER_IDS if objects and all(name in body for body in objects)), None
     )
 
 
@@ -137,7 +137,7 @@ def _system(objects: list[dict[str, object]], read: int) -> str | None:
         (
             name
             for name, fields in SYSTEMS.items()
-            if all(fields <= each.keys() for each in objects)
+            if all(fields <= body.keys() for body in objects)
         ),
         None,
     )

@@ -10,7 +10,7 @@ from ackq.core.effects import Clock, Operation, Request, Sleep
 #: Most messages read at one end in one look, and most bytes that are expected of them.
 WIDEST, LOOK_BYTES = 64, 64 * 1024
 #: Most looks, and most bytes that all of them together may read.
-LOOKS, BUDGET = 200, 8 * 1024 * 1024
+READINGS, BUDGET = 200, 8 * 1024 * 1024
 #: Longest average body for which the edges are read at all.
 MAX_BYTES = 1024 * 1024
 #: Shortest and longest time between two looks, in seconds.
@@ -55,7 +55,7 @@ class Traffic:
 
     seconds: float = 0.0
     lengths: tuple[int, int] = (0, 0)
-    looks: int = 0
+    readings: int = 0
     read: bool = True
     left: End = field(default_factory=End)
     right: End = field(default_factory=End)
@@ -81,7 +81,7 @@ def _continues(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
 
 
 def watch(key: bytes, seconds: float, average: float) -> Operation[Traffic]:
-    """Watch a list for a while. 3 round trips per look, at most `LOOKS` looks.
+    """Watch a list for a while. 3 round trips per reading, at most `READINGS` readings.
 
     Args:
         key: of the list.
@@ -90,15 +90,15 @@ def watch(key: bytes, seconds: float, average: float) -> Operation[Traffic]:
     """
     width = max(2, min(WIDEST, int(LOOK_BYTES / max(1.0, average))))
     found = Traffic(read=average <= MAX_BYTES)
-    pause = min(MAX_PAUSE, max(MIN_PAUSE, seconds / LOOKS))
+    pause = min(MAX_PAUSE, max(MIN_PAUSE, seconds / READINGS))
     start = now = yield Clock()
-    length, edges = yield from _look(key, width if found.read else 0)
+    length, edges = yield from _read_edges(key, width if found.read else 0)
     first, spent = length, _size(edges)
-    while now - start < seconds and found.looks < LOOKS and spent < BUDGET:
+    while now - start < seconds and found.readings < READINGS and spent < BUDGET:
         yield Sleep(min(pause, max(0.0, start + seconds - now)))
         before = edges
-        length, edges = yield from _look(key, width if found.read else 0)
-        found.looks += 1
+        length, edges = yield from _read_edges(key, width if found.read else 0)
+        found.readings += 1
         spent += _size(edges)
         clear = found.left.note(before[0], edges[0]) & found.right.note(before[1], edges[1])
         # A busy list: the next look follows at once, so that the two overlap.
@@ -108,7 +108,7 @@ def watch(key: bytes, seconds: float, average: float) -> Operation[Traffic]:
     return found
 
 
-def _look(key: bytes, width: int) -> Operation[tuple[int, tuple[list[bytes], list[bytes]]]]:
+def _read_edges(key: bytes, width: int) -> Operation[tuple[int, tuple[list[bytes], list[bytes]]]]:
     """Return the length, and the messages at each end, from the end inwards."""
     length: int = yield Request((b"LLEN", key), resend=True)
     if not width:

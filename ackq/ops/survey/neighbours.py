@@ -46,9 +46,13 @@ def processing_lists(key: bytes) -> Operation[Search]:
             (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCANNED, b"TYPE", b"list"), resend=True
         )
         steps += 1
-        for each in keys:
-            if each not in found and is_processing_list(key, each) and len(found) < MAX_NEIGHBOURS:
-                found[each] = yield from _length(each)
+        for other in keys:
+            if (
+                other not in found
+                and is_processing_list(key, other)
+                and len(found) < MAX_NEIGHBOURS
+            ):
+                found[other] = yield from _length(other)
         if cursor == b"0":
             break
     return Search(dict(sorted(found.items())), steps * SCANNED, cursor == b"0")
@@ -71,15 +75,15 @@ def is_processing_list(key: bytes, other: bytes) -> bool:
 
 def is_kept_by_ackq(key: bytes, other: bytes) -> bool:
     """Return whether ``other`` is a list that ackq keeps for the queue ``key``."""
-    prefixes = tuple(key + each.encode() for each in (CLAIM, STAGED))
+    prefixes = tuple(key + prefix.encode() for prefix in (CLAIM, STAGED))
     return other == key + b"HANDOFF" or other.startswith(prefixes)
 
 
 def side_keys(keys: QueueKeys) -> Operation[dict[bytes, str]]:
     """Return the side keys of ackq that exist, with their types."""
     found = {}
-    for each in (*keys.all()[1:], *keys.if_left):
-        kind: bytes = yield Request((b"TYPE", each), resend=True)
+    for key in (*keys.all()[1:], *keys.if_left):
+        kind: bytes = yield Request((b"TYPE", key), resend=True)
         if kind != b"none":
-            found[each] = kind.decode()
+            found[key] = kind.decode()
     return found

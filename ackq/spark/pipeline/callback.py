@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class Stopping(Exception):
@@ -37,12 +36,13 @@ class BatchCallback(ABC):
         self._query_id = query_id
         self._started.set()
 
-    def is_between_batches(self, query: StreamingQuery) -> bool:
-        """Return whether no batch is running, and the last one is in the commit log."""
-        last = query.lastProgress
-        return not self.busy and (
-            self.number < 0 or (last is not None and last.batchId >= self.number)
-        )
+    def is_between_batches(self, committed: int) -> bool:
+        """Return whether no batch is running, and the last one is in the commit log.
+
+        Args:
+            committed: the last batch that is known to be there; -1: none is.
+        """
+        return not self.busy and committed >= self.number
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Write the micro-batch ``number``."""

@@ -1,7 +1,8 @@
-"""Let Spark write the checkpoint of a pipeline faster, if it is on a local disk."""
+"""Find a checkpoint on a local disk, and let Spark write it faster."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -27,12 +28,19 @@ def quicken(spark: SparkSession, checkpoint: str) -> bool:
     jvm = session._jvm
     if spark.conf.get(_SETTING, None) is not None or not _exists(jvm, _WRITER):
         return False
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint)
-    files = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-    if files.getUri().getScheme() != "file":
+    if local_folder(spark, checkpoint) is None:
         return False
     spark.conf.set(_SETTING, _WRITER)
     return True
+
+
+def local_folder(spark: SparkSession, checkpoint: str) -> Path | None:
+    """Return the folder of a checkpoint; None: it is not on a local disk."""
+    session: Any = spark
+    path = session._jvm.org.apache.hadoop.fs.Path(checkpoint)
+    files = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    is_local = files.getUri().getScheme() == "file"
+    return Path(path.toUri().getPath()) if is_local else None
 
 
 def _exists(jvm: Any, name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.misfits import sql_of
 from ackq.spark.pipeline.plan import Plan
 from ackq.spark.pipeline.trial import EXAMPLES, Trials, Verdict
 
@@ -65,10 +66,10 @@ def compare(
         ConfigurationError: ``dead`` is set, and the source is a topic.
     """
     configs = (replace(old, source=new.source, rejects=new.rejects), new)
-    trials = [Trials(Plan(each), spark) for each in configs]
-    found = Comparison(list(_changes(*(_parts(each, spark) for each in configs))))
+    trials = [Trials(Plan(config), spark) for config in configs]
+    found = Comparison(list(_changes(*(_parts(config, spark) for config in configs))))
     if rows:
-        _count(found, *(_by_body(each.verdicts(rows, dead=dead)) for each in trials))
+        _count(found, *(_by_body(trial.verdicts(rows, dead=dead)) for trial in trials))
     return found
 
 
@@ -77,7 +78,7 @@ def _parts(config: PipelineConfig, spark: SparkSession) -> dict[str, str]:
     given = config.validation
     columns = spark.createDataFrame([], given.ddl).schema if given.ddl is not None else ()
     return {
-        **{f"column {each.name}": each.dataType.simpleString().upper() for each in columns},
+        **{f"column {column.name}": sql_of(column.dataType) for column in columns},
         **{f"not_null {name}": "" for name in given.not_null},
         **{f"check {name}:": sql for name, sql in given.checks.items()},
     }

@@ -22,6 +22,7 @@ from ackq.spark.pipeline.parts import (
     Validation,
 )
 from ackq.spark.pipeline.section import MAX_SECONDS, Section, refused
+from ackq.spark.pipeline.spark_settings import spark_settings
 from ackq.spark.sink_options import Writing
 
 #: File formats: a pipeline writes each batch into its own folder.
@@ -58,6 +59,13 @@ SET_BY_US = {
     "txnappid": "nothing: the id of the query is used",
     "txnversion": "nothing: the number of the batch is used",
 }
+#: Keys that belong elsewhere, and where.
+_AT_THE_TOP = dict.fromkeys(
+    ("name", "checkpoint", "every", "trigger"), "write it before the first section"
+)
+_OF_A_NAMED_SINK = dict.fromkeys(
+    ("sql", "watermark", "output_mode"), "name the sink, as in [sinks.all], to use it"
+)
 #: The trigger with which a run ends by itself.
 ONCE = "once"
 #: Views that a pipeline makes.
@@ -145,7 +153,7 @@ class PipelineConfig:
             every=_every(top, sinks),
             once=top.text("trigger") == ONCE,
             tables=_tables(top.section("tables")),
-            spark=top.section("spark").rest(),
+            spark=spark_settings(top.section("spark")),
         )
         top.end()
         for sink in sinks:
@@ -169,7 +177,7 @@ def _source(section: Section, name: str) -> Source:
         group=section.text("group", None if key == "topic" else name),
         options=section.options(SET_BY_US),
     )
-    section.end()
+    section.end(_AT_THE_TOP)
     try:
         if source.group is not None:
             check_group(source.group)
@@ -233,7 +241,7 @@ def _tables(section: Section) -> tuple[Table, ...]:
 def _sinks(top: Section, checkpoint: str) -> tuple[Sink, ...]:
     """Return the only sink, ``[sink]``, or those of ``[sinks.NAME]``."""
     if top.one_of(("sink", "sinks")) == "sink":
-        return (_sink(top.section("sink")),)
+        return (_sink(top.section("sink"), _OF_A_NAMED_SINK),)
     section = top.section("sinks")
     sinks = []
     for name in section.names():
@@ -243,7 +251,7 @@ def _sinks(top: Section, checkpoint: str) -> tuple[Sink, ...]:
         sql, stateful = one.text("sql"), _stateful(one, f"{checkpoint}/sinks/{name}")
         if stateful is not None and sql is None:
             one.missing("sql", "the query that output_mode and watermark apply to")
-        sinks.append(replace(_sink(one), name=name, sql=sql, stateful=stateful))
+        sinks.append(replace(_sink(one, {}), name=name, sql=sql, stateful=stateful))
     if not sinks:
         top.wrong("sinks", "is empty: add a section [sinks.NAME]")
     paths = [sink.path for sink in sinks if sink.path]
@@ -270,7 +278,8 @@ def _stateful(section: Section, folder: str) -> Stateful | None:
     )
 
 
-def _sink(section: Section) -> Sink:
+def _sink(section: Section, elsewhere: Mapping[str, str]) -> Sink:
+    elsewhere = {**_AT_THE_TOP, **elsewhere}
     kind = section.one_of((*SINKS, "format", "path"), together={"format", "path"})
     if kind in SINKS:
         sink = Sink(
@@ -279,7 +288,7 @@ def _sink(section: Section) -> Sink:
             target=(SINKS[kind], _target(section, kind)),
             options=section.options(SET_BY_US),
         )
-        section.end()
+        section.end(elsewhere)
         try:
             Writing.of(sink.all_options(), stream=False)
         except ConfigurationError as error:
@@ -301,7 +310,7 @@ def _sink(section: Section) -> Sink:
         partition_by=section.texts("partition_by"),
         options=section.options({"path": SET_BY_US["path"]}),
     )
-    section.end()
+    section.end(elsewhere)
     return sink
 
 

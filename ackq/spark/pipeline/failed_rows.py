@@ -100,14 +100,6 @@ class FailingRows:
                     raise TooManyFail
         return found
 
-    def without(self, checked: DataFrame, failed: list[FailedRow]) -> DataFrame:
-        """Return the batch without the rows that failed."""
-        origin, *_, number = self._plan.row_columns
-        for name in {each.row[0] for each in failed}:
-            numbers = [each.row[-1] for each in failed if each.row[0] == name]
-            checked = checked.where(~((F.col(origin) == name) & F.col(number).isin(numbers)))
-        return checked
-
     def _bisect(
         self, part: DataFrame, heads: tuple[Any, ...], first: int, last: int
     ) -> Iterator[FailedRow]:
@@ -137,6 +129,15 @@ class FailingRows:
     def _require_health(self, checked: DataFrame) -> None:
         """Raise Spark's error if it can no longer run anything at all."""
         checked.sparkSession.range(1).write.format("noop").mode("overwrite").save()
+
+
+def without(plan: Plan, checked: DataFrame, failed: list[FailedRow]) -> DataFrame:
+    """Return a batch without the rows that failed."""
+    origin, *_, number = plan.row_columns
+    for name in {each.row[0] for each in failed}:
+        numbers = [each.row[-1] for each in failed if each.row[0] == name]
+        checked = checked.where(~((F.col(origin) == name) & F.col(number).isin(numbers)))
+    return checked
 
 
 @contextmanager

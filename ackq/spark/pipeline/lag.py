@@ -62,11 +62,11 @@ class Lag:
 
     def close(self) -> None:
         """Close the connections."""
-        for each in self._queues:
-            each.close()
+        for queue in self._queues:
+            queue.close()
 
     def _ready(self) -> int:
-        return sum(each.stats().ready for each in self._queues)
+        return sum(queue.stats().ready for queue in self._queues)
 
     def _in_queues(self, reached: Offset | None) -> int:
         done = offsets.read(reached, self._reading.source, "batch")[0] if reached else 0
@@ -74,8 +74,8 @@ class Lag:
         # Messages claimed since `_ready` are counted twice, which is better than not at all.
         return ready + sum(
             claim.rows
-            for each in self._queues
-            for claim in each.claims()
+            for queue in self._queues
+            for claim in queue.claims()
             if claim.group == self._reading.group
             and claim.batch > done
             and claim.lease_ends_in is not None

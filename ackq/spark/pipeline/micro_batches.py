@@ -1,10 +1,11 @@
-"""Process each micro-batch: write rejected rows to the dead letters, then the rest to the sink."""
+"""Process each micro-batch: write rejected rows to the dead letters, and the rest to the sink."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,14 @@ from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.failed_rows import FailedRow, FailingRows, Search, TooManyFail
+from ackq.spark.pipeline.counted import CountedRows
+from ackq.spark.pipeline.failed_rows import (
+    FailedRow,
+    FailingRows,
+    Search,
+    TooManyFail,
+    without,
+)
 from ackq.spark.pipeline.plan import REASON, Plan
 from ackq.spark.pipeline.quality import Quality
 from ackq.spark.pipeline.rejects import Rejects
@@ -42,8 +50,12 @@ class BatchResult:
 class MicroBatchHandler(BatchCallback):
     """The callback for each micro-batch.
 
-    Rejected rows are written first. So if the sink has a batch, its rejected rows are already dead
-    letters, and after a replay every row is in at least one of them.
+    If a sink has a batch, its rejected rows are already dead letters. So after a replay every row
+    is in at least one of them, even if the configuration has changed.
+
+    A sink that would take the batch again, or that has it only when it is marked as complete, can
+    be written first. Then the rows are counted meanwhile, and a second job reads them only if some
+    are rejected. Otherwise the batch is kept in Spark, and rejected rows are written first.
     """
 
     def __init__(
@@ -51,58 +63,106 @@ class MicroBatchHandler(BatchCallback):
         config: PipelineConfig,
         plan: Plan,
         reading: Reading,
+        planned: Callable[[int], int | None],
         done: Callable[[BatchResult], None],
     ) -> None:
+        """Prepare.
+
+        Args:
+            config: has the sinks.
+            plan: what happens to the rows.
+            reading: the source.
+            planned: returns the number of messages of a batch; None: it is unknown.
+            done: called with each batch that was written.
+        """
         super().__init__()
         self._config = config
         self._plan = plan
-        self._done = done
+        self._planned, self._done = planned, done
+        self._is_read_once = _is_read_once(config)
         self._quality = Quality(config.rejects.stop_above)
         self._reading = reading
         #: The search for failing rows that is going on; None: none is.
         self.search: Search | None = None
 
     def _write(self, checked: DataFrame, number: int) -> None:
-        self._done(self._result(checked, number))
-
-    def _result(self, checked: DataFrame, number: int) -> BatchResult:
         began = time.monotonic()
-        # The sink and the dead letters must see the same rows.
-        checked = checked.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        planned = self._planned(number) if self._is_read_once else None
+        if planned is None:
+            rows, reasons = self._count_first(checked, number)
+        else:
+            rows, reasons = self._count_meanwhile(checked, number, planned)
+        seconds = time.monotonic() - began
+        self._done(BatchResult(number, rows, reasons.total(), reasons, seconds))
+
+    def _count_first(self, checked: DataFrame, number: int) -> tuple[int, Counter[str]]:
+        with _kept(checked):
             rows, rejected = _counts(checked)
             self._quality.check(rows, rejected)
             reasons = self._reject(checked, number) if rejected else Counter[str]()
             if rows > rejected:
-                reasons += self._write_good(checked, number)
-        finally:
-            checked.unpersist()
-        return BatchResult(number, rows, reasons.total(), reasons, time.monotonic() - began)
+                reasons += self._write_good(checked, checked, number)
+                self._mark(checked, number)
+        return rows, reasons
 
-    def _write_good(self, checked: DataFrame, number: int) -> Counter[str]:
-        """Write the rows that were not rejected; return the reasons of rows that fail now."""
+    def _count_meanwhile(
+        self, checked: DataFrame, number: int, planned: int
+    ) -> tuple[int, Counter[str]]:
+        if not planned:
+            return 0, Counter()
+        counted = CountedRows(checked)
+        reasons = self._write_good(counted.rows, checked, number)
+        counts = counted.counts()
+        # The sink may have had the batch already, or may not have needed all rows.
+        rows, rejected = counts if counts and counts[0] == planned else _counts(checked)
+        if rejected:
+            reasons += self._reject(checked, number)
+        self._mark(checked, number)
+        return rows, reasons
 
-        def write(rows: DataFrame) -> None:
-            for sink, output in self._plan.outputs(rows):
+    def _mark(self, checked: DataFrame, number: int) -> None:
+        for sink in self._config.sinks:
+            sinks.mark(sink, checked.sparkSession, self._query_id, number)
+
+    def _write_good(self, rows: DataFrame, checked: DataFrame, number: int) -> Counter[str]:
+        """Write the rows that were not rejected; return the reasons of rows that fail now.
+
+        Args:
+            rows: the batch, as it is written.
+            checked: the same, to look for failing rows.
+            number: the number of the batch.
+        """
+
+        def write(batch: DataFrame) -> None:
+            for sink, output in self._plan.outputs(batch):
                 sinks.write(sink, output, self._query_id, number)
 
         try:
-            write(checked)
+            write(rows)
         except Exception as error:
-            failing = FailingRows(self._config, self._plan, lambda: self.aborted)
-            self.search = failing.search
-            try:
-                failed = [] if self.aborted else failing.find(checked)
-            except TooManyFail:
-                raise error from None
-            finally:
-                self.search = None
-            if not failed:
-                raise
-            reasons = self._reject_failed(failed, number)
-            write(failing.without(checked, failed))
+            with _kept(checked):
+                failed = self._failing(checked, error)
+                if not failed:
+                    raise
+                reasons = self._reject_failed(failed, number)
+                write(without(self._plan, checked, failed))
             return reasons
         return Counter()
+
+    def _failing(self, checked: DataFrame, error: Exception) -> list[FailedRow]:
+        """Return the rows that made a batch fail; none: another cause.
+
+        Raises:
+            Exception: ``error`` itself, if too many rows fail.
+        """
+        failing = FailingRows(self._config, self._plan, lambda: self.aborted)
+        self.search = failing.search
+        try:
+            return [] if self.aborted else failing.find(checked)
+        except TooManyFail:
+            raise error from None
+        finally:
+            self.search = None
 
     def _reject(self, checked: DataFrame, number: int) -> Counter[str]:
         """Let the executors write the rejected rows; return their number by reason."""
@@ -120,6 +180,23 @@ class MicroBatchHandler(BatchCallback):
         )
         rejects.begin()
         return rejects
+
+
+def _is_read_once(config: PipelineConfig) -> bool:
+    """Return whether one job can read all rows of a batch, before the rejected ones are known."""
+    (sink, *more) = config.sinks
+    has_limit = config.rejects.stop_above is not None
+    return sinks.may_be_first(sink) and not (has_limit or more or config.transform.callable)
+
+
+@contextmanager
+def _kept(checked: DataFrame) -> Iterator[None]:
+    """Keep the rows of a batch in Spark, so that several jobs do not read them again."""
+    checked.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield
+    finally:
+        checked.unpersist()
 
 
 def _counts(checked: DataFrame) -> tuple[int, int]:

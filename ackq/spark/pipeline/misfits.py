@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
 from ackq.spark.values import MISFITS, converter, fitting, parse
 
 if TYPE_CHECKING:
@@ -12,6 +14,17 @@ if TYPE_CHECKING:
 
 #: Why a body fits no schema.
 MALFORMED = "not a JSON object"
+
+
+def sql_of(kind: DataType) -> str:
+    """Return a type as in DDL. Names of fields keep their case, which JSON distinguishes."""
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{each.name}: {sql_of(each.dataType)}' for each in kind)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{sql_of(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{sql_of(kind.keyType)}, {sql_of(kind.valueType)}>"
+    return kind.simpleString().upper()
 
 
 class Misfits:
@@ -25,8 +38,8 @@ class Misfits:
             zone: the zone of times without one.
         """
         self._columns = [
-            (each.name, each.dataType.simpleString().upper(), converter(each.dataType, zone))
-            for each in columns
+            (column.name, sql_of(column.dataType), converter(column.dataType, zone))
+            for column in columns
         ]
 
     def of(self, body: bytes) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import translate
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import BooleanType, DataType
 
 from ackq.errors import ConfigurationError
 from ackq.process.plan import import_object
@@ -46,6 +47,8 @@ _VERBOSE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 #: The columns of messages that are not parsed.
 RAW = {"id": "STRING", "value": "STRING"}
 _ANSI = "spark.sql.ansi.enabled"
+#: Formats that every Spark has.
+_BUILT_IN = ("parquet", "orc", "json", "csv", "text", "noop", "console")
 
 
 class Plan:
@@ -124,16 +127,12 @@ class Plan:
         for table in self._config.tables:
             self._load(spark, table)
         empty = self._empty(spark)
-        for column in self._config.validation.not_null:
-            with self._naming("schema", "not_null"):
-                empty.select(column)
-        for name, expression in self._config.validation.checks.items():
-            with self._naming("checks", name):
-                if not _deterministic(empty.where(expression)):
-                    problem = "depends on chance, so a replay could give another result"
-                    self._wrong("checks", name, problem)
+        if not self._are_valid(empty):
+            self._find_invalid(empty)
         if self._callable is not None:
             return  # a function may not expect an empty DataFrame
+        if self._config.transform.sql is None and all(map(_writes_all, self._config.sinks)):
+            return
         with self._naming("transform", "sql"):
             rows = self.transformed(self.checked(empty))
         for sink in self._config.sinks:
@@ -147,6 +146,14 @@ class Plan:
                 if column.lower() not in known:
                     what = f"the rows to write have no column {column!r}"
                     self._wrong(sink.section, "partition_by", f"{what}; {nearest(column, columns)}")
+
+    def uses_current_time(self, spark: SparkSession) -> bool:
+        """Return whether a check depends on the time, which must be the same in a replay."""
+        if not self._config.validation.checks:
+            return False
+        patterns = cast(Any, spark)._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        conditions = _analyzed(self._conditions(self._empty(spark)))
+        return bool(conditions.containsPattern(patterns.CURRENT_LIKE()))
 
     @property
     def row_columns(self) -> tuple[str, ...]:
@@ -254,6 +261,8 @@ class Plan:
             reader.load(table.path).createOrReplaceTempView(table.name)
 
     def _find_format(self, spark: SparkSession, section: str, format: str) -> None:
+        if format in _BUILT_IN:
+            return
         session = cast(Any, spark)
         # Only the JVM knows all formats: its own, those of packages, and those of Python.
         sources = session._jvm.org.apache.spark.sql.execution.datasources.DataSource
@@ -266,16 +275,49 @@ class Plan:
             )
             self._wrong(section, "format", problem)
 
+    def _conditions(self, empty: DataFrame) -> DataFrame:
+        """Return a column for each condition of the schema and each check."""
+        validation = self._config.validation
+        # Names of columns may contain what an alias would not.
+        columns = [F.col(name).isNull() for name in validation.not_null]
+        return empty.select(*columns, *map(F.expr, validation.checks.values()))
+
+    def _are_valid(self, empty: DataFrame) -> bool:
+        """Return whether Spark accepts all conditions and checks, analyzing them at once."""
+        try:
+            conditions = self._conditions(empty)
+        except PySparkException:
+            return False
+        types = {each.dataType for each in conditions.schema}
+        return types <= {BooleanType()} and _deterministic(conditions)
+
+    def _find_invalid(self, empty: DataFrame) -> None:
+        """Raise the error of the first condition or check that Spark rejects."""
+        for column in self._config.validation.not_null:
+            with self._naming("schema", "not_null"):
+                empty.select(column)
+        for name, expression in self._config.validation.checks.items():
+            with self._naming("checks", name):
+                if not _deterministic(empty.where(expression)):
+                    problem = "depends on chance, so a replay could give another result"
+                    self._wrong("checks", name, problem)
+
     def _empty(self, spark: SparkSession) -> DataFrame:
         theirs = self._config.validation.ddl
         with self._naming("schema", "ddl"):
-            names = spark.createDataFrame([], theirs).columns if theirs else []
+            names = cast("StructType", DataType.fromDDL(theirs)).names if theirs else []
+        for name, count in Counter(name.lower() for name in names).items():
+            if count > 1:
+                same = " and ".join(each for each in names if each.lower() == name)
+                problem = f"{same} are the same name for Spark, which ignores case: rename one"
+                self._wrong("schema", "ddl", problem)
         ours = {CORRUPT, BODY, REASON, *self._row_columns}
         if reserved := sorted({name.lower() for name in names} & ours):
             self._wrong("schema", "ddl", f"{reserved[0]} is reserved: choose another name")
         columns = {**RAW, **self._row_columns, BODY: "BINARY"}
         raw = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
-        return spark.createDataFrame([], self.schema or raw)
+        schema = cast("StructType", DataType.fromDDL(self.schema or raw))
+        return spark.range(0).select(*_nulls(schema))
 
     def _reason(self) -> Column:
         """Return the first reason for which a row is rejected; null if it is accepted."""
@@ -323,8 +365,16 @@ def _output(sink: Sink, rows: DataFrame) -> DataFrame:
 
 def _empty_stream(spark: SparkSession, schema: StructType) -> DataFrame:
     """Return a stream with some columns, which is analyzed but never started."""
-    nulls = (F.lit(None).cast(each.dataType).alias(each.name) for each in schema)
-    return spark.readStream.format("rate").load().select(*nulls)
+    return spark.readStream.format("rate").load().select(*_nulls(schema))
+
+
+def _nulls(schema: StructType) -> Iterator[Column]:
+    return (F.lit(None).cast(each.dataType).alias(each.name) for each in schema)
+
+
+def _writes_all(sink: Sink) -> bool:
+    """Return whether a sink writes the rows as they are, and names no column."""
+    return sink.sql is None and sink.stateful is None and not sink.partition_by
 
 
 def _check_mode(results: DataFrame, mode: str) -> None:
@@ -339,7 +389,11 @@ def _check_mode(results: DataFrame, mode: str) -> None:
 
 
 def _deterministic(rows: DataFrame) -> bool:
-    return bool(rows._jdf.queryExecution().analyzed().deterministic())
+    return bool(_analyzed(rows).deterministic())
+
+
+def _analyzed(rows: DataFrame) -> Any:
+    return rows._jdf.queryExecution().analyzed()
 
 
 @contextmanager

@@ -54,8 +54,8 @@ class Rejects:
     def begin(self) -> None:
         """Begin the batch, on the driver, before any row is written."""
         queues = self.reading.target.lists if self.queue is None else (self.queue,)
-        for each in queues:
-            letters = _dead_letters(self.reading, each, self.query_id)
+        for queue in queues:
+            letters = _dead_letters(self.reading, queue, self.query_id)
             retry(partial(letters.begin, str(self.batch)), self.reading.retry_timeout)
 
     def write_partition(self, rows: Iterable[Rejected]) -> Iterator[Counter[str]]:
@@ -112,7 +112,7 @@ class Rejects:
             end = bisect_left(positions, first + reach, at)
             count = positions[end - 1] + 1 - first
             bodies = retry(partial(fetch, first, count), self.reading.retry_timeout)
-            yield [(each, bodies[each - first]) for each in positions[at:end]]
+            yield [(position, bodies[position - first]) for position in positions[at:end]]
             average = 1 + sum(len(body or b"") for body in bodies) // count
             at, reach = end, max(1, min(2 * reach, MAX_PER_CALL, TARGET // average))
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.types import DataType
 
 from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced
 from ackq.spark import offsets
 from ackq.spark.command_session import quiet_session
-from ackq.spark.offsets import Offset
 from ackq.spark.options import QUEUES, Reading
 from ackq.spark.pipeline.backlog import batch_options
+from ackq.spark.pipeline.backlog_query import BacklogQuery
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
-from ackq.spark.pipeline.checkpoint import quicken
+from ackq.spark.pipeline.checkpoint import local_folder, quicken
+from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.compare import Comparison, compare
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, advice, is_jvm_gone, one_line
@@ -24,17 +26,18 @@ from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
+from ackq.spark.pipeline.query import Query, SparkQuery
 from ackq.spark.pipeline.stateful import StatefulSink
 from ackq.spark.pipeline.trial import Trial, Trials
-from ackq.spark.shards import Shards, open_queue
+from ackq.spark.shards import open_queue
+from ackq.spark.source import AckqDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import StreamingQueryProgress
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
 #: The format of the source.
-FORMAT = "ackq"
+SOURCE = AckqDataSource
 #: Seconds between two checks of a query.
 WATCH_INTERVAL = 0.2
 _FENCED = f"{Fenced.__name__}: "
@@ -216,7 +219,11 @@ class _Run:
         self._lag = lag
         self._on_progress = on_progress
         self._done: list[BatchResult] = []
-        self._batches = MicroBatchHandler(self._config, self._plan, reading, self._done.append)
+        folder = local_folder(spark, self._config.checkpoint)
+        self._log = None if folder is None else CheckpointLog(folder)
+        self._batches = MicroBatchHandler(
+            self._config, self._plan, reading, self._planned, self._done.append
+        )
         self._stateful = [
             StatefulSink(self._config, self._plan, each)
             for each in self._config.sinks
@@ -225,13 +232,14 @@ class _Run:
         self._progress = progress
 
     def run(self, once: bool) -> Progress:
-        query: StreamingQuery | None = None
+        query: Query | None = None
         try:
             if not once:
                 self._start_stateful(once)
             query = self._start(once)
             self._watch(query)
-            self._ack_last_batch(query)
+            if self._pipeline.stops < 2:
+                query.ack_last_batch()
             if once and not self._pipeline.stops:
                 self._start_stateful(once)
             self._watch_stateful(query)
@@ -249,18 +257,22 @@ class _Run:
         self._show(query, "stopped")
         return self._progress
 
-    def _start(self, once: bool) -> StreamingQuery:
-        reader = self._spark.readStream.format(FORMAT)
-        # Only this process knows the executors; what the user sets comes later and wins.
-        reader = reader.option("parallelism", self._spark.sparkContext.defaultParallelism)
-        if once:
-            reader = reader.options(**batch_options(self._reading, self._config.source.options))
-        reader = reader.options(**self._plan.source_options)
-        if several := self._reading.target.several:
-            # All processes must agree on the queues that match a pattern.
-            reader = reader.option(QUEUES, ",".join(several))
+    def _check_name(self) -> None:
+        names = [each.name for each in self._spark.streams.active]
+        if self._config.name in names:
+            raise ConfigurationError(
+                f"{self._config.where}: name: a query named {self._config.name!r} already runs in"
+                " this session: stop it first, or choose another name"
+            )
+
+    def _start(self, once: bool) -> Query:
+        options = self._options(once)
+        if once and self._log is not None and not self._plan.uses_current_time(self._spark):
+            return self._start_backlog(self._log, options)
+        self._check_name()
+        reader = self._spark.readStream.format(SOURCE.name()).options(**options)
         if self._plan.schema is not None:
-            reader = reader.schema(self._plan.schema).option(*CORRUPT_OPTION)
+            reader = reader.schema(self._plan.schema)
         writer = self._plan.checked(reader.load()).writeStream.foreachBatch(self._batches)
         writer = writer.option("checkpointLocation", self._config.checkpoint)
         if once:
@@ -271,13 +283,40 @@ class _Run:
             )
         query = writer.queryName(self._config.name).start()
         self._batches.start(query.id)
-        return query
+        return SparkQuery(query, self._reading)
+
+    def _start_backlog(self, log: CheckpointLog, options: Mapping[str, str]) -> Query:
+        source, ddl = SOURCE(dict(options)), self._plan.schema
+        schema = source.schema() if ddl is None else cast("StructType", DataType.fromDDL(ddl))
+        reader, prepare = source.streamReader(schema), self._plan.checked
+        return BacklogQuery(self._spark, reader, schema, log, prepare, self._batches)
+
+    def _options(self, once: bool) -> dict[str, str]:
+        """Return the options of the source. What the user sets wins."""
+        # Only this process knows the executors.
+        options = {"parallelism": str(self._spark.sparkContext.defaultParallelism)}
+        if once:
+            options |= batch_options(self._reading, self._config.source.options)
+        options |= self._plan.source_options
+        if several := self._reading.target.several:
+            # All processes must agree on the queues that match a pattern.
+            options[QUEUES] = ",".join(several)
+        if self._plan.schema is not None:
+            options |= dict([CORRUPT_OPTION])
+        return options
+
+    def _planned(self, batch: int) -> int | None:
+        end = None
+        if self._log is not None:
+            with suppress(ConfigurationError):  # Spark has written another format
+                end = self._log.planned(batch)
+        return None if end is None else offsets.messages(end)
 
     def _start_stateful(self, once: bool) -> None:
         for each in self._stateful:
             each.start(self._spark, once)
 
-    def _watch_stateful(self, query: StreamingQuery) -> None:
+    def _watch_stateful(self, query: Query) -> None:
         """Wait until the queries of the stateful sinks have ended, and stop them if requested.
 
         Raises:
@@ -298,41 +337,29 @@ class _Run:
                 cause = each.batches.error or error
                 raise self._failure(error, each.batches, f"[{each.section}] ") from cause
 
-    def _watch(self, query: StreamingQuery) -> None:
+    def _watch(self, query: Query) -> None:
         """Wait until the query ends, and stop it if requested.
 
         Raises:
             PipelineFailed: the query ended with an error.
         """
-        while query.isActive:
+        while query.is_active:
             state = "working" if self._batches.busy else "waiting"
             if self._pipeline.stops:
                 state = "stopping"
                 self._batches.stopping = True
-                if self._pipeline.stops > 1 or self._batches.is_between_batches(query):
+                if self._pipeline.stops > 1 or self._batches.is_between_batches(query.committed):
                     self._batches.aborted = True
                     query.stop()
                     return
             self._check_stateful()
             self._show(query, state)
             time.sleep(WATCH_INTERVAL)
-        error = query.exception()
-        if error is not None and not isinstance(self._batches.error, Stopping):
+        if (error := query.error) is not None and not isinstance(self._batches.error, Stopping):
             raise self._failure(error, self._batches) from (self._batches.error or error)
 
-    def _ack_last_batch(self, query: StreamingQuery) -> None:
-        """Ack the last batch. The query itself would ack it only with the next batch."""
-        reached, epochs = _reached(query.lastProgress), _epochs(query)
-        if reached is None or not epochs or self._pipeline.stops > 1:
-            return
-        shards = Shards(self._reading)
-        # Use the epochs of the query, so that a query that took over the group is not fenced.
-        shards.adopt(epochs)
-        with suppress(Fenced):
-            shards.ack(offsets.read(reached, self._reading.source, "batch")[0], 0.0)
-
     def _failure(
-        self, error: Exception, batches: BatchCallback, section: str = ""
+        self, error: BaseException, batches: BatchCallback, section: str = ""
     ) -> PipelineFailed:
         cause, number = batches.error, batches.number
         where = "the query failed" if cause is None else f"batch {number} failed"
@@ -344,15 +371,15 @@ class _Run:
             batch=None if cause is None else number,
         )
 
-    def _show(self, query: StreamingQuery | None, state: str) -> None:
+    def _show(self, query: Query | None, state: str) -> None:
         progress = self._progress
         done = [self._done.pop(0) for _ in range(len(self._done))]
-        last = query.lastProgress if query is not None else None
+        reached, committed = (None, -1) if query is None else (query.reached, query.committed)
         newest = done[-1] if done else progress.batch
         # Spark reports a batch some time after it was written.
-        is_unreported = newest is not None and (last is None or last.batchId < newest.number)
+        is_unreported = newest is not None and committed < newest.number
         progress.lag = self._lag.count(
-            _reached(last),
+            reached,
             newest.rows if newest is not None and is_unreported else 0,
             at_once=bool(done) or state == "stopped",
         )
@@ -376,16 +403,3 @@ class _Run:
 
 def _is_remote(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
-
-
-def _reached(last: StreamingQueryProgress | None) -> Offset | None:
-    """Return the offset of the last batch that is in the commit log."""
-    end = last.sources[0].endOffset if last is not None else None
-    return json.loads(end) if end else None
-
-
-def _epochs(query: StreamingQuery) -> list[int]:
-    """Return the epochs of the source's claims; none for a topic."""
-    last = query.lastProgress
-    latest = json.loads((last and last.sources[0].latestOffset) or "null") or {}
-    return list(latest.get("epochs", ()))

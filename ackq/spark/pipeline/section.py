@@ -34,11 +34,16 @@ class Section:
         """Raise the error for a missing ``key``."""
         self.wrong(key, f"is required{': ' if what else ''}{what}")
 
-    def end(self) -> None:
-        """Reject keys that were not read, and suggest the nearest known key."""
+    def end(self, elsewhere: Mapping[str, str] | None = None) -> None:
+        """Reject keys that were not read, and suggest the nearest known key.
+
+        Args:
+            elsewhere: keys that belong elsewhere, and what to do. Defaults to none.
+        """
         for key in self._values:
             if key not in self._known:
-                self.wrong(str(key), f"unknown key; {nearest(str(key), self._known)}")
+                hint = (elsewhere or {}).get(str(key)) or nearest(str(key), self._known)
+                self.wrong(str(key), f"unknown key; {hint}")
 
     def section(self, key: str, *, required: bool = False) -> Section:
         """Return the section ``key``, or an empty one if it is missing."""

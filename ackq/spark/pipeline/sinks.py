@@ -9,16 +9,18 @@ from ackq.spark.pipeline.row_log import RowLog
 from ackq.spark.pipeline.trial_sink import TrialSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 #: The column that readers see for the folder of a batch.
 FOLDER = "ackq_batch"
-#: The file that Spark writes last into a folder, when all others are complete.
+#: The file that is written last into a folder, as Spark does.
 _DONE = "_SUCCESS"
+#: The setting with which Spark leaves it out.
+_MARKS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
 def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
-    """Write the rows of batch ``batch_id`` of query ``query_id`` to one sink.
+    """Write the rows of batch ``batch_id`` of query ``query_id`` to one sink; then call `mark`.
 
     Exactly once for files, the format "ackq" and Delta, however often the batch is replayed. At
     least once for other formats: rows are appended. The rows of a stateful sink go to its log.
@@ -27,13 +29,31 @@ def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
         batch = folder_of(query_id, batch_id).removeprefix(f"{FOLDER}=")
         RowLog(sink.stateful.folder).append(rows, batch)
         return
-    write_result(sink, rows, query_id, batch_id)
+    _write_target(sink, rows, query_id, batch_id)
+
+
+def mark(sink: Sink, spark: SparkSession, query_id: str, batch_id: int) -> None:
+    """Mark a batch of files as complete. It is never written again."""
+    if sink.kind == "files" and sink.stateful is None:
+        _mark(sink, spark, query_id, batch_id)
+
+
+def may_be_first(sink: Sink) -> bool:
+    """Return whether a batch that a sink has been given is written again, until it is marked."""
+    is_once = sink.kind == "ackq" or sink.format == "delta" or sink.stateful is not None
+    return not is_once
 
 
 def write_result(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
-    """Write the rows of a batch to the target of a sink, as `write` does."""
+    """Write results of a stateful sink to its target, as `write` and `mark` do."""
+    _write_target(sink, rows, query_id, batch_id)
     if sink.kind == "files":
-        _write_files(sink, rows, folder_of(query_id, batch_id))
+        _mark(sink, rows.sparkSession, query_id, batch_id)
+
+
+def _write_target(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
+    if sink.kind == "files":
+        _write_files(sink, rows, _path(sink, query_id, batch_id))
         return
     options = sink.all_options()
     if sink.kind == "ackq" or sink.format == "delta":
@@ -65,21 +85,35 @@ def folder_of(query_id: str, batch_id: int) -> str:
     return f"{FOLDER}={query_id.replace('-', '')[:12]}-{batch_id:09d}"
 
 
-def _write_files(sink: Sink, rows: DataFrame, folder: str) -> None:
+def _path(sink: Sink, query_id: str, batch_id: int) -> str:
+    return f"{(sink.path or '').rstrip('/')}/{folder_of(query_id, batch_id)}"
+
+
+def _write_files(sink: Sink, rows: DataFrame, path: str) -> None:
     """Write the folder of the batch, unless it is complete. An incomplete folder is replaced."""
-    path = f"{(sink.path or '').rstrip('/')}/{folder}"
-    if _exists(rows, f"{path}/{_DONE}"):
+    done = f"{path}/{_DONE}"
+    if _files(rows.sparkSession, done).exists(_hadoop_path(rows.sparkSession, done)):
         return
     writer = rows.write.format(sink.format).options(**sink.options)
     writer = writer.mode("overwrite").option("partitionOverwriteMode", "static")
+    writer = writer.option(_MARKS, "false")
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     writer.save(path)
 
 
-def _exists(rows: DataFrame, path: str) -> bool:
-    # Every storage that Spark can write to has a Hadoop file system, which only the JVM can use.
-    session: Any = rows.sparkSession
-    jvm_path = session._jvm.org.apache.hadoop.fs.Path(path)
-    file_system = jvm_path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-    return bool(file_system.exists(jvm_path))
+def _mark(sink: Sink, spark: SparkSession, query_id: str, batch_id: int) -> None:
+    done = f"{_path(sink, query_id, batch_id)}/{_DONE}"
+    _files(spark, done).create(_hadoop_path(spark, done), True).close()
+
+
+def _files(spark: SparkSession, path: str) -> Any:
+    """Return the file system of a path. Only the JVM can use all those that Spark writes to."""
+    session: Any = spark
+    configuration = session._jsparkSession.sessionState().newHadoopConf()
+    return _hadoop_path(spark, path).getFileSystem(configuration)
+
+
+def _hadoop_path(spark: SparkSession, path: str) -> Any:
+    java: Any = spark._jvm
+    return java.org.apache.hadoop.fs.Path(path)

@@ -78,7 +78,10 @@ class StatefulSink:
     def stop(self, *, abort: bool) -> None:
         """Stop the query if no batch is running, or with ``abort`` at once. Call it again."""
         self.batches.stopping = True
-        if self._query is not None and (abort or self.batches.is_between_batches(self._query)):
+        if self._query is None:
+            return
+        last = self._query.lastProgress
+        if abort or self.batches.is_between_batches(-1 if last is None else last.batchId):
             self.batches.aborted = abort
             self._query.stop()
 

@@ -75,8 +75,8 @@ def by_queue(summary: Summary) -> str:
     """Draw the dead letters of each queue, stacked by reason."""
     queues, shown = _worst(summary), summary.reasons
     counts: Counter[tuple[str, str]] = Counter()
-    for each in summary.failures:
-        counts[each.queue, each.reason if each.reason in shown else OTHER] += each.dead
+    for failure in summary.failures:
+        counts[failure.queue, failure.reason if failure.reason in shown else OTHER] += failure.dead
     with _drawn(5.4, 0.8 + 0.34 * len(queues)) as (axes, svg):
         bars = _stack(axes.barh, range(len(queues)), queues, counts, summary, "left", height=0.7)
         totals = [sum(counts[queue, reason] for reason in shown) for queue in queues]
@@ -161,8 +161,8 @@ def _name_rows(axes: Axes, queues: list[str], middle: float) -> None:
 
 def _worst(summary: Summary) -> list[str]:
     counts: Counter[str] = Counter()
-    for each in summary.failures:
-        counts[each.queue] += each.dead
+    for failure in summary.failures:
+        counts[failure.queue] += failure.dead
     return [queue for queue, _ in counts.most_common(QUEUES)]
 
 

@@ -42,7 +42,9 @@ Value = str | int | datetime
 def page(summary: Summary) -> str:
     """Return the page."""
     queues = summary.overview.queues
-    states = [(each.ready, each.in_flight, each.delayed, each.dead) for each in queues.values()]
+    states = [
+        (queue.ready, queue.in_flight, queue.delayed, queue.dead) for queue in queues.values()
+    ]
     parts = [_totals(states)]
     if summary.failures:
         parts += [
@@ -83,8 +85,8 @@ def _totals(states: Sequence[Sequence[int]]) -> str:
 
 
 def _list(items: Sequence[Failure] | Sequence[BrokenRule] | Sequence[Leased]) -> str:
-    names = [each.name.replace("_", " ") for each in fields(items[0])]
-    return _table(names, [astuple(each) for each in items])
+    names = [field.name.replace("_", " ") for field in fields(items[0])]
+    return _table(names, [astuple(item) for item in items])
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:

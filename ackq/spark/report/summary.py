@@ -92,15 +92,15 @@ class Summary:
     def reasons(self) -> list[str]:
         """The reasons that charts show, the most frequent first; `OTHER` sums up the rest."""
         counted: Counter[str] = Counter()
-        for each in self.failures:
-            counted[each.reason] += each.dead
+        for failure in self.failures:
+            counted[failure.reason] += failure.dead
         shown = [reason for reason, _ in counted.most_common(REASONS)]
         return shown if len(counted) <= REASONS else [*shown, OTHER]
 
     @property
     def dead(self) -> int:
         """The number of dead letters."""
-        return sum(each.dead for each in self.failures)
+        return sum(failure.dead for failure in self.failures)
 
     @property
     def in_flight(self) -> int:
@@ -117,7 +117,7 @@ def summarise(rows: DataFrame, overview: Overview) -> Summary:
             "reason", F.when(F.col("reason") != "", F.col("reason")).otherwise(NONE)
         )
         summary.failures = _failures(dead)
-        if any(rules(each.reason) for each in summary.failures):
+        if any(rules(failure.reason) for failure in summary.failures):
             summary.broken_rules = _broken_rules(dead)
         summary.leased = _leased(rows.where("state = 'in_flight'"))
         if summary.failures:
@@ -169,8 +169,8 @@ def _leased(in_flight: DataFrame) -> list[Leased]:
 
 def _count_by_time(dead: DataFrame, summary: Summary) -> None:
     now, shown = int(summary.overview.taken_at), set(summary.reasons)
-    first = min(each.first for each in summary.failures)
-    last = max(each.last for each in summary.failures)
+    first = min(failure.first for failure in summary.failures)
+    last = max(failure.last for failure in summary.failures)
     span = (last - first).total_seconds()
     summary.width = width = next((w for w in WIDTHS if span <= w * (BARS - 1)), WIDTHS[-1])
     # Bars end at the time of the report, so that none covers the future.

@@ -88,10 +88,9 @@
           }
           if (found.signature === main.dataset.signature) show(found);
           wait = found.interval;
-          status.textContent = found.down.length
-            ? `Cannot be reached: ${found.down.join(", ")}`
-            : `Live, ${found.at}`;
-          status.classList.toggle("bad", found.down.length > 0);
+          status.textContent = found.trouble ? "Not up to date" : `Live, ${found.at}`;
+          status.classList.toggle("bad", found.trouble);
+          for (const box of document.querySelectorAll("[data-trouble]")) box.hidden = !found.trouble;
         } catch (error) {
           status.textContent = `Not updated: ${error.message}`;
           status.classList.add("bad");

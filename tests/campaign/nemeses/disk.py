@@ -9,7 +9,7 @@ import time
 
 import redis
 
-from tests.campaign.history import now
+from tests.histories.log import now
 from tests.waiting import wait_until
 
 from .stage import Effect, Stage, nemesis

@@ -9,8 +9,8 @@ import time
 
 import redis
 
-from tests.campaign.history import now
 from tests.faults.slots import move_slot
+from tests.histories.log import now
 from tests.waiting import wait_until
 
 from .stage import Stage, nemesis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.campaign.workloads.rig import LEASE
+from tests.products import LEASE
 
 from .stage import Stage, nemesis
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.campaign.crew import Crew
-from tests.campaign.history import Log, now
+from tests.histories.log import Log, now
 
 Nemesis = Callable[["Stage", random.Random], None]
 

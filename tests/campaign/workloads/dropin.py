@@ -6,12 +6,13 @@ import random
 from typing import Any, ClassVar
 
 from ackq.dropin import Redis
-from tests.campaign.history import checksum, now
 from tests.campaign.site import Site
+from tests.products import LEASE, value
+from tests.products.bodies import checksum, id_of
+from tests.products.loops import PAUSE, Loop
 
 from .listed import ListRig
-from .loops import Loop, id_of
-from .rig import LEASE, Role, Workload, value
+from .rig import Role, Workload
 
 
 class DropInRig(ListRig):
@@ -34,11 +35,11 @@ class DropInRig(ListRig):
         log = role.log
 
         async def pop_and_work(by: str, draw: random.Random) -> None:
-            loop = Loop(self, log, by, draw)
+            loop = Loop(self, self.habits, log, by, draw)
             tokens: list[int] = []
             while not role.is_over():
                 call = log.begin("ack", of=tokens)
-                begin = now()
+                begin = log.now()
                 found = await loop.outcome(self._pop(draw.choice(self.workload.batches)))
                 log.end(call, "unknown")
                 bodies = found.result or []
@@ -46,7 +47,7 @@ class DropInRig(ListRig):
                 first = log.took(got, by=by, begin=begin) if got else 0
                 tokens = [*range(first, first + len(got))]
                 if found.state != "ok" or not bodies:
-                    await self.sleep(0.02)
+                    await self.sleep(PAUSE)
                 elif draw.random() < self.workload.straddling:
                     await self.sleep(LEASE * draw.uniform(0.7, 2.7))
             log.begin("ack", of=tokens)  # the end of its thread settles them, or `close`

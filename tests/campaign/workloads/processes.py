@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ackq import Message
-from tests.campaign.history import Log
+from tests.histories.log import FileLog
+from tests.products import LEASE
 
 from .listed import ListRig
-from .rig import LEASE, Role
+from .rig import Role
 from .workers import Deliveries, stop_when_over
 
 PROCESSES = 3
@@ -73,6 +74,6 @@ def _deliveries() -> Deliveries:
     with _lock:
         if not _opened:
             label = f"{os.environ[_LABEL]}-{os.getpid()}"
-            log = Log(Path(os.environ[_HISTORY]) / f"{label}.jsonl")
+            log = FileLog(Path(os.environ[_HISTORY]) / f"{label}.jsonl")
             _opened.append(Deliveries(log, label))
     return _opened[0]

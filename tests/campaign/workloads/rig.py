@@ -10,41 +10,35 @@ import asyncio
 import contextlib
 import functools
 import importlib.metadata
-import inspect
 import os
 import random
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from ackq import DeadLetter
-from tests.campaign.history import Log
+import redis
+
+import ackq
 from tests.campaign.site import Site
-
-if TYPE_CHECKING:  # the previous release, which runs these workloads too, does not have it
-    from ackq.core.counters import Counters
+from tests.histories.log import FileLog, Log
+from tests.products import Product
+from tests.products.loops import PAUSE, Consumer, Habits, Producer
+from tests.products.outcome import Outcome, outcome_of
 
 # redis-py reads its own version again for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
 importlib.metadata.version("redis")
 
-#: Seconds that a lease lasts, unless a product counts in whole seconds.
-LEASE = 0.5
-#: Seconds for which a queue counts what happens, after it is read: longer than a run.
-WATCH = 7 * 86_400
-
-
-class Got(NamedTuple):
-    """A message as its consumer receives it."""
-
-    body: bytes
-    received: int | None  #: how often
-    until: float | None  #: end of the lease by the server's clock
-    handle: Any  #: what settles it
+#: Seconds that a delayed push waits.
+DELAY = 2.0
+#: Seconds that a message of a nack waits.
+NACKS = (0.0, 0.1)
+#: Share of calls that asyncio cancels, and turns of the event loop after which it does.
+CANCELLED = 0.03
+TURNS = 60
 
 
 @dataclass(frozen=True)
@@ -90,8 +84,8 @@ class Role:
     stop: Path
 
     @property
-    def log(self) -> Log:
-        return Log(self.history / f"{self.label}.jsonl")
+    def log(self) -> FileLog:
+        return FileLog(self.history / f"{self.label}.jsonl")
 
     def is_over(self) -> bool:
         """Whether this process is to end: it was asked to, or whoever started it is gone."""
@@ -102,67 +96,80 @@ class Role:
 Crew = Callable[[str, random.Random], Coroutine[Any, Any, None]]
 
 
-class Rig:
-    """One product in one process. Its calls raise what ackq raises."""
+class Rig(Product):
+    """One product in one process of a run."""
 
-    lease = LEASE
-    #: Settings of the checker.
-    rules: ClassVar[dict[str, Any]] = {}
-    #: What may become of a message, with weights.
-    verbs: ClassVar[dict[str, int]] = {"ack": 70, "nack": 8, "release": 4, "fused": 18}
-    #: What a fused ack that was not refused is: "gone" if it may have been applied before.
-    fused = "ok"
     #: Hash tags of its keys.
     tags: ClassVar[tuple[str, ...]] = ("{jobs}",)
-    #: Share of pushes that are delayed.
-    delayed = 0.0
+    # Perhaps nothing was ever sent; or it was, again and again.
+    unsure = (redis.RedisError, ackq.AckqError, asyncio.CancelledError)
 
     def __init__(self, site: Site, workload: Workload) -> None:
         """Connect."""
         self.site = site
         self.workload = workload
         self.settings = workload.settings
+        verbs = workload.verbs or self.verbs
+        self.habits = Habits(
+            batches=workload.batches,
+            straddling=workload.straddling,
+            extending=0.4 if "nack" in verbs else 0.0,
+            verbs=verbs,
+            delays=(DELAY,),
+            nacks=NACKS,
+            sharers=workload.sharers,
+        )
+        self.queue = self._open()
 
-    def prepare(self) -> None:
-        """Set up what must exist before the first push."""
-
-    async def push(self, entries: list[tuple[str, bytes]], delay: float) -> dict[str, Any]:
-        """Store messages; return what the history is to know besides: the index, of a topic."""
+    def _open(self) -> Any:
+        """Return a client."""
         raise NotImplementedError
 
-    async def take(self, n: int, done: Sequence[Any]) -> tuple[list[Got], dict[str, Any]]:
-        """Take messages, and ack ``done`` in the same call; return reader and index, of a topic."""
-        raise NotImplementedError
+    def _client(self) -> Any:
+        """Return a client of redis-py."""
+        return self.site.async_client() if self.workload.asynchronous else self.site.client()
 
-    async def settle(self, verb: str, handles: Sequence[Any], delay: float) -> int:
-        """Settle messages, and return how many."""
-        raise NotImplementedError
-
-    async def stored(self) -> int:
-        """Return how many messages are stored, in any state but dead."""
-        raise NotImplementedError
-
-    async def left(self) -> dict[str, Any]:
-        """Return what is stored besides: ``dead``, ``findings`` and ``keys`` of the event."""
-        return {"dead": [], "findings": [], "keys": []}
-
-    async def close(self) -> None:
-        """Close every connection."""
+    async def attempt(self, call: Awaitable[Any], draw: random.Random, log: Log) -> Outcome:
+        """Make a call. With asyncio, a few calls are cancelled at a random await."""
+        if not self.workload.asynchronous or draw.random() > CANCELLED:
+            return await super().attempt(call, draw, log)
+        begin = log.now()
+        task = asyncio.ensure_future(call)
+        for _ in range(draw.randrange(TURNS)):
+            await asyncio.sleep(0)
+        task.cancel()
+        found = await super().attempt(task, draw, log)
+        log.write(do="fault", kind="cancellation", begin=begin, end=log.now())
+        return found
 
     async def serve(self, role: Role) -> None:
         """Take, handle and settle until the role is over."""
-        from .loops import Consumer
-
         log = role.log
-        await self.crews(role, lambda by, draw: Consumer(self, log, by, draw).run(role.is_over))
+
+        async def consume(by: str, draw: random.Random) -> None:
+            consumer = Consumer(self, self.habits, log, by, draw)
+            while not role.is_over():
+                await consumer.work()
+            await consumer.finish()
+
+        await self.crews(role, consume)
 
     async def supply(self, role: Role) -> None:
         """Push until the role is over."""
-        from .loops import Producer
-
-        log = role.log
         draw = random.Random(f"{role.seed} {role.label}")
-        await Producer(self, log, role.label, draw).run(role.is_over)
+        producer = Producer(self, self.habits, role.log, role.label, draw)
+        while not role.is_over():
+            if draw.random() < 0.2:
+                await self._wait_for_consumers(role)
+            await producer.push()
+            await self.sleep(self.workload.pace)
+
+    async def _wait_for_consumers(self, role: Role) -> None:
+        while not role.is_over():
+            found = await outcome_of(self.stored(), self.unsure)
+            if found.state == "ok" and found.result < self.workload.backlog:
+                return
+            await self.sleep(PAUSE)
 
     async def crews(self, role: Role, crew: Crew) -> None:
         """Run a loop in each thread or task of this process, and return when all have ended."""
@@ -173,7 +180,7 @@ class Rig:
         if self.workload.asynchronous:
             await asyncio.gather(*loops)
             return
-        threads = [threading.Thread(target=run_blocking, args=(each,)) for each in loops]
+        threads = [threading.Thread(target=run_blocking, args=(loop,)) for loop in loops]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -184,18 +191,6 @@ class Rig:
             await asyncio.sleep(seconds)
         else:
             time.sleep(seconds)
-
-
-def totals_left(counters: Counters, dead: Sequence[DeadLetter]) -> dict[str, Any]:
-    """Return what the last event says of a queue's totals."""
-    totals = asdict(counters)
-    totals.pop("timeouts", None)  # no JSON object, since its keys are numbers
-    return {"totals": totals, "reasons": Counter(each.reason for each in dead)}
-
-
-async def value(result: Any) -> Any:
-    """Return the result of a call, awaited if the client is asyncio's."""
-    return await result if inspect.isawaitable(result) else result
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, Any]) -> Any:

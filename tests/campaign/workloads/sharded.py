@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
+from tests import products
 from tests.campaign.site import Site
 
-from .listed import ListRig
-from .rig import LEASE, value
+from .rig import Rig
 
 SHARDS = 4
 
 
-class ShardedRig(ListRig):
-    """`ShardedQueue` or `AsyncShardedQueue`: between shards there is no order."""
+class ShardedRig(Rig, products.ShardedQueue):
+    """`ShardedQueue` or `AsyncShardedQueue`."""
 
-    rules: ClassVar[dict[str, Any]] = {}
-    #: An ack beside a take from another shard is sent again if its reply was lost.
-    fused = "gone"
+    delayed = 0.1
     #: How many shards a client asks for; None: as many as there are.
     shards: ClassVar[int | None] = SHARDS
     #: As ``ackq sharded shards`` prints them; the previous release cannot compute them.
@@ -26,16 +24,9 @@ class ShardedRig(ListRig):
 
     def _open(self) -> Any:
         name = self.site.name.strip("{}")
-        settings: dict[str, Any] = {"visibility_timeout": LEASE, "session_timeout": 1.0}
-        if self.workload.asynchronous:
-            return AsyncShardedQueue(self.site.async_client(), name, self.shards, **settings)
-        return ShardedQueue(self.site.client(), name, self.shards, **settings)
-
-    async def left(self) -> dict[str, Any]:
-        shards = await value(self.queue.shards())
-        audits = [await value(shard.audit()) for shard in shards]
-        findings = [str(each) for audit in audits for each in audit.findings]
-        return {"dead": [], "findings": findings, "keys": []}
+        make = AsyncShardedQueue if self.workload.asynchronous else ShardedQueue
+        settings: dict[str, Any] = {"visibility_timeout": self.lease, "session_timeout": 1.0}
+        return make(self._client(), name, self.shards, **settings)
 
 
 class ResizedRig(ShardedRig):
@@ -43,7 +34,7 @@ class ResizedRig(ShardedRig):
 
     shards = None
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         name = self.site.name.strip("{}")
         with self.site.client() as client, ShardedQueue(client, name, SHARDS) as queue:
             queue.shards()

@@ -17,11 +17,12 @@ from typing import Any, ClassVar
 
 import ackq
 from tests.campaign.site import Site
+from tests.products import Got
+from tests.products.bodies import id_of
 from tests.spark.home import environment
 
 from .listed import ListRig
-from .loops import id_of
-from .rig import Got, Role, Workload
+from .rig import Role, Workload
 
 _ROOT = Path(__file__).parents[3]
 _TARGET = "{jobs}-rows"
@@ -40,7 +41,7 @@ class PipelineRig(ListRig):
         self._folder = site.folder / "pipeline"
         self._into_files = workload.settings["sink"] == "files"
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         self._folder.mkdir()
         sink = 'path = "rows"\nformat = "json"' if self._into_files else f'queue = "{_TARGET}"'
         (self._folder / "pipeline.toml").write_text(f"""
@@ -68,7 +69,9 @@ ddl = "id STRING, pad STRING"
                     await self.sleep(0.05)
                 driver.kill()
 
-    async def take(self, n: int, done: Sequence[Any]) -> tuple[list[Got], dict[str, Any]]:
+    async def take(
+        self, n: int, timeout: float | None, done: Sequence[Any]
+    ) -> tuple[list[Got], dict[str, Any]]:
         """Take nothing, but let a driver write all that is left."""
         with self._run(once=True) as driver:
             driver.wait()
@@ -76,7 +79,7 @@ ddl = "id STRING, pad STRING"
 
     async def left(self) -> dict[str, Any]:
         rows = self._rows_of_files() if self._into_files else self._rows_of_queue()
-        return {**(await super().left()), "rows": rows, "totals": None}
+        return {**(await super().left()), "rows": rows}
 
     def _run(self, once: bool) -> subprocess.Popen[bytes]:
         """Start a driver, which ends with its parent, as its JVM ends with the driver."""
@@ -115,7 +118,7 @@ ddl = "id STRING, pad STRING"
 class SourceRig(PipelineRig):
     """The source, and Spark's own file sink."""
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         self._folder.mkdir()
 
     def _command(self, once: bool) -> list[str]:
@@ -135,13 +138,15 @@ class SourceRig(PipelineRig):
 class SinkRig(PipelineRig):
     """The sink, and Spark's own source of files. A push is a file."""
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         (self._folder / "incoming").mkdir(parents=True)
 
     def _command(self, once: bool) -> list[str]:
         return _query("sink", self._folder, _TARGET, once)
 
-    async def push(self, entries: list[tuple[str, bytes]], delay: float) -> dict[str, Any]:
+    async def push(
+        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
+    ) -> dict[str, Any]:
         path = self._folder / f"{entries[0][0]}.json"
         path.write_bytes(b"".join(body + b"\n" for _, body in entries))
         path.rename(self._folder / "incoming" / path.name)

@@ -10,15 +10,22 @@ from typing import Any, ClassVar
 
 from ackq import Message
 from ackq.worker import AsyncWorker, Backoff, Hooks, Worker
-from tests.campaign.history import Log, checksum, now
+from tests.histories.log import Log, now
+from tests.products import LEASE
+from tests.products.bodies import checksum, id_of
 
 from .listed import ListRig
-from .loops import id_of
-from .rig import LEASE, Role
+from .rig import Role
 
 #: Seconds that a receipt may lie beyond the end that was asked for.
 JITTER = 0.0656
-CONCURRENCY = 32
+_SETTINGS: dict[str, Any] = {
+    "concurrency": 32,
+    "max_receives": None,
+    "backoff": Backoff(base=0.1, limit=0.2),
+    "heartbeat": None,
+    "grace": 5,
+}
 
 
 class Deliveries:
@@ -79,16 +86,7 @@ class ThreadWorkerRig(ListRig):
                 time.sleep(seconds)
             _fail_at_times(message)
 
-        worker = Worker(
-            self.queue,
-            handle,
-            concurrency=CONCURRENCY,
-            hooks=handler,
-            max_receives=None,
-            backoff=Backoff(base=0.1, limit=0.2),
-            heartbeat=None,
-            grace=5,
-        )
+        worker = Worker(self.queue, handle, hooks=handler, **_SETTINGS)
         threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
         worker.run()
 
@@ -106,16 +104,7 @@ class TaskWorkerRig(ListRig):
                 await asyncio.sleep(seconds)
             _fail_at_times(message)
 
-        worker = AsyncWorker(
-            self.queue,
-            handle,
-            concurrency=CONCURRENCY,
-            hooks=handler,
-            max_receives=None,
-            backoff=Backoff(base=0.1, limit=0.2),
-            heartbeat=None,
-            grace=5,
-        )
+        worker = AsyncWorker(self.queue, handle, hooks=handler, **_SETTINGS)
         stopping = asyncio.ensure_future(asyncio.to_thread(stop_when_over, role, worker))
         await worker.run()
         await stopping

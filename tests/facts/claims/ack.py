@@ -7,6 +7,7 @@ from benchmarks.worst.claims import OPEN, claimed
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import group
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import FOREIGN_COUNTERS, REPLACED_DRIVER
 
 FACTS = Facts(
     "claims/ack",
@@ -20,12 +21,7 @@ FACTS = Facts(
     fewest=3,
     mistakes={
         "test_claims.test_nothing_is_changed_for_a_driver_that_does_not_have_the_group": (
-            Mistake(
-                "no fence",
-                "if tonumber(facts[1] or 0) ~= epoch then",
-                "if false then",
-                given={"script": "claims/ack", "args": (1, 1000), "epoch": 2},
-            ),
+            REPLACED_DRIVER.on({"script": "claims/ack", "args": (1, 1000), "epoch": 2}),
         ),
         "test_claims.test_an_acked_claim_is_kept_for_a_while_and_held_no_more": (
             Mistake(
@@ -50,12 +46,7 @@ FACTS = Facts(
             ),
         ),
         "test_claims.test_counters_that_cannot_count_stop_nothing": (
-            Mistake(
-                "counts into what is somebody else's",
-                "redis.call('HEXISTS', counters, 'since') == 1",
-                "redis.call('HLEN', counters) > 0",
-                given={"field": "taken"},
-            ),
+            FOREIGN_COUNTERS.on({"field": "taken"}),
         ),
         "test_claims.test_a_full_server_can_be_claimed_from": (
             Mistake(

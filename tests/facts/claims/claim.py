@@ -7,6 +7,13 @@ from benchmarks.worst.claims import begun
 from benchmarks.worst.scene import KIB, LARGE, MIB, Act, Scene
 from tests.facts.example import group
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import (
+    ANY_BYTES,
+    FOREIGN_COUNTERS,
+    FREES_NO_MEMORY,
+    NO_RECORD,
+    REPLACED_DRIVER,
+)
 from tests.queue.scripts.space import SECOND
 
 FACTS = Facts(
@@ -27,11 +34,8 @@ FACTS = Facts(
     fewest=5,
     mistakes={
         "test_claims.test_nothing_is_changed_for_a_driver_that_does_not_have_the_group": (
-            Mistake(
-                "no fence",
-                "if tonumber(facts[1] or 0) ~= epoch then",
-                "if false then",
-                given={"script": "claims/claim", "args": (1, 1000, 0, 3600000000), "epoch": 2},
+            REPLACED_DRIVER.on(
+                {"script": "claims/claim", "args": (1, 1000, 0, 3600000000), "epoch": 2}
             ),
         ),
         "test_claims.test_what_came_back_fills_the_room_that_a_dead_letter_leaves": (
@@ -149,13 +153,7 @@ FACTS = Facts(
                 "math.min(CHUNK, messages)",
             ),
         ),
-        "test_claims.test_one_step_moves_a_mebibyte": (
-            Mistake(
-                "any number of bytes in one step",
-                "local BODY_BUDGET = 1048576",
-                "local BODY_BUDGET = 1e12",
-            ),
-        ),
+        "test_claims.test_one_step_moves_a_mebibyte": (ANY_BYTES,),
         "test_claims.test_one_step_takes_five_hundred_that_came_back": (
             Mistake(
                 "ready messages before the rest of the redelivered",
@@ -185,14 +183,7 @@ FACTS = Facts(
         "test_claims.test_what_is_held_no_longer_comes_before_what_is_claimed": (
             Mistake("what a dead driver left waits for ever", "if due[1] then", "if false then"),
         ),
-        "test_claims.test_a_full_server_can_be_claimed_from": (
-            Mistake(
-                "frees nothing first",
-                "redis.call('ZREMRANGEBYRANK', backup, 1, 0)\n",
-                "",
-                error=True,
-            ),
-        ),
+        "test_claims.test_a_full_server_can_be_claimed_from": (FREES_NO_MEMORY,),
         "test_claims.test_what_is_claimed_and_acked_is_counted_while_it_is_watched": (
             Mistake(
                 "does not count redelivered messages",
@@ -223,12 +214,7 @@ FACTS = Facts(
             ),
         ),
         "test_claims.test_counters_that_cannot_count_stop_nothing": (
-            Mistake(
-                "counts into what is somebody else's",
-                "redis.call('HEXISTS', counters, 'since') == 1",
-                "redis.call('HLEN', counters) > 0",
-                given={"field": "taken"},
-            ),
+            FOREIGN_COUNTERS.on({"field": "taken"}),
         ),
         "test_left_end.test_a_claim_takes_from_the_left_in_order": (
             Mistake(
@@ -244,12 +230,7 @@ FACTS = Facts(
             Mistake("the expired messages last", "record and 'RPUSH' or 'LPUSH'", "'LPUSH'"),
         ),
         "test_left_end.test_nothing_is_taken_from_the_left_without_a_record": (
-            Mistake(
-                "claims from the left without a record",
-                "if record and redis.call('GET', record) ~= 'left' then",
-                "if false then",
-                given={"call": ("claims/claim", 1, 1, 5, 0, 60000000)},
-            ),
+            NO_RECORD.on({"call": ("claims/claim", 1, 1, 5, 0, 60000000)}),
         ),
         "test_errors_kept.test_a_note_goes_with_its_message": (
             Mistake(

@@ -7,6 +7,7 @@ from benchmarks.worst.claims import claimed
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import group
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import REPLACED_DRIVER
 
 FACTS = Facts(
     "claims/forget",
@@ -17,12 +18,7 @@ FACTS = Facts(
     fewest=2,
     mistakes={
         "test_claims.test_nothing_is_changed_for_a_driver_that_does_not_have_the_group": (
-            Mistake(
-                "no fence",
-                "if tonumber(facts[1] or 0) ~= epoch then",
-                "if false then",
-                given={"script": "claims/forget", "args": (1,), "epoch": 2},
-            ),
+            REPLACED_DRIVER.on({"script": "claims/forget", "args": (1,), "epoch": 2}),
         ),
         "test_claims.test_a_kept_claim_is_deleted_and_one_that_is_held_is_not": (
             Mistake(

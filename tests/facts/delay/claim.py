@@ -5,17 +5,13 @@ from __future__ import annotations
 from benchmarks.worst.delay import EXTENDED, LEASES, RECEIVES, H, Z, claiming, stored, taken
 from benchmarks.worst.scene import MIB, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import REPLACED_DRIVER
 
 FACTS = Facts(
     "delay/claim",
     mistakes={
         "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
-            Mistake(
-                "a replaced driver goes on",
-                "if tonumber(facts[1] or 0) ~= epoch then",
-                "if false then",
-                given={"script": "claim"},
-            ),
+            REPLACED_DRIVER.on({"script": "claim"}),
         ),
         ("delay.test_claim_scripts.test_ready_messages_are_leased_where_they_are_in_their_order"): (
             Mistake(

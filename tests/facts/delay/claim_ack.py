@@ -5,36 +5,20 @@ from __future__ import annotations
 from benchmarks.worst.delay import RECEIVES, beside, claimed
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import FROM_THE_FRONT, PUSHED_AGAIN, REPLACED_DRIVER, WHAT_LEFT
 
 FACTS = Facts(
     "delay/claim_ack",
     mistakes={
         "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
-            Mistake(
-                "a replaced driver goes on",
-                "if tonumber(facts[1] or 0) ~= epoch then",
-                "if false then",
-                given={"script": "claim_ack"},
-            ),
+            REPLACED_DRIVER.on({"script": "claim_ack"}),
         ),
         "delay.test_claim_scripts.test_messages_that_left_are_not_deleted": (
-            Mistake(
-                "deletes what left",
-                "  return lease and ready_at and tonumber(lease) == lease_of(index)\n",
-                "  return lease and ready_at\n",
-            ),
-            Mistake(
-                "deletes what was pushed again",
-                "\n    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)",
-                "",
-            ),
+            WHAT_LEFT,
+            PUSHED_AGAIN,
         ),
         "delay.test_claim_scripts.test_a_claim_renewed_in_part_is_acked": (
-            Mistake(
-                "a step deletes from the front",
-                "redis.call('LRANGE', claim, first, rows - 1)",
-                "redis.call('LRANGE', claim, 0, rows - first - 1)",
-            ),
+            FROM_THE_FRONT,
             Mistake(
                 "one stays",
                 "redis.call('LTRIM', claim, 0, left - 1)",

@@ -6,17 +6,13 @@ from ackq.delay import DelayClaims
 from benchmarks.worst.delay import beside, claimed
 from benchmarks.worst.scene import NAME, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import PUSHED_AGAIN, REPLACED_DRIVER, WHAT_LEFT
 
 FACTS = Facts(
     "delay/claim_beat",
     mistakes={
         "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
-            Mistake(
-                "a replaced driver goes on",
-                "if tonumber(facts[1] or 0) ~= epoch then",
-                "if false then",
-                given={"script": "claim_beat"},
-            ),
+            REPLACED_DRIVER.on({"script": "claim_beat"}),
         ),
         "delay.test_claim_scripts.test_long_leases_are_not_renewed": (
             Mistake("renews long leases", "before - now >= timeout * 2 / 3", "false"),
@@ -52,16 +48,8 @@ FACTS = Facts(
             ),
         ),
         ("delay.test_claim_scripts.test_messages_that_left_are_not_renewed_and_do_not_come_back"): (
-            Mistake(
-                "renews what left",
-                "  return lease and ready_at and tonumber(lease) == lease_of(index)\n",
-                "  return lease and ready_at\n",
-            ),
-            Mistake(
-                "renews what was pushed again",
-                "\n    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)",
-                "",
-            ),
+            WHAT_LEFT,
+            PUSHED_AGAIN,
             Mistake("takes back what left", "    redis.call('LSET', claim, index, '')\n", ""),
         ),
         (

@@ -6,21 +6,14 @@ from ackq.delay import DelayClaims
 from benchmarks.worst.delay import beside, claimed
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import PUSHED_AGAIN, WHAT_LEFT
 
 FACTS = Facts(
     "delay/claim_read",
     mistakes={
         "delay.test_claim_scripts.test_messages_that_left_are_not_read": (
-            Mistake(
-                "reads what left",
-                "  return lease and ready_at and tonumber(lease) == lease_of(index)\n",
-                "  return lease and ready_at\n",
-            ),
-            Mistake(
-                "reads what was pushed again",
-                "\n    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)",
-                "",
-            ),
+            WHAT_LEFT,
+            PUSHED_AGAIN,
         ),
         "delay.test_claim_scripts.test_one_call_reads_a_bounded_number_of_bytes": (
             Mistake("any number of bytes", "  if bytes >= BODY_BUDGET then", "  if false then"),

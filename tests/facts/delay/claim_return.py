@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.worst.delay import RECEIVES, beside, claimed
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import FROM_THE_FRONT, PUSHED_AGAIN, WHAT_LEFT
 
 FACTS = Facts(
     "delay/claim_return",
@@ -17,24 +18,10 @@ FACTS = Facts(
             ),
         ),
         "delay.test_claim_scripts.test_messages_that_left_are_not_returned": (
-            Mistake(
-                "returns what left",
-                "  return lease and ready_at and tonumber(lease) == lease_of(index)\n",
-                "  return lease and ready_at\n",
-            ),
-            Mistake(
-                "returns what was pushed again",
-                "\n    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)",
-                "",
-            ),
+            WHAT_LEFT,
+            PUSHED_AGAIN,
         ),
-        "delay.test_claim_scripts.test_a_claim_renewed_in_part_is_returned": (
-            Mistake(
-                "a step returns from the front",
-                "redis.call('LRANGE', claim, first, rows - 1)",
-                "redis.call('LRANGE', claim, 0, rows - first - 1)",
-            ),
-        ),
+        "delay.test_claim_scripts.test_a_claim_renewed_in_part_is_returned": (FROM_THE_FRONT,),
         "delay.test_claim_scripts.test_a_returned_message_is_ready_since_its_former_time": (
             Mistake(
                 "the delivery counts",

@@ -22,5 +22,5 @@ FACTS = Facts(
 def drop(scene: Scene) -> Act:
     scene.fill(DEAD, (STREAM,), scene.many(10_000), 10 * KIB)
     queue = of(scene)
-    entries = [each.entry for each in queue.dead_letters(10_000)]
+    entries = [letter.entry for letter in queue.dead_letters(10_000)]
     return lambda: queue.drop_dead_letters(*entries)

@@ -7,6 +7,12 @@ from benchmarks.worst.scene import KIB, LARGE, Act, Scene
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import RECEIVES as FAILED_RECEIVES
 from tests.facts.failures import with_failures
+from tests.facts.parts import (
+    ALL_FAILURES,
+    ANY_MESSAGES,
+    NOTE_OF_AN_EARLIER_LIFE,
+    NOTE_OF_ANOTHER_BODY,
+)
 
 FACTS = Facts(
     "delay/nack",
@@ -21,9 +27,7 @@ FACTS = Facts(
         "test_budgets.test_a_nack_of_a_delay_queue_buries_a_mebibyte": (
             Mistake("any number of bytes in one call", "      bytes = bytes + #body\n", ""),
         ),
-        "test_budgets.test_one_call_gives_a_hundred_back_to_a_delay_queue": (
-            Mistake("any number of messages in one call", "local MOST = 100", "local MOST = 1000"),
-        ),
+        "test_budgets.test_one_call_gives_a_hundred_back_to_a_delay_queue": (ANY_MESSAGES,),
         (
             "test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebi"
             "byte_of_notes"
@@ -51,27 +55,13 @@ FACTS = Facts(
             ),
         ),
         "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
-            Mistake(
-                "a note of another body is kept",
-                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
-                "if note then",
-                given={"end": "nack", "noted": b"other"},
-            ),
+            NOTE_OF_ANOTHER_BODY.on({"end": "nack", "noted": b"other"}),
         ),
         (
             "delay.test_failure_notes.test_a_note_is_never_attached_to_another_message_w"
             "ith_the_same_key"
-        ): (
-            Mistake(
-                "a note of an earlier life is kept",
-                "if tonumber(attempt) >= before then",
-                "if false then",
-                given={"noted": b"body"},
-            ),
-        ),
-        "delay.test_failure_notes.test_only_the_last_five_are_kept": (
-            Mistake("all failures are kept", "while #found > FAILURES do", "while false do"),
-        ),
+        ): (NOTE_OF_AN_EARLIER_LIFE.on({"noted": b"body"}),),
+        "delay.test_failure_notes.test_only_the_last_five_are_kept": (ALL_FAILURES,),
         "delay.test_failure_notes.test_each_message_gets_its_own_error_or_none": (
             Mistake(
                 "one error for all",

@@ -6,17 +6,13 @@ from ackq.delay import DelayEntry
 from benchmarks.worst.delay import of, partitioned, stored
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.parts import DELIVERY_GOES_ON
 
 FACTS = Facts(
     "delay/push",
     mistakes={
         "delay.test_counts.test_a_lease_that_another_client_left_behind_ends": (
-            Mistake(
-                "a delivery goes on for ever",
-                "count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))",
-                "count_up(first, 'ended', 0 * redis.call('ZREM', KEYS[first + 2], key))",
-                given={"means": "push"},
-            ),
+            DELIVERY_GOES_ON.on({"means": "push"}),
         ),
         "delay.test_failure_notes.test_a_new_message_inherits_no_note": (
             Mistake(

@@ -6,23 +6,20 @@ from benchmarks.worst.delay import failed, of, taken
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import with_failures
+from tests.facts.parts import ANY_MESSAGES, BODIES_COST_NOTHING, NOTE_OF_ANOTHER_BODY
 
 FACTS = Facts(
     "delay/reject",
     mistakes={
         "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte": (
-            Mistake(
-                "any number of bytes in one call", "bytes + #body + 4 * #note", "bytes + 4 * #note"
-            ),
+            BODIES_COST_NOTHING,
             Mistake(
                 "messages left for the next call are reported as refused",
                 "    while #reply > 1 and math.abs(reply[#reply]) >= each[3] do",
                 "    while false do",
             ),
         ),
-        "test_budgets.test_one_call_rejects_a_hundred_of_a_delay_queue": (
-            Mistake("any number of messages in one call", "local MOST = 100", "local MOST = 1000"),
-        ),
+        "test_budgets.test_one_call_rejects_a_hundred_of_a_delay_queue": (ANY_MESSAGES,),
         (
             "test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebi"
             "byte_of_notes"
@@ -39,12 +36,7 @@ FACTS = Facts(
             ),
         ),
         "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
-            Mistake(
-                "a note of another body is kept",
-                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
-                "if note then",
-                given={"end": "reject", "noted": b"other"},
-            ),
+            NOTE_OF_ANOTHER_BODY.on({"end": "reject", "noted": b"other"}),
         ),
     },
 )

@@ -20,6 +20,7 @@ from benchmarks.worst.scene import LARGE, MIB, NAME, Act, Scene, times
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import RECEIVES as FAILED_RECEIVES
 from tests.facts.failures import note_failures, with_failures
+from tests.facts.parts import NOTE_OF_ANOTHER_BODY
 
 FACTS = Facts(
     "delay/take",
@@ -83,12 +84,7 @@ FACTS = Facts(
             ),
         ),
         "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
-            Mistake(
-                "a note of another body is kept",
-                "if note and string.match(note, '^[^\\n]*') == mark(body) then",
-                "if note then",
-                given={"end": "take", "noted": b"other"},
-            ),
+            NOTE_OF_ANOTHER_BODY.on({"end": "take", "noted": b"other"}),
             Mistake(
                 "the end of the last lease is not noted",
                 "        if until_ then\n          add_failure",

@@ -49,7 +49,7 @@ def test_roles_and_the_name_of_the_user_can_be_chosen(printed: Print) -> None:
     (line,) = printed("jobs", "producer", "--user", "web")
     assert line == 'ACL SETUSER web reset on -@all +hello +ping +wait "(~jobs +lpush)"'
     rows = [json.loads(each) for each in printed("jobs", "monitor", "loader", "--json")]
-    assert [each["role"] for each in rows] == ["monitor", "loader"]
+    assert [row["role"] for row in rows] == ["monitor", "loader"]
     assert "+eval " not in printed("jobs", "consumer", "--no-eval")[0]
 
 

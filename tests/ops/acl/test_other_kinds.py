@@ -46,7 +46,7 @@ def _claimed(queue: DelayQueue | PartitionedDelayQueue, _: str) -> None:
             assert group.open() == []
             assert group.claim(batch - 1, messages=1) == Claim(batch, 1)
             group.beat()
-            assert group.look(1, 2) == [Claim(batch, 1)]
+            assert group.readable(1, 2) == [Claim(batch, 1)]
             assert None not in group.read(batch, 0, 1)
             assert (group.release() if batch == 1 else group.ack(batch)) == 1
 
@@ -250,7 +250,7 @@ def test_the_page_and_the_exporter_run_as_a_viewer(
         for path in paths:
             reply = http.get(path)
             assert reply.status_code == 200, reply.text
-            assert "Cannot be reached" not in reply.text
+            assert "cannot be read" not in reply.text
     with Exporter(client, [name]) as exporter:
         text = get(exporter.address, "/metrics")[2].decode()
         assert f'ackq_backlog{{queue="{name}",kind="{kind}"}}' in text

@@ -9,7 +9,7 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
-from ackq.ops.registry import entries
+from ackq.queue.registry import entries
 from ackq.web import application, log
 from ackq.web.requests import Ask
 from ackq.worker.registration import heartbeat
@@ -57,7 +57,7 @@ def test_a_viewer_changes_nothing_even_through_a_page_that_may_operate(
     with TestClient(page, base_url=ORIGIN) as http:
         operator = Operator(http, stocked.name)
         for ask in (Ask("pause", name=stocked.name), Ask("redrive", name=stocked.name)):
-            assert operator.post(ask).status_code == 503
+            assert operator.post(ask).status_code == 403
     assert (stocked.stats().dead, stocked.stats().paused) == (before.dead, False)
     assert admin.exists(log.KEY) == 0
 

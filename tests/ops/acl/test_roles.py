@@ -15,11 +15,11 @@ from ackq.core.names import SUFFIXES
 from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.ops.acl import OTHER_ROLES, ROLES, SCRATCH, rules
 from ackq.ops.acl_access import callers_of
-from ackq.ops.registry import entries, leave_order
 from ackq.ops.sharded import is_sharded
 from ackq.queue.claims_client import Claims
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
+from ackq.queue.registry import entries, leave_order
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
@@ -65,6 +65,8 @@ OPERATIONS: dict[str, Operation] = {
     "count": lambda queue: queue.stats(),
     "peek": lambda queue: queue.peek(),
     "read the oldest": lambda queue: queue.oldest_ready(),
+    "find": lambda queue: queue.find("none"),
+    "search": lambda queue: queue.search({"none": 1}),
     "read the dead": lambda queue: queue.dead_letters(),
     "redrive": lambda queue: queue.redrive(1),
     "drop": lambda queue: queue.drop_dead_letters("1-1"),
@@ -85,6 +87,8 @@ LOOKS_AFTER = {
     "count",
     "peek",
     "read the oldest",
+    "find",
+    "search",
     "read the dead",
     "redrive",
     "drop",
@@ -174,6 +178,8 @@ FOR = {
         "count",
         "peek",
         "read the oldest",
+        "find",
+        "search",
         "read the dead",
         "list claims",
         "list workers",
@@ -270,6 +276,7 @@ _TAKER = {
     "HSET": {"CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS", "COUNTERS"},
     "PEXPIRE": {"COUNTERS"},
     "ZADD": {"BACKUP", "DELAYED", "HELD"},
+    "SET": {"WAITERS:LOOKS"},
 }
 _CLAIMER = {
     "LPUSH": {CLAIM},
@@ -294,7 +301,7 @@ NEEDED: dict[str, dict[str, set[str]]] = {
     "consumer": _TAKER,
     "worker": {
         **_TAKER,
-        "SET": {"RATELIMIT"},
+        "SET": {*_TAKER["SET"], "RATELIMIT"},
         "DEL": {"RATELIMIT"},
         "HSET": {*_TAKER["HSET"], "TICKS", "WORKERS:DOING"},
         "ZADD": {*_TAKER["ZADD"], "WORKERS:SEEN"},
@@ -344,6 +351,7 @@ def test_a_role_can_run_no_command_on_a_key_that_it_does_not_need_it_for(
         *SUFFIXES,
         "RATELIMIT",
         "TICKS",
+        "WAITERS:LOOKS",
         "DEDUP:m",
         "CLAIMS:g",
         CLAIM,
@@ -421,7 +429,7 @@ def test_a_claimer_can_do_all_that_a_source_does(
         group.beat()
         assert len(group.read(2, 0, 2)) == 2
         assert group.ack(1) == 1
-        assert group.look(1, 2) == [Claim(1, 1), Claim(2, ready - 1)]
+        assert group.readable(1, 2) == [Claim(1, 1), Claim(2, ready - 1)]
         group.forget(1)
         assert group.release() == ready - 1
 

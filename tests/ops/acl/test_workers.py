@@ -94,7 +94,7 @@ def test_a_worker_that_may_not_be_listed_works_and_logs_it_once(
     # It is not listed among the workers, and says so once.
     (refused,) = {*denied(admin, f"{name}-consumer")}
     assert refused == f"{name}WORKERS:SEEN"
-    logged = [each.message for each in caplog.records if "registration" in each.message]
+    logged = [record.message for record in caplog.records if "registration" in record.message]
     assert len(logged) == 1
     assert "NoPermission" in logged[0] or "permissions" in logged[0]
 

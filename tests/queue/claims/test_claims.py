@@ -45,7 +45,7 @@ def test_batches_follow_each_other_and_hold_the_messages_in_their_order(
     assert (first, second) == (Claim(1, 4), Claim(2, 6))
     assert everything(claims, first) + everything(claims, second) == bodies
     assert claims.claim(2, messages=1) is None
-    assert claims.open() == claims.look(0, 9) == [first, second]
+    assert claims.open() == claims.readable(0, 9) == [first, second]
 
 
 def test_any_part_of_a_claim_can_be_read_by_any_process(
@@ -77,7 +77,7 @@ def test_a_number_is_higher_than_any_that_was_used(
 
 def test_a_number_can_be_given_so_that_several_queues_use_one(queue: Queue, claims: Claims) -> None:
     assert claims.claim(0, messages=5, batch=7) == Claim(7, 0)
-    assert claims.open() == claims.look(1, 9) == []
+    assert claims.open() == claims.readable(1, 9) == []
     push(queue, 2)
     assert claims.claim(0, messages=1, batch=7) == Claim(7, 1)
     with pytest.raises(ConfigurationError, match="batch 6 was used before"):
@@ -286,7 +286,7 @@ def test_every_call_may_be_sent_twice(
     claims.ack(1)
     assert claims.read(1, 0, 5000) + claims.read(2, 0, 4000) == bodies
     claims.forget(1)
-    assert claims.look(0, 9) == [second]
+    assert claims.readable(0, 9) == [second]
     claims.release()
     assert [each.body for each in queue.peek(9000)] == bodies[5000:]
 
@@ -312,7 +312,7 @@ def test_a_second_driver_fences_the_first(
         with pytest.raises(Fenced, match="another process took it over") as fenced:
             call()
         assert fenced.value.group == "group"
-    assert claims.look(1, 1) == [Claim(1, 1)]  # any driver may read
+    assert claims.readable(1, 1) == [Claim(1, 1)]  # any driver may read
     assert queue.stats().ready == 2
 
 
@@ -368,10 +368,10 @@ def test_acked_claims_are_kept_and_then_forgotten(
     assert claims.ack(2) == 4
     assert claims.ack(2) == 0
     assert claims.open() == [Claim(3, 2)]
-    assert claims.look(1, 3) == [Claim(1, 2), Claim(2, 2), Claim(3, 2)]
+    assert claims.readable(1, 3) == [Claim(1, 2), Claim(2, 2), Claim(3, 2)]
     assert claims.read(1, 0, 2) == bodies[:2]
     claims.forget(3)  # what is not acked stays
-    assert claims.look(1, 3) == [Claim(3, 2)]
+    assert claims.readable(1, 3) == [Claim(3, 2)]
     with pytest.raises(ClaimLost):
         claims.read(1, 0, 2)
     assert claims.ack(3, keep=0) == 2
@@ -412,7 +412,7 @@ def test_a_claim_that_was_given_back_is_not_acked(
     message = queue.pop()
     assert message is not None
     assert claims.ack(1) == 0
-    assert claims.look(1, 1) == []
+    assert claims.readable(1, 1) == []
     assert queue.stats().ready == 1
 
 

@@ -17,12 +17,13 @@ from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
 from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
-from ackq.errors import ClaimLost, Fenced
 from ackq.queue import claims, inspection, settle, take
 from ackq.queue.claims import Group
 from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
+from tests.claim_walks import driving
+from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
 
 STEPS = 200
 #: What may change messages of a claim for the group's latest driver only.
@@ -95,57 +96,32 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
         assert bodies == first, "a claim was replayed with other messages"
         actor.known.update(bodies)
 
-    def life(actor: Actor) -> Life:
-        group, draw = Group(walk.spec, name, 3600.0), walk.random
-        actor.epoch = lambda: group.epoch
-        after = 0
-        try:
-            yield from repeating(lambda: claims.begin(group))
-            for claim in (yield from repeating(lambda: claims.open_claims(group))):
-                yield from read(actor, group, claim)
-                after = claim.batch
-            while True:
-                messages, size = draw.randint(1, 12), draw.choice([None, None, 60])
-                batch = draw.choice([None, None, None, after + draw.randint(1, 3)])
-                claim = yield from claiming(group, after, messages, size, batch)
-                if claim is not None and claim.rows:
-                    assert claim.batch > after
-                    yield from read(actor, group, claim)
-                    after = claim.batch
-                if draw.random() < 0.3:
-                    yield from repeating(lambda: claims.beat(group))
-                if draw.random() < 0.7:
-                    keep = draw.choice([0, 600])
-                    yield from repeating(lambda: claims.ack(group, after, keep))  # noqa: B023
-                if draw.random() < 0.3:
-                    yield from repeating(lambda: claims.forget(group, after))  # noqa: B023
-                if draw.random() < 0.1:
-                    yield from repeating(lambda: claims.release(group))
-                    return
-        except (Fenced, ClaimLost):
-            return
+    def turn(actor: Actor, group: Group, claim: Claim | None, after: int) -> Operation[None]:
+        draw = walk.random
+        if draw.random() < 0.3:
+            yield from repeating(lambda: claims.beat(group))
+        if draw.random() < 0.7:
+            keep = draw.choice([0, 600])
+            yield from repeating(lambda: claims.ack(group, after, keep))
+        if draw.random() < 0.3:
+            yield from repeating(lambda: claims.forget(group, after))
 
-    def claiming(
-        group: Group, after: int, messages: int, size: int | None, batch: int | None
-    ) -> Operation[Claim | None]:
-        while True:
-            try:
-                return (yield from claims.claim(group, after, messages, size, batch))
-            except PASSING:
-                continue
-            except ValueError:  # the number was used: by itself, and given back meanwhile
-                batch = None
-
-    return life
+    return driving(walk, claims, lambda: Group(walk.spec, name, 3600.0), read, turn)
 
 
 def consumer(walk: ClaimWalk) -> Callable[[Actor], Life]:
+    finished: dict[Actor, list[Message]] = {}
+
     def step(actor: Actor) -> Operation[None]:
-        wanted = walk.random.randint(1, 5)
-        messages = yield from take.pop_many(walk.spec, wanted, None, None, ())
-        actor.known.update(each.body for each in messages)
-        if walk.random.random() < 0.8:
+        wanted, timeout = walk.random.randint(1, 5), walk.random.choice((None, 0.5))
+        done = finished.pop(actor, [])
+        messages = yield from take.pop_many(walk.spec, wanted, timeout, None, done)
+        actor.known.update(message.body for message in messages)
+        luck = walk.random.random()
+        if luck < 0.4:
             yield from settle.ack(walk.spec, messages)
+        elif luck < 0.8:
+            finished[actor] = messages  # to be acked with the next take
 
     return again_and_again(step)
 
@@ -193,7 +169,7 @@ def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
         elif what == 6:
             yield from inspection.peek(spec, 20, "ready")
         else:
-            yield from claims.look(Group(spec, "g", 3600.0), 1, 5)
+            yield from claims.readable(Group(spec, "g", 3600.0), 1, 5)
 
     return again_and_again(step)
 

@@ -118,7 +118,7 @@ def test_a_claim_is_not_replayed_once_its_return_has_begun(
     assert left == [1000, 3500]
     successor = make_claims()
     successor.begin()
-    assert successor.open() == successor.look(1, 1) == []
+    assert successor.open() == successor.readable(1, 1) == []
     successor.beat()
     [seen] = queue.claims()
     assert (seen.rows, seen.lease_ends_in) == (3500, None)
@@ -140,7 +140,7 @@ def test_consumers_that_pop_at_once_get_every_message_of_a_claim_once(
     def consume(consumer: Any) -> None:
         barrier.wait()
         while messages := consumer.pop_many(100):
-            taken.extend(each.body for each in messages)
+            taken.extend(message.body for message in messages)
             consumer.ack(*messages)
 
     threads = [threading.Thread(target=consume, args=(each,)) for each in consumers]
@@ -252,7 +252,7 @@ def test_an_audit_finds_what_is_wrong_with_claims(
     client.hset(f"{name}HELDROWS", f"{name}CLAIM:group:3", 7)
     client.hset(f"{name}HELDROWS", "nobody's", 1)
     report = make_queue().audit(repair=True)
-    assert {(each.problem, each.key) for each in report.findings} == {
+    assert {(finding.problem, finding.key) for finding in report.findings} == {
         ("the key expires", f"{name}CLAIM:group:1"),
         ("held list missing", f"{name}CLAIM:group:2"),
         ("wrong row count", f"{name}CLAIM:group:3"),

@@ -166,7 +166,8 @@ def test_a_consumer_that_dies_in_its_wait_leaves_the_message_in_front(
     with target.make_client() as doomed, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(doomed.blmove, name, f"{name}HANDOFF", 20, "LEFT", "LEFT")
         wait_until(
-            lambda: any("blmove" in each["cmd"] for each in _clients(target)), "the wait to begin"
+            lambda: any("blmove" in client["cmd"] for client in _clients(target)),
+            "the wait to begin",
         )
         queue.push_many([{"id": "a"}, {"id": "b"}])
         waiting.result(timeout=10)

@@ -105,12 +105,14 @@ def test_chosen_delayed_messages_run_now_or_are_canceled(make_queue: MakeQueue) 
     assert queue.cancel(*(each.entry for each in seen)) == 3
     assert queue.cancel(*(each.entry for each in seen), ids=["a", "b"]) == 0
     letters = queue.dead_letters()
-    assert [(each.id, each.reason, each.cause, each.receive_count) for each in letters] == [
+    assert [
+        (letter.id, letter.reason, letter.cause, letter.receive_count) for letter in letters
+    ] == [
         ("failed", "canceled", "canceled", 1),
         ("b", "canceled", "canceled", 0),
         ("c", "canceled", "canceled", 0),
     ]
-    assert [each.type for each in letters[0].errors] == ["ValueError"]
+    assert [error.type for error in letters[0].errors] == ["ValueError"]
     assert queue.redrive() == 3
     assert {each.id for each in queue.pop_many(5)} == {"failed", "b", "c"}
     assert (queue.audit().findings, queue.stats().delayed) == ((), 0)
@@ -155,7 +157,7 @@ def test_an_audit_finds_and_mends_what_does_not_belong(
     control.hset(f"{name}RECEIVES", "nobody", 3)
     control.hset(f"{name}EXTENDED", "nobody", "1:2")
     control.expire(f"{name}CONTEXT", 1000)
-    problems = {(each.problem, each.key) for each in queue.audit().findings}
+    problems = {(finding.problem, finding.key) for finding in queue.audit().findings}
     assert problems == {
         ("orphan body", "orphan"),
         ("body missing", "hollow"),
@@ -167,7 +169,7 @@ def test_an_audit_finds_and_mends_what_does_not_belong(
     assert queue.audit(repair=True).sound
     assert queue.audit().findings == ()
     assert {each.body for each in queue.pop_many(2)} == {b"body", b"far body"}
-    assert [each.reason for each in queue.dead_letters()] == ["body missing"]
+    assert [letter.reason for letter in queue.dead_letters()] == ["body missing"]
     assert control.ttl(f"{name}CONTEXT") == -1
 
 
@@ -185,7 +187,7 @@ def test_many_large_dead_letters_are_all_redriven(make_queue: MakeQueue) -> None
     while message := queue.pop():
         queue.reject(message)
     letters = queue.dead_letters()
-    assert queue.redrive(entries=[each.entry for each in letters[:15]] + ["1-1"]) == 15
+    assert queue.redrive(entries=[letter.entry for letter in letters[:15]] + ["1-1"]) == 15
     assert queue.redrive() == 5
     assert queue.stats().ready == 20
     with pytest.raises(ackq.ConfigurationError, match="not a dead letter"):

@@ -135,7 +135,7 @@ def test_a_release_does_not_count(make_queue: MakeQueue) -> None:
 def test_what_is_released_comes_back_in_its_order_however_much_it_is(make_queue: MakeQueue) -> None:
     queue = make_queue()
     ids = [f"o{number}" for number in range(2500)]
-    queue.push_many({"id": each} for each in ids)
+    queue.push_many({"id": message_id} for message_id in ids)
     taken = [message for _ in range(3) for message in queue.pop_many(1000)]
     assert queue.release(*taken) == 2500
     taken = []
@@ -220,7 +220,7 @@ def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(
     queue.push_many([{"id": "a"}, {"id": "b"}])
     assert queue.reject(*queue.pop_many(2), reason="no such user") == 2
     letters = queue.dead_letters()
-    assert [(each.id, each.reason) for each in letters] == [
+    assert [(letter.id, letter.reason) for letter in letters] == [
         ("a", "no such user"),
         ("b", "no such user"),
     ]
@@ -237,7 +237,7 @@ def test_rejected_messages_are_dead_letters_in_the_order_of_the_call(
     queue.push_many([{"id": id} for id in "abcd"])
     (a, b), (c, d) = queue.pop_many(2), queue.pop_many(2)
     assert queue.reject(c, a, d, b) == 4
-    assert [each.id for each in queue.dead_letters()] == ["c", "a", "d", "b"]
+    assert [letter.id for letter in queue.dead_letters()] == ["c", "a", "d", "b"]
 
 
 def test_dead_letters_are_walked_through_from_one_to_the_next(make_queue: MakeQueue) -> None:
@@ -257,7 +257,7 @@ def test_dead_letters_can_be_dropped(make_queue: MakeQueue) -> None:
     queue.push_many([{"n": n} for n in range(3)])
     queue.reject(*queue.pop_many(3))
     letters = queue.dead_letters(2)
-    assert queue.drop_dead_letters(*(each.entry for each in letters)) == 2
+    assert queue.drop_dead_letters(*(letter.entry for letter in letters)) == 2
     assert queue.stats().dead == 1
 
 
@@ -400,7 +400,7 @@ def test_requeue_back_puts_an_expired_message_behind_the_backlog(make_queue: Mak
     queue.pop()
     wait_until(lambda: queue.stats().expired == 1, "the lease to end")
     messages = queue.pop_many(5, visibility_timeout=60)
-    assert [(each.id, each.receive_count) for each in messages] == [("b", 1), ("a", 2)]
+    assert [(message.id, message.receive_count) for message in messages] == [("b", 1), ("a", 2)]
 
 
 def test_requeue_back_puts_a_nacked_message_behind_the_backlog(make_queue: MakeQueue) -> None:

@@ -241,7 +241,7 @@ class QueueMachine(RuleBasedStateMachine):
             return self._after(start, wait)
 
         def expect(handles: Sequence[Handle]) -> Settled:
-            rightful = [each for each in handles if self._holds(each)]
+            rightful = [handle for handle in handles if self._holds(handle)]
             return self.model.give_back(handles, {each.key: due(each) for each in rightful}, True)
 
         self._settle("nack", chosen, lambda *held: self.queue.nack(*held, delay=delay), expect)
@@ -253,7 +253,7 @@ class QueueMachine(RuleBasedStateMachine):
 
         def expect(handles: Sequence[Handle]) -> Settled:
             window = self._after(start, 0)
-            return self.model.give_back(handles, {each.key: window for each in handles}, False)
+            return self.model.give_back(handles, {handle.key: window for handle in handles}, False)
 
         self._settle("release", chosen, self.queue.release, expect)
 

@@ -68,14 +68,16 @@ class Popped:
     messages: list[tuple[bytes, bytes]] = field(default_factory=list)
     wait: int | None = None
     held: bytes = b""
+    waiters: int | None = None
 
     @classmethod
     def of(cls, reply: list[Any]) -> Popped:
         status, refused = reply[take.STATUS].decode(), reply[take.REFUSED]
-        if status != "ok":
+        if reply[take.STATUS] not in take.TAKEN:
             held = reply[take.HELD] if status == "held" else b""
             wait = reply[take.WAIT] if status == "empty" else None
-            return cls(status, refused, wait=wait, held=held)
+            waiters = reply[take.WAITERS] if len(reply) > take.WAITERS else None
+            return cls(status, refused, wait=wait, held=held, waiters=waiters)
         pairs, counts = list(take.messages_in(reply)), reply[take.COUNTS]
         counts += [1] * (len(pairs) - len(counts))
         return cls(status, refused, reply[take.RECEIPT], counts, pairs)
@@ -170,11 +172,13 @@ class Space:
         max_receives: Value = 0,
         max_body: Value = MIB,
         requeue: str = "front",
+        waited: Value = -1,
         settled: Iterable[Group] = (),
     ) -> Popped:
         """Pop; ``settled`` are groups of a receipt and its lease keys."""
         reply = self.call(
-            "pop", wanted, timeout, jitter, max_receives, max_body, requeue, *flat(settled)
+            *("pop", wanted, timeout, jitter, max_receives, max_body, requeue, waited),
+            *flat(settled),
         )
         return Popped.of(reply)
 

@@ -180,7 +180,7 @@ def test_a_delay_queue_redrives_a_mebibyte(space: Space) -> None:
 def test_a_topic_is_read_one_by_one(space: Space) -> None:
     space.client.mset({space.key(":nextIndex"): 20, space.key(":consumers:c"): 0})
     messages = [f":messages:{index}" for index in range(1, 21)]
-    space.client.mset({space.key(each): LONG for each in messages})
+    space.client.mset({space.key(message): LONG for message in messages})
     args = (0, 20, SECOND, "0123456789abcdef", 0)
     consumed = weigh(space, "topic/consume", TOPIC + messages, *args)
     assert consumed.reply[3:5] == [1, 3]
@@ -279,7 +279,7 @@ def test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call(spac
         assert redriven.total < THREE
         left = [entry for entry, _ in space.client.xrange(space.key(suffix))]
         assert left == [*entries[:2], entries[4]]
-        text, names = read(space.directory, script), [space.key(each) for each in keys]
+        text, names = read(space.directory, script), [space.key(key) for key in keys]
         for wrong in ([entries[0], "x"], ["1-1"] * 1001):
             with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
                 space.client.eval(text, len(names), *names, *head, *wrong)
@@ -322,7 +322,7 @@ def test_rsmq_deletes_eight_mebibytes(space: Space) -> None:
 
 def test_a_topic_is_trimmed_by_eight_mebibytes(space: Space) -> None:
     messages = [f":messages:{index}" for index in range(1, 7)]
-    space.client.mset({space.key(each): b"x" * (3 * MIB) for each in messages})
+    space.client.mset({space.key(message): b"x" * (3 * MIB) for message in messages})
     space.client.delete(space.key(messages[0]))
     space.client.lpush(space.key(messages[0]), "somebody else's")
     space.client.set(space.key(":nextIndex"), 6)
@@ -332,9 +332,9 @@ def test_a_topic_is_trimmed_by_eight_mebibytes(space: Space) -> None:
 
 def test_a_publish_trims_eight_mebibytes(space: Space) -> None:
     messages = [f":messages:{index}" for index in range(1, 8)]
-    space.client.mset({space.key(each): b"x" * (3 * MIB) for each in messages[:6]})
+    space.client.mset({space.key(message): b"x" * (3 * MIB) for message in messages[:6]})
     space.client.set(space.key(":nextIndex"), 6)
     keys = [":nextIndex", ":firstIndex", ":wake", ":dedup:", *messages[:6], messages[6]]
     args = (6, 0, 1, 6, 1, 0, "body")
     assert weigh(space, "topic/publish", keys, *args).reply == [b"ok", 7, 4]
-    assert space.client.exists(*(space.key(each) for each in messages)) == 4
+    assert space.client.exists(*(space.key(message) for message in messages)) == 4

@@ -142,7 +142,7 @@ def test_peek_shows_what_a_pop_from_the_left_would_take(space: Space) -> None:
 
 
 CALLS_OF_THE_LEFT = (
-    ("pop", 1, 30 * SECOND, 0, 0, MIB, "front"),
+    ("pop", 1, 30 * SECOND, 0, 0, MIB, "front", -1),
     ("claims/claim", 1, 1, 5, 0, 60 * SECOND),
 )
 
@@ -164,8 +164,8 @@ def test_nothing_is_taken_from_the_left_without_a_record(
 @pytest.mark.parametrize(
     "call",
     [
-        ("pop", 1, 30 * SECOND, 0, 0, MIB, "front"),
-        ("pop", 10, 30 * SECOND, 0, 0, MIB, "back"),
+        ("pop", 1, 30 * SECOND, 0, 0, MIB, "front", -1),
+        ("pop", 10, 30 * SECOND, 0, 0, MIB, "back", -1),
         ("claims/claim", 1, 1, 5, 0, 60 * SECOND),
         ("held/give_back", "front"),
         ("held/scan", 0),

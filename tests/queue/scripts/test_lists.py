@@ -19,8 +19,8 @@ def figures(space: Space, *others: Space, window: int = MINUTE) -> Any:
     """Return the figures of each queue that was read, those of ``space`` first."""
     frozen = space.frozen()
     text, keys = frozen._text_and_keys("overview/lists", ())
-    for each in others:
-        keys += each._text_and_keys("overview/lists", ())[1]
+    for other in others:
+        keys += other._text_and_keys("overview/lists", ())[1]
     now, *found = space.client.eval(text, len(keys), *keys, window, *MEMBERS)
     assert now == NOW
     return found
@@ -109,7 +109,7 @@ def test_a_queue_with_a_wrong_key_leaves_the_others_readable(space: Space) -> No
     assert found[-2][17] == -1  # its workers are not known
     assert found[-1] == expected(others[-1])
     # Where a type was wrong, nothing was changed.
-    assert not any(each.client.exists(each.key("COUNTERS")) for each in others[:7])
+    assert not any(other.client.exists(other.key("COUNTERS")) for other in others[:7])
 
 
 def test_counting_goes_on_for_the_longest_window(space: Space) -> None:
@@ -126,17 +126,17 @@ def test_counting_goes_on_for_the_longest_window(space: Space) -> None:
 
 def test_one_call_walks_a_hundred_lists_and_reads_32_kibibytes_of_bodies(space: Space) -> None:
     others = [beside(space, number) for number in range(4)]
-    for each in others:
-        held = {each.key(f"CLAIM:g:{number}"): FUTURE for number in range(51)}
-        each.client.zadd(each.key("HELD"), held)
+    for other in others:
+        held = {other.key(f"CLAIM:g:{number}"): FUTURE for number in range(51)}
+        other.client.zadd(other.key("HELD"), held)
     assert len(figures(*others)) == 2
-    for each in others:
-        each.client.delete(each.key("HELD"))
-        each.push(b"x" * 20_000)
+    for other in others:
+        other.client.delete(other.key("HELD"))
+        other.push(b"x" * 20_000)
     assert len(figures(*others)) == 2
-    for each in others:
-        each.client.delete(each.key(""))
-        each.push(b"x" * 100_000)
+    for other in others:
+        other.client.delete(other.key(""))
+        other.push(b"x" * 100_000)
     assert len(figures(*others)) == 1
 
 

@@ -117,6 +117,72 @@ def test_an_empty_queue_returns_when_to_look_again(
     assert space.dump() == before
 
 
+@pytest.mark.parametrize("side", [False, True], ids=["the short path", "the long path"])
+def test_a_consumer_that_waits_learns_that_it_took_the_last_message(
+    space: Space, side: bool
+) -> None:
+    for key in "abc":
+        space.push(body(key))
+    if side:
+        space.delay("later", due=FUTURE)
+    assert [space.pop(waited=waited).status for waited in (0, 0, 5)] == ["ok", "ok", "last"]
+    assert space.pop(waited=0).status == "empty"
+    space.push(body("d"))
+    assert space.pop(waited=-1).status == "ok"
+
+
+@pytest.mark.parametrize("left", ["ready", "handoff", "expired", "due"])
+def test_it_was_not_the_last_message_if_another_can_be_taken(space: Space, left: str) -> None:
+    match left:
+        case "handoff":
+            space.hand_over(body("a"), body("b"))
+        case "ready":
+            space.delay("later", due=FUTURE)
+            space.push(body("a"))
+            space.push(body("b"))
+        case "expired":
+            space.lease("a", deadline=PAST)
+            space.lease("b", deadline=PAST + 1)
+        case "due":
+            space.delay("a", due=PAST)
+            space.delay("b", due=PAST + 1)
+    popped = space.pop(waited=0)
+    assert (popped.status, popped.keys) == ("ok", [b"a"])
+    assert space.pop(waited=0).status == "last"
+
+
+def test_consumers_that_wait_are_counted_by_the_time_between_their_looks(space: Space) -> None:
+    def look(at: float, waited: float) -> int | None:
+        popped = space.frozen(NOW + round(at * SECOND)).pop(waited=round(waited * SECOND))
+        assert popped.status == "empty"
+        return popped.waiters
+
+    assert [look(0, 1) for _ in range(10)] == list(range(1, 11))
+    assert [look(0, 0.1) for _ in range(10)] == [11] * 10
+    assert look(0, 500) == 511
+    assert look(1, 0) == 188  # 511 / e
+    assert look(-9, 0) == 511  # the clock was set back
+    assert look(8, 0) == 1
+    assert 0 < space.client.pttl(space.key("WAITERS:LOOKS")) <= 10_000
+
+
+def test_a_consumer_that_did_not_wait_writes_no_look(space: Space) -> None:
+    assert (space.pop().waiters, space.pop(waited=0).waiters) == (None, 0)
+    assert space.dump() == {}
+
+
+@pytest.mark.parametrize("held", ["list", "string"])
+def test_a_key_of_somebody_else_is_not_overwritten_by_looks(space: Space, held: str) -> None:
+    key = space.key("WAITERS:LOOKS")
+    if held == "string":
+        space.client.set(key, "17 boats")
+        assert space.pop(waited=SECOND).waiters == 1
+        return
+    space.client.rpush(key, "boat")
+    assert space.pop(waited=SECOND).waiters == 0
+    assert space.client.lrange(key, 0, -1) == [b"boat"]
+
+
 # What came back: expired leases and due messages.
 
 
@@ -507,10 +573,10 @@ def test_what_came_back_counts_toward_the_mebibyte(space: Space) -> None:
 
 
 def test_no_body_is_read_to_learn_whether_an_id_is_free(space: Space) -> None:
-    large = body("a", padding=MIB // 2)
+    large = body("a", padding=MIB // 32)
     space.lease("a", large)
     space.push(*[body("a")] * 1000)
-    weighed = space.weigh("pop", 1000, 30 * SECOND, 0, 0, MIB, "front")
+    weighed = space.weigh("pop", 1000, 30 * SECOND, 0, 0, MIB, "front", -1)
     assert len(Popped.of(weighed.reply).keys) == 1000
     assert weighed.total < MIB // 8
     assert space.bodies[b"a"] == large
@@ -519,7 +585,7 @@ def test_no_body_is_read_to_learn_whether_an_id_is_free(space: Space) -> None:
 def test_what_came_back_is_read_one_by_one(space: Space) -> None:
     for number in range(40):
         space.lease(str(number), b"x" * (MIB // 2), deadline=PAST + number)
-    weighed = space.weigh("pop", 40, 30 * SECOND, 0, 0, MIB, "front")
+    weighed = space.weigh("pop", 40, 30 * SECOND, 0, 0, MIB, "front", -1)
     assert len(Popped.of(weighed.reply).keys) == 2
     assert weighed.total < MIB + 1000
 
@@ -527,7 +593,7 @@ def test_what_came_back_is_read_one_by_one(space: Space) -> None:
 def test_of_a_list_no_more_is_read_at_a_time_than_was_short_before(space: Space) -> None:
     large = body("large", padding=MIB // 2)
     space.push(body("a"), body("b"), *[large] * 20)
-    weighed = space.weigh("pop", 22, 30 * SECOND, 0, 0, 1000, "front")
+    weighed = space.weigh("pop", 22, 30 * SECOND, 0, 0, 1000, "front", -1)
     assert Popped.of(weighed.reply).keys == [b"a", b"b"]
     assert weighed.total < 3 * MIB // 2
     assert len(space.dead) == 2

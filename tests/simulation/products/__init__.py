@@ -1,20 +1,20 @@
-"""The products, as simulated processes use them: operations of ackq over one queue."""
+"""The products, as simulated processes use them."""
 
 from __future__ import annotations
 
 from .claimed import ClaimedListQueue
 from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import EqualIds, ListQueue
-from .product import Order, Product, Settings
+from .product import Order, SimulatedProduct
 from .rsmq import RSMQ
 from .sharded import ShardedQueue
 from .staged import StagedDelayQueue, StagedListQueue, StagedPartitions, StagedTopic
 from .topics import Topic
 
-__all__ = ["PRODUCTS", "Order", "Product", "Settings"]
+__all__ = ["PRODUCTS", "Order", "SimulatedProduct"]
 
 #: A history's seed chooses one, by its remainder.
-PRODUCTS: tuple[type[Product], ...] = (
+PRODUCTS: tuple[type[SimulatedProduct], ...] = (
     ListQueue,
     DelayQueue,
     Topic,

@@ -10,18 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ackq.config import QueueConfig
 from ackq.core.claim_groups import Claim
-from ackq.core.effects import Operation, Sleep
-from ackq.core.io.outside import SYSTEM
 from ackq.errors import ClaimLost, Fenced
 from ackq.queue import claims
-from ackq.queue.keys import QueueKeys
-from ackq.queue.spec import QueueSpec
-from tests.campaign.workloads.loops import body_of, id_of
+from tests.products import Got
+from tests.products.bodies import body_of, id_of
+from tests.products.product import Settings
+from tests.simulation.steps import Steps, sleep
 
 from .listed import ListQueue
-from .product import LEASE, MAX_BLOCK, NAME, Got, Order, Product, Settings
+from .product import Order, SimulatedProduct
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -63,7 +61,7 @@ class ClaimedListQueue(ListQueue):
         # While no claim ends, every message is acked once, or becomes one row.
         is_exact, end = timeout > min(TIMEOUTS), draw.choice(("right", "left"))
         return {
-            **Product.draw_settings(draw),
+            **SimulatedProduct.draw_settings(draw),
             "max_receives": None,
             "timeout": timeout,
             "rows": is_exact,
@@ -74,44 +72,40 @@ class ClaimedListQueue(ListQueue):
     @contextlib.contextmanager
     def environment(cls, world: World) -> Iterator[None]:
         cls.checkpoint = Checkpoint()
-        yield
+        with super().environment(world):
+            yield
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        config = QueueConfig(visibility_timeout=LEASE, pop_from=settings["pop_from"])
-        spec = QueueSpec(
-            NAME, QueueKeys.of(NAME, config.pop_from), config, MAX_BLOCK, outside=SYSTEM
-        )
-        self._group = claims.Group(spec, "query", settings["timeout"])
+        self._group = claims.Group(self.queue._spec, "query", settings["timeout"])
         self._draw = random.Random(secrets.token_hex(8))
         self._pops = self._draw.random() < 0.3
         #: Claims that were found at the start, and are to be planned first. None: this engine has
         #: not started, or its start failed halfway.
-        self._open: list[Claim] | None = None
+        self._claims: list[Claim] | None = None
 
-    def prepare(self) -> Operation[None]:
+    async def prepare(self) -> None:
         self._pops = False  # the last consumer finishes what engines have planned
-        yield from super().prepare()
 
-    def take(
+    async def take(
         self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> Operation[tuple[list[Got], dict[str, Any]]]:
+    ) -> tuple[list[Got], dict[str, Any]]:
         """Pop; or take nothing, but process a batch."""
         if self._pops:
-            found, about = yield from super().take(n, timeout, done)
+            found, about = await super().take(n, timeout, done)
             return [each._replace(received=None) for each in found], about
         try:
-            if self._open is None:
-                yield from claims.begin(self._group)
-                self._open = yield from claims.open_claims(self._group)
-            yield from claims.beat(self._group)
-            yield from self._process(5 * n)
+            if self._claims is None:
+                await Steps(claims.begin(self._group))
+                self._claims = await Steps(claims.open_claims(self._group))
+            await Steps(claims.beat(self._group))
+            await self._process(5 * n)
         except Fenced:
-            self._open = None
-            yield Sleep(0.3)  # its user starts it again
+            self._claims = None
+            await sleep(0.3)  # its user starts it again
         return [], {}
 
-    def _process(self, most: int) -> Operation[None]:
+    async def _process(self, most: int) -> None:
         """Plan the next batch, read it, write it and finish it."""
         kept = self.checkpoint
         number, before = (
@@ -120,47 +114,48 @@ class ClaimedListQueue(ListQueue):
         )
         if before:
             # What is finished is never read again.
-            yield from claims.ack(self._group, before, self._draw.choice((0, 5)))
+            await Steps(claims.ack(self._group, before, self._draw.choice((0, 5))))
             if self._draw.random() < 0.3:
-                yield from claims.forget(self._group, before)
+                await Steps(claims.forget(self._group, before))
         if number == len(kept.planned):
-            claim = yield from self._next(before, most)
+            claim = await self._next(before, most)
             if claim is None or number != len(kept.planned):
                 return  # nothing is there; or another engine has planned the batch
             kept.planned.append(claim)
         claim = kept.planned[number]
         try:
-            rows = yield from self._read(claim)
+            rows = await self._read(claim)
         except ClaimLost:
             if kept.finished > number or self._group.timeout > min(TIMEOUTS):
                 return  # another engine has finished it; or it is lost, and found to be in the end
             rows = []  # its messages are in the queue again
         kept.rows[number] = rows
-        yield Sleep(self._draw.expovariate(1 / 0.02))
+        await sleep(self._draw.expovariate(1 / 0.02))
         kept.finished = max(kept.finished, number + 1)
 
-    def _next(self, after: int, most: int) -> Operation[Claim | None]:
-        found = [each for each in self._open or () if each.batch > after]
+    async def _next(self, after: int, most: int) -> Claim | None:
+        found = [each for each in self._claims or () if each.batch > after]
         if found:
             return found[0]
-        return (yield from claims.claim(self._group, after, most, None, None))
+        claim: Claim | None = await Steps(claims.claim(self._group, after, most, None, None))
+        return claim
 
-    def _read(self, claim: Claim) -> Operation[list[str]]:
+    async def _read(self, claim: Claim) -> list[str]:
         rows: list[str] = []
         for start in range(0, claim.rows, 4):
             count = min(4, claim.rows - start)
-            bodies = yield from claims.read(self._group, claim.batch, start, count)
-            rows += [id_of(each) if each == body_of(id_of(each)) else repr(each) for each in bodies]
+            bodies = await Steps(claims.read(self._group, claim.batch, start, count))
+            rows += [id_of(body) if body == body_of(id_of(body)) else repr(body) for body in bodies]
         return rows
 
-    def plan(self, draw: random.Random) -> Operation[Order | None]:
+    async def plan(self, draw: random.Random) -> Order | None:
         """Do as with any list queue, or return all claims to it where that repeats no row."""
         if self._group.timeout == min(TIMEOUTS) and draw.random() < 0.3:
-            return Order("", [], lambda: claims.end_holds(self._spec))
-        return (yield from super().plan(draw))
+            return Order("", [], lambda: Steps(claims.end_holds(self.queue._spec)))
+        return await super().plan(draw)
 
-    def left(self) -> Operation[dict[str, Any]]:
+    async def left(self) -> dict[str, Any]:
         rows = list(itertools.chain.from_iterable(self.checkpoint.rows.values()))
         if self._group.timeout == min(TIMEOUTS):
             rows = sorted(set(rows))  # a claim that has ended is delivered again
-        return {**(yield from super().left()), "totals": None, "rows": rows}
+        return {**(await super().left()), "rows": rows}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import redis
@@ -11,6 +12,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError
 from ackq.membership import operations
 from ackq.membership.operations import Assignment, GroupSpec, Session
+from tests.simulation.steps import Steps
 
 if TYPE_CHECKING:
     from tests.simulation.world import Life
@@ -59,3 +61,26 @@ class Member:
         while self._is_beating:
             yield Sleep(POLL)
         yield from operations.leave(self._group, self.session)
+
+
+class Group:
+    """Takes the place of the consumer group of a client: sends no heartbeats itself."""
+
+    def __init__(self, group: GroupSpec) -> None:
+        self.member = Member(group)
+
+    @property
+    def session(self) -> Session:
+        return self.member.session
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        return self.session.owns()
+
+    async def join(self) -> Assignment:
+        joined: Assignment = await Steps(self.member.join())
+        return joined
+
+    async def aclose(self) -> None:
+        with contextlib.suppress(redis.RedisError):
+            await Steps(self.member.leave())

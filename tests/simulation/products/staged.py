@@ -6,22 +6,23 @@ import random
 from collections.abc import Sequence
 
 from ackq.core.call import call
-from ackq.core.effects import Operation
 from ackq.delay import staged_rows as delay_staged
 from ackq.queue import held_lists
 from ackq.staging.keys import StagingKeys, has_settings
 from ackq.staging.operations import Delayed, Mover, StagingSpec, committed_lists
 from ackq.topic import staged_rows as topic_staged
+from tests.products.product import Settings
+from tests.simulation.steps import Steps
 
 from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import ListQueue
-from .product import NAME, Product, Settings
+from .product import NAME, SimulatedProduct
 from .topics import Topic
 
 
-def _unfinished(spec: StagingSpec) -> Operation[int]:
+async def _unfinished(spec: StagingSpec) -> int:
     """Return how many committed lists have not arrived, which no count of messages has."""
-    names: list[bytes] = yield from call(spec, committed_lists(spec.keys))
+    names: list[bytes] = await Steps(call(spec, committed_lists(spec.keys)))
     return sum(map(has_settings, names))
 
 
@@ -32,12 +33,12 @@ class StagedListQueue(ListQueue):
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
-        return {**Product.draw_settings(draw), "pop_from": "right"}
+        return {**SimulatedProduct.draw_settings(draw), "pop_from": "right"}
 
     def staging(self, writer: str) -> tuple[StagingSpec, Mover]:
-        keys = StagingKeys.of_queue(NAME, self._spec.keys.held)
+        keys = StagingKeys.of_queue(NAME, self.queue._spec.keys.held)
         spec = StagingSpec(f"queue {NAME!r}", keys, writer)
-        return spec, lambda name: held_lists.into_queue(self._spec, name)
+        return spec, lambda name: held_lists.into_queue(self.queue._spec, name)
 
     def rows(
         self, entries: Sequence[tuple[str, bytes]], due: int | None
@@ -52,17 +53,19 @@ class StagedDelayQueue(DelayQueue):
     is_staged = True
 
     def staging(self, writer: str) -> tuple[StagingSpec, Mover]:
-        keys = StagingKeys.of_topic(NAME, delay_staged.settings_suffix(self._spec))
+        keys = StagingKeys.of_topic(NAME, delay_staged.settings_suffix(self.queue._spec))
         spec = StagingSpec(f"delay queue {NAME!r}", keys, writer)
-        return spec, lambda name: delay_staged.move(self._spec, keys, name)
+        return spec, lambda name: delay_staged.move(self.queue._spec, keys, name)
 
     def rows(
         self, entries: Sequence[tuple[str, bytes]], due: int | None
     ) -> tuple[list[bytes], list[Delayed]]:
-        return [delay_staged.row(self._spec, key, due or 0, body) for key, body in entries], []
+        return [
+            delay_staged.row(self.queue._spec, key, due or 0, body) for key, body in entries
+        ], []
 
-    def stored(self) -> Operation[int]:
-        return (yield from super().stored()) + (yield from _unfinished(self.staging("any")[0]))
+    async def stored(self) -> int:
+        return await super().stored() + await _unfinished(self.staging("any")[0])
 
 
 class StagedPartitions(StagedDelayQueue, PartitionedDelayQueue):
@@ -75,14 +78,14 @@ class StagedTopic(Topic):
     is_staged = True
 
     def staging(self, writer: str) -> tuple[StagingSpec, Mover]:
-        keys = StagingKeys.of_topic(NAME, topic_staged.settings_suffix(self._spec.config))
+        keys = StagingKeys.of_topic(NAME, topic_staged.settings_suffix(self.queue._spec.config))
         spec = StagingSpec(f"topic {NAME!r}", keys, writer)
-        return spec, lambda name: topic_staged.move(self._spec, keys, name)
+        return spec, lambda name: topic_staged.move(self.queue._spec, keys, name)
 
     def rows(
         self, entries: Sequence[tuple[str, bytes]], due: int | None
     ) -> tuple[list[bytes], list[Delayed]]:
         return [body for _, body in entries], []
 
-    def stored(self) -> Operation[int]:
-        return (yield from super().stored()) + (yield from _unfinished(self.staging("any")[0]))
+    async def stored(self) -> int:
+        return await super().stored() + await _unfinished(self.staging("any")[0])

@@ -1,0 +1,81 @@
+"""Prints messages that were found, and where they are; and the option of how far to look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+
+from ackq.cli.output import body_fields, id_fields, print_json
+from ackq.cli.tables import print_table
+from ackq.core.inspection_results import Found
+from ackq.queue.places import WITHIN
+
+
+def _within(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    if value == "all":
+        return None
+    if value.isdecimal() and int(value) > 0:
+        return int(value)
+    raise click.BadParameter("is a number from 1 on, or all")
+
+
+within_option = click.option(
+    "--within",
+    default=str(WITHIN),
+    callback=_within,
+    metavar="N|all",
+    help=f"Number of messages to look through in each state: the next ready ones, the newest dead"
+    f" letters.  [{WITHIN}]",
+)
+
+
+def print_found(found: Sequence[Found], as_json: bool) -> None:
+    """Print a table, or a line of JSON for each message."""
+    if as_json:
+        for match in found:
+            print_json(
+                {
+                    **id_fields(match.id),
+                    "queue": match.queue,
+                    "state": match.state,
+                    "position": match.position,
+                    "lease_ends_in": match.lease_ends_in,
+                    "due_in": match.due_in,
+                    "receive_count": match.receive_count,
+                    "worker": match.worker,
+                    "errors": [asdict(error) for error in match.errors],
+                    "entry": match.entry,
+                    "reason": match.reason,
+                    **body_fields(match.body),
+                }
+            )
+    elif found:
+        print_table(
+            ("id", "state", "where", "receives", "error", "body"),
+            [
+                (
+                    match.id,
+                    match.state.replace("_", " "),
+                    _where(match),
+                    match.receive_count,
+                    match.errors[-1].cause if match.errors else "",
+                    match.body,
+                )
+                for match in found
+            ],
+        )
+
+
+def _where(found: Found) -> str:
+    """Say what matters in its state: its position, its end, or why it is dead."""
+    match found.state:
+        case "ready":
+            return "next" if found.position == 0 else f"{found.position:,} before it"
+        case "in_flight":
+            worker = f", {found.worker}" if found.worker else ""
+            return f"lease ends in {found.lease_ends_in:.0f} s{worker}"
+        case "delayed":
+            return f"due in {found.due_in:.0f} s"
+    return found.reason

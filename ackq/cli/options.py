@@ -1,0 +1,105 @@
+"""Options of several commands, and the examples in their help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Key of the context's meta that holds the URL read from --url-file.
+_URL_FROM_FILE = "ackq.url"
+number_option = click.option(
+    "-n", "--number", type=click.IntRange(1), default=1, help="Maximum number of messages.  [1]"
+)
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def url_option(command: F) -> F:
+    """Add the options --url and --url-file, which set the same parameter."""
+    url = click.option(
+        "--url",
+        envvar="ACKQ_REDIS_URL",
+        callback=_url,
+        help="URL of Redis: redis://host:6379/0, rediss://..., unix:///path."
+        "  [env: ACKQ_REDIS_URL]",
+    )
+    url_file = click.option(
+        "--url-file",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        is_eager=True,
+        expose_value=False,
+        callback=_read_url,
+        metavar="FILE",
+        help="Read the URL from FILE (-: stdin), since ps shows a password in --url.",
+    )
+    return url(url_file(command))
+
+
+def _read_url(ctx: click.Context, parameter: click.Parameter, file: str | None) -> None:
+    if file is None:
+        return
+    try:
+        with click.open_file(file) as opened:
+            url = opened.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"cannot be read: {type(error).__name__}") from None
+    if not url or len(url.split()) > 1:
+        raise click.BadParameter("must hold one URL and nothing else")
+    ctx.meta[_URL_FROM_FILE] = url
+
+
+def _url(ctx: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    from_file: str | None = ctx.meta.get(_URL_FROM_FILE)
+    if from_file is None:
+        return url
+    if ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE:
+        raise click.UsageError("give --url or --url-file, not both")
+    return from_file
+
+
+time_field_option = click.option(
+    "--time-field",
+    metavar="FIELD",
+    help="Field of the body with the time at which a message was created; besides the time of"
+    " CloudEvents.",
+)
+
+
+def examples(*commands: str) -> str:
+    """Return the Examples section of a command's help.
+
+    A test runs the examples in order, on a queue ``jobs`` with messages in every state.
+    """
+    return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
+
+
+def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Validate an option in seconds."""
+    if value is not None and (math.isnan(value) or value < 0):
+        raise click.BadParameter("must be 0 or more seconds")
+    return value
+
+
+def seconds_option(*names: str, help: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option that takes 0 or more seconds."""
+    return click.option(
+        *names, type=float, callback=seconds, metavar="SECONDS", help=help, **settings
+    )
+
+
+wait_option = seconds_option(
+    "--timeout",
+    "--wait",
+    "wait",
+    help="Wait this long for the first message; inf: forever.  [do not wait]",
+)
+#: The lease of the commands that take messages.
+lease_option = seconds_option(
+    "--lease", default=30.0, help="Time until they are redelivered unless settled.  [30]"
+)

@@ -1,0 +1,395 @@
+"""Where messages are: find them by id, or search for those whose bodies have certain fields.
+
+Scripts look through one place of the queue after the other, in windows, and return the bodies that
+may match. Whether one matches is decided here: a script must not decode long JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+from redis.exceptions import NoPermissionError
+
+from ackq import scripts
+from ackq.config import check_integer
+from ackq.core.call import call
+from ackq.core.effects import Arg, Operation, Request
+from ackq.core.failure_notes import with_errors
+from ackq.core.ids import key_of_id, text_of_key
+from ackq.core.inspection_results import Found
+from ackq.errors import ConfigurationError
+from ackq.queue import held_lists, inspection, registry
+from ackq.queue.delayed_messages import entry_of
+from ackq.queue.spec import QueueSpec
+
+#: Default for how many messages of each place are looked through.
+WITHIN = 20_000
+#: Lease keys that one call looks up.
+CHUNK = 1000
+#: Most fields of a search, and the longest text of one, in bytes.
+MAX_FIELDS, MAX_TEXT = 4, 4096
+
+#: Called with the number of messages that were looked at since the last call.
+OnProgress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is searched for, and how far."""
+
+    #: Texts that stand in the JSON of every match, unless it writes them with escapes.
+    texts: Sequence[bytes]
+    matches: Callable[[Found], bool]
+    #: Matches after which to stop.
+    most: float
+    #: Messages of each place to look through; None: all.
+    within: int | None = WITHIN
+    #: Lease keys under which to look first; empty: all.
+    keys: Sequence[bytes] = ()
+    on_progress: OnProgress = lambda count: None
+
+    @classmethod
+    def of_id(cls, message_id: str | int, most: float, within: int | None) -> Target:
+        """Search for messages with an id.
+
+        Raises:
+            ConfigurationError: no message can have this id, or ``within`` is out of range.
+        """
+        key = key_of_id(message_id)
+        if key is None:
+            raise ConfigurationError(f"{message_id!r} is not the id of a message")
+        _check_within(within)
+        text = orjson.dumps(key)[1:-1]
+        keys = [key.encode(), b"\0" + key.encode()]  # the latter names a message without an id
+        return cls([text], lambda found: found.id == key, most, within, keys)
+
+    @classmethod
+    def of_fields(
+        cls,
+        where: Mapping[str, Any],
+        most: int,
+        within: int | None,
+        on_progress: OnProgress | None = None,
+    ) -> Target:
+        """Search for messages with these fields.
+
+        Raises:
+            ConfigurationError: no or too many fields, or one that cannot be searched for.
+        """
+        if not isinstance(where, Mapping) or not 1 <= len(where) <= MAX_FIELDS:
+            raise ConfigurationError(
+                f'where names 1 to {MAX_FIELDS} fields, as {{"customer": 17}}, not {where!r}'
+            )
+        check_integer(most, "limit", 1, 2**53)
+        _check_within(within)
+        texts = [text for name, value in where.items() for text in _texts_of(name, value)]
+
+        def matches(found: Found) -> bool:
+            try:
+                fields = orjson.loads(found.body)
+            except ValueError:
+                return False
+            return all(_is_value(fields, name, value) for name, value in where.items())
+
+        return cls(texts, matches, most, within, (), on_progress or (lambda count: None))
+
+    def is_enough(self, seen: int) -> bool:
+        """Return whether ``seen`` messages of a place are as many as were asked for."""
+        return self.within is not None and seen >= self.within
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    found: Found
+    #: The lease key; empty if it has none.
+    key: bytes = b""
+
+
+def find(spec: QueueSpec, message_id: str | int, within: int | None) -> Operation[Found | None]:
+    """Find one message; see `ackq.Queue.find`."""
+    found = yield from locate(spec, Target.of_id(message_id, 1, within))
+    return found[0] if found else None
+
+
+def find_all(spec: QueueSpec, message_id: str | int, within: int | None) -> Operation[list[Found]]:
+    """Find all messages with an id; see `ackq.Queue.find_all`."""
+    return locate(spec, Target.of_id(message_id, float("inf"), within))
+
+
+def search(
+    spec: QueueSpec,
+    where: Mapping[str, Any],
+    limit: int,
+    within: int | None,
+    on_progress: OnProgress | None = None,
+) -> Operation[list[Found]]:
+    """Search for messages by their fields; see `ackq.Queue.search`."""
+    return locate(spec, Target.of_fields(where, limit, within, on_progress))
+
+
+def locate(spec: QueueSpec, target: Target) -> Operation[list[Found]]:
+    """Look through every place until there are enough matches, the quickest places first."""
+    yield from inspection.compare_end(spec)
+    matches: list[_Match] = yield from _look_up(spec, target, target.keys, ())
+    for look in (_in_lists, _in_sets, _in_dead_letters):
+        if len(matches) < target.most:
+            matches += yield from look(spec, target)
+    # A consumer may have taken it from the list before the list was searched.
+    matches = matches or (yield from _look_up(spec, target, target.keys, ()))
+    return (yield from _completed(spec, matches[: int(min(target.most, len(matches)))]))
+
+
+def _look_up(
+    spec: QueueSpec, target: Target, keys: Sequence[bytes], texts: Sequence[bytes]
+) -> Operation[list[_Match]]:
+    """Return the matches among leased and delayed messages with these lease keys.
+
+    A body that surely lacks one of the texts is not sent here.
+    """
+    matches = []
+    at = 0
+    while at < len(keys):
+        chunk = keys[at : at + CHUNK]
+        reply = yield from _call(spec, "find", len(texts), *texts, *chunk)
+        now, expired, looked, *values = reply
+        at += looked  # one call stops at 1 MiB of bodies
+        for first in range(0, len(values), 6):
+            match = _match_of(float(now), expired, *values[first : first + 6])
+            if target.matches(match.found):
+                matches.append(match)
+    return matches
+
+
+def _match_of(
+    now: float,
+    expired: int,
+    key: bytes,
+    place: bytes,
+    score: bytes,
+    rank: int,
+    count: int,
+    body: bytes,
+) -> _Match:
+    left = (float(score) - now) / 1_000_000
+    found = Found(text_of_key(key, body), "ready", body, count)
+    if place == b"delayed":
+        found = replace(found, entry=entry_of(score, key))
+        if left > 0:
+            return _Match(replace(found, state="delayed", due_in=left), key)
+        return _Match(replace(found, position=expired + rank), key)
+    if left > 0:
+        return _Match(replace(found, state="in_flight", lease_ends_in=left), key)
+    return _Match(replace(found, position=rank), key)
+
+
+def _in_lists(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
+    """Search the ready list, the hand-off list, and the lists that belong to the queue."""
+    counted = yield from inspection.stats(spec)
+    now, held = yield from held_lists.lists(spec)
+    lists = _Lists(spec, target, now, counted.expired + counted.due)
+    ended = [entry for entry in held if entry.score <= now]
+    modes = {entry.name: held_lists.mode_of(spec, entry.name) for entry in ended}
+    end = spec.keys.pop_from
+    # Each list goes in front of those returned before it.
+    for entry in reversed(ended):
+        if modes[entry.name] == "front":
+            yield from lists.search_ready("held", end, entry.name)
+    yield from lists.search_ready("handoff", "right")
+    yield from lists.search_ready("ready", end)
+    for entry in ended:
+        if modes[entry.name] == "back":
+            yield from lists.search_ready("held", "right", entry.name)
+        elif modes[entry.name] == "delayed":
+            yield from lists.search("held", "right", entry.name, lists.delayed)
+    for entry in held:
+        if entry.score > now:
+            left = (entry.score - now) / 1_000_000
+            yield from lists.search("held", end, entry.name, _claimed(left))
+    return lists.matches
+
+
+def _claimed(left: float) -> Callable[[int, bytes], Found]:
+    """Return what makes messages of a claim that ends in ``left`` seconds."""
+    return lambda _, body: Found(text_of_key(b"", body), "in_flight", body, 1, lease_ends_in=left)
+
+
+@dataclass(slots=True)
+class _Lists:
+    """What was found in the lists of a queue so far."""
+
+    spec: QueueSpec
+    target: Target
+    #: The server's time in µs.
+    now: int
+    #: Ready messages that are delivered before those of the next list.
+    before: int
+    matches: list[_Match] = field(default_factory=list)
+
+    def search_ready(self, place: str, taken: str, name: bytes | None = None) -> Operation[None]:
+        """Search a list of ready messages, which are delivered after those searched before."""
+        before = self.before
+
+        def ready(offset: int, body: bytes) -> Found:
+            return Found(text_of_key(b"", body), "ready", body, 0, position=before + offset)
+
+        self.before += yield from self.search(place, taken, name, ready)
+
+    def delayed(self, offset: int, text: bytes) -> Found:
+        """Return a row that was committed with a delay: its due time in µs precedes the body."""
+        due, colon, body = text.partition(b":")
+        if not (colon and due.isdigit()):  # give_back takes it for a message that is due
+            due, body = b"0", text
+        left = max(0.0, (int(due) - self.now) / 1_000_000)
+        return Found(text_of_key(b"", body), "delayed", body, 0, due_in=left)
+
+    def search(
+        self, place: str, taken: str, name: bytes | None, made: Callable[[int, bytes], Found]
+    ) -> Operation[int]:
+        """Search a list, and return its size.
+
+        Args:
+            place: as in search.lua.
+            taken: the end from which it is taken.
+            name: of a held list.
+            made: returns what an offset and a text of the list stand for.
+        """
+        target = self.target
+        own = () if name is None else (name,)
+        # Windows go towards the end that is taken, so a search that goes far finds what is
+        # delivered next last. Most messages that people look for are near that end.
+        reported = 0
+        for reach in (WITHIN, 2**53 - 1) if target.within is None else (target.within,):
+            left, size, looked = reach, 0, 0
+            found: list[tuple[int, Found]] = []
+            while left:
+                reply = yield from _call(
+                    self.spec, "search", place, left, taken, *target.texts, own=own
+                )
+                below, size = int(reply[0]), reply[1]
+                looked += min(left, size) - below
+                if looked > reported:
+                    target.on_progress(looked - reported)
+                    reported = looked
+                for offset, text in zip(map(int, reply[2::2]), reply[3::2], strict=True):
+                    match = made(offset, text)
+                    if target.matches(match):
+                        found.append((offset, match))
+                left = below
+                found.sort(key=lambda pair: pair[0])
+                if len(found) > target.most:
+                    del found[int(target.most) :]
+            if len(found) >= target.most or size <= reach:
+                break
+        self.matches += [_Match(match) for _, match in found]
+        return size
+
+
+def _in_sets(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
+    """Search leased and delayed messages; of an id, those recorded under other keys than it."""
+    matches: dict[bytes, _Match] = {}
+    for place in ("backup", "delayed"):
+        cursor: Arg = b"0"
+        seen = 0
+        while not target.is_enough(seen) and len(matches) < target.most:
+            cursor, _, *keys = yield from _call(spec, "search", place, cursor, "right")
+            seen += len(keys)
+            target.on_progress(len(keys))
+            if target.keys:
+                keys = [key for key in keys if key[:1] == b"\0" and key not in target.keys]
+            # A scan may return a key twice.
+            for match in (yield from _look_up(spec, target, keys, target.texts)):
+                matches[match.key] = match
+            if cursor == b"0":
+                break
+    return list(matches.values())
+
+
+def _in_dead_letters(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
+    """Search the dead letters, the newest first."""
+    matches: list[_Match] = []
+    entry: Arg = b"+"
+    seen = 0
+    while entry and not target.is_enough(seen) and len(matches) < target.most:
+        entry, looked, *letters = yield from _call(
+            spec, "search", "dead", entry, "right", *target.texts
+        )
+        seen += looked
+        target.on_progress(looked)
+        for letter in map(inspection.dead_letter_of, letters):
+            found = Found(
+                letter.id,
+                "dead",
+                letter.body,
+                letter.receive_count,
+                errors=letter.errors,
+                entry=letter.entry,
+                reason=letter.reason,
+            )
+            if target.matches(found):
+                matches.append(_Match(found))
+    return matches
+
+
+def _completed(spec: QueueSpec, matches: Sequence[_Match]) -> Operation[list[Found]]:
+    """Return the matches with their errors, and with the workers that handle them."""
+    found = yield from with_errors(
+        spec, spec.keys.errors, [match.found for match in matches], [match.key for match in matches]
+    )
+    holders: dict[str, str] = {}
+    if any(match.state == "in_flight" for match in found):
+        with suppress(NoPermissionError):
+            holders = yield from registry.holders(spec)
+    return [
+        replace(
+            match,
+            queue=spec.name,
+            worker=holders.get(registry.cropped(match.id)) if match.state == "in_flight" else None,
+        )
+        for match in found
+    ]
+
+
+def _texts_of(name: str, value: Any) -> list[bytes]:
+    """Return what the JSON of a body contains if it has this field."""
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"where: a field is named by text, not by {name!r}")
+    if not isinstance(value, str | int | float | None):
+        raise ConfigurationError(
+            f"where: {name!r} is compared with text, a number, a bool or None, not with {value!r}"
+        )
+    try:
+        texts = [orjson.dumps(name.rpartition(".")[2])[1:-1]]
+        if isinstance(value, str):
+            texts.append(orjson.dumps(value)[1:-1])
+        # Numbers like 1.5 and 2**60 can be written in several ways.
+        elif value is None or (isinstance(value, int) and abs(value) < 2**53):
+            texts.append(orjson.dumps(value))
+    except TypeError as e:
+        raise ConfigurationError(f"where: {name!r} or its value is not valid Unicode") from e
+    if any(len(text) > MAX_TEXT for text in texts):
+        raise ConfigurationError(f"where: {name!r} or its value is longer than {MAX_TEXT} bytes")
+    return [text for text in texts if text]
+
+
+def _is_value(fields: Any, name: str, value: Any) -> bool:
+    """Return whether a decoded body has this value in a field, or in one inside of others."""
+    if isinstance(fields, dict) and name in fields:
+        return isinstance(fields[name], bool) == isinstance(value, bool) and fields[name] == value
+    outer, dot, rest = name.partition(".")
+    return bool(dot) and isinstance(fields, dict) and _is_value(fields.get(outer), rest, value)
+
+
+def _check_within(within: int | None) -> None:
+    if within is not None:
+        check_integer(within, "within", 1, 2**53 - 1)
+
+
+def _call(spec: QueueSpec, script: str, *args: Arg, own: Sequence[bytes] = ()) -> Operation[Any]:
+    request = Request(
+        (*spec.keys.passed(script, *own), *args), script=scripts.load(script), resend=True
+    )
+    return (yield from call(spec, request))

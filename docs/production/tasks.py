@@ -1,0 +1,7 @@
+"""The handler that the image runs."""
+
+from ackq import Message
+
+
+def handle(message: Message) -> None:
+    print(message.id, message.json())

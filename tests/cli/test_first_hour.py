@@ -1,0 +1,157 @@
+"""What a new user meets first: names of queues, words, groups, and messages about mistakes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+import pytest
+import redis
+
+import ackq.cli.completing
+from ackq import Queue
+from ackq.cli import COMMANDS, GROUPS
+from ackq.cli.completing import complete_queue
+from ackq.queue import take
+from tests.cli.conftest import Run
+from tests.cli.terminal import shown
+
+
+def test_queues_lists_queues_and_lists_that_no_consumer_has_used(
+    ackq: Run, plain_client: redis.Redis, token: str
+) -> None:
+    used, unused = f"{token}-used", f"{token}-unused"
+    plain_client.lpush(unused, b"1", b"2")
+    with Queue(plain_client, used) as queue:
+        queue.push_many([{"id": "a"}, {"id": "b"}])
+        queue.pop()
+    for command in ("queues", "ls"):
+        rows = [json.loads(line) for line in ackq(command, "--json").output.splitlines()]
+        mine = {row["queue"]: row for row in rows if row["queue"].startswith(token)}
+        assert [*mine] == [unused, used]
+        assert (mine[unused]["ready"], mine[unused]["notes"]) == (2, "no consumer yet")
+        assert (mine[used]["ready"], mine[used]["in_flight"], mine[used]["notes"]) == (1, 1, "")
+
+
+def test_stats_of_a_queue_that_does_not_exist_is_code_1(ackq: Run, name: str) -> None:
+    result = ackq("stats", name, "--json", code=1)
+    assert json.loads(result.stdout)["ready"] == 0
+    assert f"there is no queue '{name}', or it is empty" in result.stderr
+
+
+def test_help_shows_every_command_in_a_group(ackq: Run) -> None:
+    shown = ackq("--help").output
+    assert all(f"{title}:" in shown for title in GROUPS)
+    assert list(COMMANDS) == [name for group in GROUPS.values() for name in group]
+
+
+def test_tab_completes_queues_and_lists_and_never_starts_a_server(
+    plain_client: redis.Redis, url: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_client.lpush(f"{token}-plain", b"1")
+    with Queue(plain_client, f"{token}-used") as queue:
+        queue.push({"id": "a"})
+        queue.pop()
+    parameter = click.Argument(["queue"])
+    context = click.Context(click.Command("stats"))
+    context.params["url"] = url
+    assert complete_queue(context, parameter, token) == [f"{token}-plain", f"{token}-used"]
+    assert complete_queue(context, parameter, f"{token}-u") == [f"{token}-used"]
+    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
+    context.params["url"] = None
+    assert complete_queue(context, parameter, token) == []
+    assert not (tmp_path / "redis.conf").exists()
+    context.params["url"] = "redis://localhost:1"
+    assert complete_queue(context, parameter, "") == []
+    assert ackq.cli.completing.EXAMINED >= 1000
+
+
+def test_pop_takes_a_timeout(ackq: Run, name: str) -> None:
+    ackq("push", name, '{"id": 1}')
+    assert ackq("pop", name, "--timeout", "5", "--ack").output == '{"id": 1}\n'
+    ackq("pop", name, "--timeout", "0.01", code=1)
+
+
+def test_counts_are_words_in_a_terminal_and_numbers_in_a_pipe(
+    ackq: Run, url: str, name: str, plain_client: redis.Redis
+) -> None:
+    with Queue(plain_client, name) as queue:
+        for command, words in (
+            (["dead", "redrive", name, "--all"], "2 dead letters redriven"),
+            (["drain", name, "--yes"], "1 message put back"),
+            (["purge", name, "--yes"], "3 messages deleted"),
+        ):
+            queue.push_many([{"id": "a"}, {"id": "b"}])
+            if command[0] == "dead":
+                queue.reject(*queue.pop_many(2))
+            elif command[0] == "drain":
+                queue.pop()
+            else:
+                queue.purge()
+                queue.push_many([{"id": id} for id in "abc"])
+            assert words in shown(*command, columns=80, ACKQ_REDIS_URL=url)
+            queue.purge(dead=True)
+        queue.push({"id": "a"})
+        assert ackq("purge", name, "--yes").output == "1\n"
+
+
+def test_push_at_a_time_once_with_an_id(ackq: Run, name: str, plain_client: redis.Redis) -> None:
+    at = datetime.now() + timedelta(hours=1)
+    ackq("push", name, "--at", at.isoformat(), '{"n": 1}')
+    once = ("push", name, "--dedup", "order-7", "--id", "a-7", '{"n": 2}')
+    assert ackq(*once).output == "a-7\n"
+    again = ackq("push", name, "--dedup", "order-7", '{"n": 3}')
+    assert again.stdout == "a-7\n"
+    assert "not stored" in again.stderr
+    with Queue(plain_client, name) as queue:
+        due = queue.stats().next_event_in
+        assert due is not None
+        assert 3500 < due <= 3600
+        message = queue.pop()
+        assert message is not None
+        assert message.body == b'{"id":"a-7","n": 2}'
+        assert queue.pop() is None
+        queue.purge()
+    for wrong in (
+        ["--at", "soon", "{}"],
+        ["--dedup", "k", "{}", "{}"],
+        ["--id", "x", '{"id": "y"}'],
+    ):
+        ackq("push", name, *wrong, code=2)
+    for key in plain_client.scan_iter(f"{name}DEDUP:*"):
+        plain_client.unlink(key)
+
+
+def test_a_message_that_always_fails_is_logged_once(
+    plain_client: redis.Redis, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Queue(plain_client, name) as queue, Queue(plain_client, name, max_receives=50) as bounded:
+        for used, logged in ((queue, 1), (bounded, 0)):
+            used.push({"id": "poison"})
+            caplog.clear()
+            for _ in range(take.POISON + 3):
+                message = used.pop(timeout=5)
+                assert message is not None
+                used.nack(message, delay=0)
+            assert len([each for each in caplog.messages if "circulates" in each]) == logged
+            used.purge()
+
+
+def test_ctrl_c_while_modules_are_loaded_is_quiet() -> None:
+    code = (
+        "import builtins, os, signal, _ackq_command\n"
+        "load = builtins.__import__\n"
+        "def interrupted(name, *args, **kwargs):\n"
+        "    if name == 'redis': os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return load(name, *args, **kwargs)\n"
+        "builtins.__import__ = interrupted\n"
+        "_ackq_command.main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (130, "")

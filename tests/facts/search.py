@@ -1,0 +1,121 @@
+"""The facts of search.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import places
+from benchmarks.worst.scene import LARGE, MIB, Act, Scene
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "search",
+    calls=(
+        ("ready", 100, "right", "listed"),
+        ("handoff", 100, "right", "handed"),
+        ("held", 100, "right", "claimed"),
+        ("backup", 0, "right"),
+        ("delayed", 0, "right"),
+        ("dead", "+", "right", "letter"),
+    ),
+    changes_nothing=True,
+    operation=lambda: places.search(SPEC, {"a": 1}, 1, 5),
+    replies=[[b"0", 0]] * 5 + [[b"", 0]],
+    passes={"place": ["held"], "from": [5], "taken": ["right"], "texts": [b"a", b"1"]},
+    fewest=3,
+    refused={
+        "a text too long": ("ready", 0, "right", "x" * 4097),
+        "an empty text": ("ready", 0, "right", ""),
+        "nine texts": ("ready", 0, "right", *"123456789"),
+        "no text": ("ready", 0, "right"),
+        "a text for a set": ("backup", 0, "right", "text"),
+        "no entry": ("dead", "17", "right", "text"),
+    },
+    named_arguments="some",
+    mistakes={
+        "test_find.test_offsets_are_those_of_the_delivery": (
+            Mistake(
+                "counts from the wrong end",
+                "is_right and left - i or",
+                "is_right and i or",
+                given={"end": "right"},
+            ),
+            Mistake(
+                "searches the other end",
+                "is_right and -left or left - some",
+                "-left",
+                given={"end": "left"},
+            ),
+        ),
+        "test_find.test_what_is_taken_and_pushed_meanwhile_hides_no_message": (
+            Mistake(
+                "leaves out the next ones",
+                "  left = left - some\n",
+                "  left = math.max(0, left - 2 * some)\n",
+            ),
+        ),
+        "test_find.test_one_call_searches_two_thousand_messages_or_a_mebibyte": (
+            Mistake("any number in one call", "looked < MOST and", ""),
+            Mistake("any number of bytes in one call", " and bytes < BODY_BUDGET do", " do"),
+        ),
+        "test_find.test_a_list_is_read_one_two_four_at_a_time": (
+            Mistake(
+                "sixteen are read at once",
+                "local bytes, looked, slice = 0, 0, 1",
+                "local bytes, looked, slice = 0, 0, SLICE",
+            ),
+            Mistake(
+                "long bodies are read by more and more",
+                "bytes < looked * SHORT and math.min(SLICE, 2 * slice) or 1",
+                "math.min(SLICE, 2 * slice)",
+            ),
+        ),
+        "test_find.test_dead_letters_are_searched_from_the_newest_on": (
+            Mistake("begins with the entry that was searched", "or '(' .. before", "or before"),
+            Mistake("sees no key", " or contains(key, wanted)", ""),
+        ),
+        "test_find.test_one_call_searches_five_hundred_dead_letters_or_a_mebibyte": (
+            Mistake("any number of letters in one call", " or looked >= MOST_LETTERS", ""),
+            Mistake("any number of bytes of letters", " or bytes >= BODY_BUDGET", ""),
+            Mistake("does not see the end", "#letters == asked and before or ''", "before"),
+        ),
+        "test_find.test_the_end_of_a_very_long_body_may_contain_a_text": (
+            Mistake("does not look at the end", "return #body > SEARCHED or", "return"),
+        ),
+        "test_find.test_a_dead_letter_without_a_body_is_left_to_the_client": (
+            Mistake("decides itself", "body == '' or contains(body", "contains(body"),
+        ),
+        "test_find.test_keys_of_a_set_come_in_pages": (
+            Mistake("searches the wrong set", "delayed = delayed})", "delayed = backup})"),
+        ),
+    },
+)
+
+
+@FACTS.worst("3,000,000 ready, none matches")
+def search_all(scene: Scene) -> Act:
+    scene.ready(scene.many(3_000_000))
+    queue = scene.queue()
+    return lambda: queue.search({"customer": 1}, within=None)
+
+
+@FACTS.worst("the letters of the text everywhere: 16 x 0.9 MiB")
+def search_nearly(scene: Scene) -> Act:
+    line = "redis.call('LPUSH', KEYS[1], string.rep('customed', math.floor(#body / 8)))"
+    scene.fill(line, (scene.keys.ready,), 16, scene.size(LARGE))
+    queue = scene.queue()
+    return lambda: queue.search({"customer": 1})
+
+
+@FACTS.worst("16 x 8 MiB ready, by a stranger")
+def search_strange(scene: Scene) -> Act:
+    scene.ready(16, scene.size(8 * MIB))
+    queue = scene.queue()
+    return lambda: queue.search({"customer": 1})
+
+
+@FACTS.worst("1,000,000 in flight, and 100,000 dead letters")
+def search_sets(scene: Scene) -> Act:
+    scene.leased(scene.many(1_000_000), score=scene.far)
+    scene.dead(scene.many(100_000))
+    queue = scene.queue()
+    return lambda: queue.search({"customer": 1}, within=None)

@@ -1,0 +1,28 @@
+"""The products, as the processes of a campaign and of a simulation use them.
+
+A product says what its clients promise to the checker, and wraps their calls, blocking or not. It
+uses public names only: the campaign's workloads also run with the previous release.
+"""
+
+from __future__ import annotations
+
+from .delayed import DelayQueue, PartitionedDelayQueue
+from .listed import ListQueue
+from .product import LEASE, WATCH, Got, Product, value
+from .rsmq import RSMQ
+from .sharded import ShardedQueue
+from .topics import Topic
+
+__all__ = [
+    "LEASE",
+    "RSMQ",
+    "WATCH",
+    "DelayQueue",
+    "Got",
+    "ListQueue",
+    "PartitionedDelayQueue",
+    "Product",
+    "ShardedQueue",
+    "Topic",
+    "value",
+]

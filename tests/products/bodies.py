@@ -1,0 +1,35 @@
+"""The names of messages, and the one body that each may have."""
+
+from __future__ import annotations
+
+import zlib
+
+#: The checksum of a body.
+checksum = zlib.crc32
+
+
+def body_of(name: str) -> bytes:
+    """Return the one body that a message of this name may have.
+
+    The name is its id, or its id after an equals sign: messages of several names share that one.
+    """
+    own, shared, message_id = name.encode().partition(b"=")
+    size = zlib.crc32(name.encode()) % 150
+    if shared:
+        return b'{"id":"%s","pad":"%s","own":"%s"}' % (message_id, b"x" * size, own)
+    return b'{"id":"%s","pad":"%s"}' % (own, b"x" * size)
+
+
+def id_of(body: bytes) -> str:
+    """Return the name of a body that `body_of` made, or the beginning of any other body."""
+    found = body[7 : body.find(b'"', 7)].decode("latin-1")
+    _, shared, own = body.partition(b'"own":"')
+    return f"{own[:-2].decode('latin-1')}={found}" if shared else found
+
+
+def names_of(by: str, first: int, size: int, sharers: int = 1) -> list[str]:
+    """Return the names of some messages of a producer; so many in a row share an id."""
+    numbers = range(first, first + size)
+    if sharers == 1:
+        return [f"{by}-{number}" for number in numbers]
+    return [f"{by}-{number}={by}-of-{number // sharers}" for number in numbers]

@@ -1,0 +1,64 @@
+"""The list queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .bodies import id_of
+from .product import WATCH, Got, Product, dead_left, totals_left, value
+
+#: As many dead letters as there are.
+ALL = 100_000
+
+
+class ListQueue(Product):
+    """`Queue` or `AsyncQueue`."""
+
+    rules: ClassVar[dict[str, Any]] = {"order": True, "totals": True}
+    verbs: ClassVar[dict[str, int]] = {"ack": 70, "nack": 8, "release": 4, "fused": 18}
+
+    async def prepare(self) -> None:
+        if self.rules.get("totals"):
+            await value(self.queue.counters(WATCH))
+
+    async def push(
+        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
+    ) -> dict[str, Any]:
+        bodies = [body for _, body in entries]
+        about = {"delay": delay or None, "confirm": self.settings.get("confirm")}
+        if len(bodies) > 1:
+            await value(self.queue.push_many(bodies, **about))
+        else:
+            dedup = entries[0][0] if is_once else None
+            await value(self.queue.push(bodies[0], dedup=dedup, **about))
+        return {}
+
+    async def take(
+        self, n: int, timeout: float | None, done: Sequence[Any]
+    ) -> tuple[list[Got], dict[str, Any]]:
+        found = await value(self.queue.pop_many(n, timeout=timeout, ack=done))
+        return [Got(m.body, m.receive_count, m.receipt / 1e6, m) for m in found], {}
+
+    async def settle(self, verb: str, handles: Sequence[Any], delay: float) -> int:
+        settings = {"delay": delay} if verb == "nack" else {}
+        settled: int = await value(getattr(self.queue, verb)(*handles, **settings))
+        return settled
+
+    async def stored(self) -> int:
+        stats = await value(self.queue.stats())
+        stored: int = stats.ready + stats.in_flight + stats.delayed
+        return stored
+
+    async def left(self) -> dict[str, Any]:
+        dead = await value(self.queue.dead_letters(ALL))
+        left = dead_left(dead, [id_of(each.body) or each.id for each in dead])
+        for part in await self._parts():
+            left["findings"] += map(str, (await value(part.audit())).findings)
+        if self.rules.get("totals"):
+            left |= totals_left(await value(self.queue.counters(WATCH)), dead)
+        return left
+
+    async def _parts(self) -> Sequence[Any]:
+        """Return the queues that can be audited."""
+        return [self.queue]

@@ -1,0 +1,191 @@
+"""find, find_all and search: where messages are, on every server and through both faces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ackq import ConfigurationError
+from ackq.queue import places
+from tests.servers.target import Target
+
+
+def test_a_message_is_found_wherever_it_is(make_queue: Any) -> None:
+    queue = make_queue(max_receives=5)
+    queue.push_many({"id": f"m-{n}"} for n in range(40))
+    found = queue.find("m-30")
+    assert (found.state, found.position, found.body) == ("ready", 30, b'{"id":"m-30"}')
+    taken = queue.pop(visibility_timeout=60)
+    found = queue.find("m-0")
+    assert (found.state, found.position, found.receive_count) == ("in_flight", None, 1)
+    assert 59 < found.lease_ends_in <= 60.1
+    queue.nack(taken, delay=600, error=ValueError("why"))
+    found = queue.find("m-0")
+    assert (found.state, found.errors[-1].type) == ("delayed", "ValueError")
+    assert 590 < found.due_in <= 600
+    assert queue.cancel(found.entry) == 1
+    found = queue.find("m-0")
+    assert (found.state, found.reason, found.receive_count) == ("dead", "canceled", 1)
+    assert queue.redrive(entries=[found.entry]) == 1
+    assert queue.find("m-0").state == "ready"
+    assert queue.find("m-40") is None
+
+
+def test_a_message_is_found_after_its_ack_nowhere(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push({"id": 17})
+    assert queue.find(17) == queue.find("17")
+    queue.ack(queue.pop())
+    assert queue.find(17, within=None) is None
+
+
+def test_position_counts_what_pop_delivers_first(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push_many({"id": f"m-{n}"} for n in range(4))
+    queue.nack(queue.pop(), delay=0)
+    queue.pop(visibility_timeout=60)
+    order = [(queue.find(f"m-{n}").position, f"m-{n}") for n in (0, 1, 2, 3) if n != 0]
+    waiting = sorted((at, name) for at, name in order if at is not None)
+    delivered = [message.id for message in queue.pop_many(10)]
+    assert [name for _, name in waiting] == [each for each in delivered if each != "m-0"]
+
+
+def test_all_messages_with_an_id_are_found(make_queue: Any) -> None:
+    queue = make_queue()
+    for _ in range(4):
+        queue.push({"id": "same"})
+    queue.reject(queue.pop())
+    queue.pop(visibility_timeout=60)
+    queue.pop(visibility_timeout=60)
+    states = [each.state for each in queue.find_all("same")]
+    assert sorted(states) == ["dead", "in_flight", "in_flight", "ready"]
+    assert queue.find("same").state == "in_flight"
+    assert queue.find_all("other") == []
+
+
+def test_a_message_without_an_id_is_found_by_the_name_that_it_gets(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push(b"no JSON")
+    message = queue.pop(visibility_timeout=60)
+    assert queue.find(message.id).state == "in_flight"
+    queue.nack(message, delay=60)
+    assert queue.find(message.id).state == "delayed"
+    assert queue.cancel(queue.find(message.id).entry) == 1
+    assert queue.find(message.id).state == "dead"
+
+
+def test_a_message_is_found_if_its_body_is_missing(
+    make_queue: Any, target: Target, name: str
+) -> None:
+    queue = make_queue()
+    queue.push({"id": "a"})
+    queue.pop(visibility_timeout=60)
+    target.control.hdel(f"{name}CONTEXT", "a")
+    found = queue.find("a")
+    assert (found.state, found.body) == ("in_flight", b"")
+
+
+def test_what_other_programs_wrote_is_no_obstacle(
+    make_queue: Any, target: Target, name: str, pop_from: str
+) -> None:
+    queue = make_queue()
+    if pop_from == "left":
+        queue.pop()
+    rows = f"{name}STAGED:w:1:0:delayed"
+    held = f"{name}HELD:LEFT" if pop_from == "left" else f"{name}HELD"
+    target.control.lpush(rows, '{"id":"no time"}', 'x:{"id":"b"}', '1:{"id":"past"}')
+    target.control.zadd(held, {rows: 0})
+    target.control.hset(f"{name}HELDROWS", rows, 3)
+    target.control.xadd(f"{name}DEAD", {"count": "many", "body": '{"id":"dead"}'})
+    assert (queue.find("no time").due_in, queue.find("past").due_in) == (0, 0)
+    assert (queue.find("dead").state, queue.find("dead").receive_count) == ("dead", 0)
+
+
+def test_an_id_in_another_field_or_inside_another_id_is_not_found(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push({"id": "a-10", "of": "a-1"})
+    assert queue.find("a-1") is None
+    assert queue.find_all("a-1") == []
+
+
+@pytest.mark.parametrize(
+    "body", ['{"n":1,"id":"ä/b"}', '{"n":1,"id":"\\u00e4\\/b"}', '{"id": "\\u00E4/b"}']
+)
+def test_an_id_is_found_however_json_writes_it(
+    make_queue: Any, push_plainly: Callable[..., Any], body: str
+) -> None:
+    queue = make_queue()
+    push_plainly(body)
+    assert queue.find("ä/b").body == body.encode()
+
+
+def test_within_bounds_how_many_messages_are_searched(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push_many({"id": f"m-{n}"} for n in range(30))
+    assert queue.find("m-9", within=10).position == 9
+    assert queue.find("m-10", within=10) is None
+    assert queue.find("m-29", within=None).position == 29
+
+
+def test_a_search_compares_fields(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push_many(
+        [
+            {"id": "a", "customer": 17, "of": {"kind": "x/y"}, "paid": True},
+            {"id": "b", "customer": "17", "of": {"kind": None}, "paid": 1},
+            {"id": "c", "customer": 117, "rate": 1.5, "name": "müller"},
+        ]
+    )
+    queue.push(b"no JSON, but customer 17")
+    queue.push({"id": "later", "customer": 17}, delay=60)
+
+    def ids(where: dict[str, Any], **settings: Any) -> list[str]:
+        return [each.id for each in queue.search(where, **settings)]
+
+    assert ids({"customer": 17}) == ["a", "later"]
+    assert ids({"customer": "17"}) == ["b"]
+    assert ids({"of.kind": "x/y"}) == ["a"]
+    assert ids({"of.kind": None}) == ["b"]
+    assert ids({"paid": True}) == ["a"]
+    assert ids({"rate": 1.5, "name": "müller"}) == ["c"]
+    assert ids({"customer": 17}, limit=1) == ["a"]
+    assert ids({"customer": 18}) == ids({"of": 17}) == ids({"customer.x": 17}) == []
+    assert ids({"customer": 2**70}) == []  # larger than the integers that orjson writes
+
+
+@pytest.mark.parametrize("within", [places.WITHIN, None])
+def test_a_search_reports_how_many_messages_it_looked_at(
+    make_queue: Any, monkeypatch: pytest.MonkeyPatch, within: int | None
+) -> None:
+    monkeypatch.setattr(places, "WITHIN", 7)  # a search of all begins with these
+    queue = make_queue()
+    queue.push_many({"id": n, "n": n} for n in range(50))
+    queue.pop_many(10, visibility_timeout=60)
+    queue.reject(queue.pop())
+    looked: list[int] = []
+    queue.search({"n": -1}, within=within, on_progress=looked.append)
+    assert sum(looked) == 50
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda queue: queue.find(""), "'' is not the id of a message"),
+        (lambda queue: queue.find(None), "None is not the id"),
+        (lambda queue: queue.find("a", within=0), "within"),
+        (lambda queue: queue.search({}), "1 to 4 fields"),
+        (lambda queue: queue.search({"": 1}), "named by text"),
+        (lambda queue: queue.search({"a": [1]}), "not with \\[1\\]"),
+        (lambda queue: queue.search({"a": "x" * 5000}), "longer than 4096"),
+        (lambda queue: queue.search({"a": "\ud800"}), "not valid Unicode"),
+        (lambda queue: queue.search({"\ud800": 1}), "not valid Unicode"),
+        (lambda queue: queue.search({"a": 1}, limit=0), "limit"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_refused(
+    make_queue: Any, call: Callable[[Any], Any], text: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        call(make_queue())

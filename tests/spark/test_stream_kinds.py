@@ -1,0 +1,172 @@
+"""What the readers of a queue and of a delay queue have in common, driven as Spark drives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.delay import DelayEntry, DelayQueue
+from ackq.errors import ClaimLost, Fenced
+from tests.spark.engine import STAGES, Checkpoint, Engine, Stage
+from tests.waiting import wait_until
+
+
+class Listed:
+    """A list queue."""
+
+    option = "queue"
+
+    def __init__(self, client: redis.Redis, name: str) -> None:
+        self.queue: Any = Queue(client, name)
+
+    def push(self, count: int, first: int = 0, body: bytes = b"") -> list[str]:
+        """Push messages that are ready, and return their ids."""
+        numbers = range(first, first + count)
+        ids: list[str] = self.queue.push_many(body or {"n": n} for n in numbers)
+        return ids
+
+    def push_later(self) -> None:
+        """Push a message that is not ready, where a count of leases would have it."""
+
+    def claimed(self) -> tuple[int, int]:
+        """Return how many messages are claimed, and how many are ready."""
+        stats = self.queue.stats()
+        return stats.claimed, stats.ready
+
+    def take(self) -> Any:
+        """Take a message as a consumer that knows no claims."""
+        return self.queue.pop()
+
+    def delivered(self, message: Any) -> tuple[str, int]:
+        """Return the id of a message, and how often consumers have received it."""
+        return message.id, message.receive_count
+
+    def settle(self, message: Any) -> int:
+        settled: int = self.queue.ack(message)
+        return settled
+
+
+class Delayed(Listed):
+    """A delay queue."""
+
+    option = "delayQueue"
+
+    def __init__(self, client: redis.Redis, name: str) -> None:
+        self.queue = DelayQueue(client, name)
+
+    def push(self, count: int, first: int = 0, body: bytes = b"") -> list[str]:
+        # In the opposite order of their keys.
+        keys = [f"k{999 - n:03}" for n in range(first, first + count)]
+        self.queue.push_many(
+            DelayEntry(key, body or {"n": int(key[1:])}, at=1000.0 + n)
+            for n, key in enumerate(keys, first)
+        )
+        return keys
+
+    def push_later(self) -> None:
+        self.queue.push("later", "x", delay=3600)
+
+    def claimed(self) -> tuple[int, int]:
+        stats, rows = self.queue.stats(), sum(claim.rows for claim in self.queue.claims())
+        assert (stats.in_flight, stats.delayed) == (rows, 1)
+        return rows, stats.ready
+
+    def take(self) -> Any:
+        return next(iter(self.queue.take()), None)
+
+    def delivered(self, message: Any) -> tuple[str, int]:
+        return message.key, message.receive_count - 1  # a claim counts too
+
+    def settle(self, message: Any) -> int:
+        settled: int = self.queue.delete(message)
+        return settled
+
+
+Start = Callable[..., Engine]
+
+
+@pytest.fixture(params=[Listed, Delayed], ids=["queue", "delay queue"])
+def kind(request: pytest.FixtureRequest, plain_client: redis.Redis, token: str) -> Iterator[Listed]:
+    made: Listed = request.param(plain_client, token)
+    with made.queue:
+        yield made
+
+
+@pytest.fixture
+def start(start_on: Start, kind: Listed, token: str) -> Start:
+    """``start(checkpoint, **options)``: a driver of a query on the test's queue."""
+    return lambda checkpoint, **options: start_on(checkpoint, **{kind.option: token, **options})
+
+
+@pytest.mark.parametrize("mode", ["eager", "commit"])
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_driver_that_dies_anywhere_loses_nothing_and_doubles_nothing(
+    start: Start, kind: Listed, stage: Stage, batch: int, mode: str
+) -> None:
+    ids = kind.push(30)
+    kind.push_later()
+    log = Checkpoint()
+    options = {"ackMode": mode, "maxMessagesPerTrigger": 10, "fetchSize": 4}
+    start(log, **options).run_until(stage, batch)
+    ids += kind.push(5, first=30)
+    start(log, **options).run()
+    assert log.ids() == ids
+    assert log.is_repeatable()
+    assert kind.claimed() == (log.sizes()[-1] if mode == "commit" else 0, 0)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"maxBytesPerTrigger": 250}, {"maxBytesPerTrigger": 250, "maxMessagesPerTrigger": 4}],
+    ids=["bytes", "bytes and messages"],
+)
+def test_a_batch_ends_at_its_limits(start: Start, kind: Listed, limits: dict[str, int]) -> None:
+    kind.push(10, body=b"x" * 100)
+    log = Checkpoint()
+    start(log, **limits).run()
+    assert log.sizes() == [3, 3, 3, 1]
+
+
+def test_available_now_ends_though_messages_keep_coming(start: Start, kind: Listed) -> None:
+    kind.push(10)
+    log = Checkpoint()
+    engine = start(log, maxMessagesPerTrigger=4)
+    engine._reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+    while engine.step():
+        kind.push(4, first=100 * len(log.sizes()))
+    assert sum(log.sizes()) == 10
+
+
+def test_the_first_query_of_a_group_is_fenced_by_the_second(start: Start, kind: Listed) -> None:
+    ids = kind.push(20)
+    one, other = Checkpoint(), Checkpoint()
+    first = start(one, maxMessagesPerTrigger=5)
+    first.step()
+    second = start(other, maxMessagesPerTrigger=5)
+    second.step()
+    with pytest.raises(Fenced, match="Give each query a group of its own"):
+        first.step()
+    second.run()
+    # What the first had written and not acked is offered to the second: at least once.
+    assert other.ids() == ids
+    assert one.ids() == ids[:5]
+
+
+def test_leases_end_without_heartbeats(start: Start, kind: Listed) -> None:
+    ids = kind.push(3)
+    log = Checkpoint()
+    doomed = start(log, claimTimeoutMs=1000)
+    doomed.run_until("planned", 0)
+    doomed.stop()
+    message = wait_until(kind.take, "the messages to come back")
+    assert kind.delivered(message) == (ids[0], 1)
+    with pytest.raises(ClaimLost, match="failOnDataLoss=false"):
+        start(log).run()
+    start(log, failOnDataLoss="false").run()
+    assert log.ids() == ids[1:]
+    assert kind.settle(message) == 1
