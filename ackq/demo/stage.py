@@ -84,8 +84,9 @@ def run(plan: Plan, display: Display) -> bool:
 
 
 def _delete(url: str, name: str) -> None:
+    keys = QueueKeys.of(name)
     with redis.Redis.from_url(url) as client:
-        client.delete(*QueueKeys.of(name).all())
+        client.delete(*keys.all(), keys.looks)
 
 
 class Stage:

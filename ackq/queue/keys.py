@@ -13,6 +13,7 @@ from ackq.core.names import (
     CLAIMS,
     DEDUP,
     HELD_LEFT,
+    LOOKS,
     RATELIMIT,
     SUFFIXES,
     TICKS,
@@ -98,6 +99,11 @@ class QueueKeys:
     def rate(self) -> bytes:
         """The key of the rate limit that all workers share."""
         return self.ready + RATELIMIT.encode()
+
+    @property
+    def looks(self) -> bytes:
+        """The key from which the consumers that wait are estimated. It expires."""
+        return self.ready + LOOKS.encode()
 
     @property
     def ticks(self) -> bytes:

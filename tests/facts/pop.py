@@ -166,11 +166,13 @@ FACTS = Facts(
                 "the estimate replaces whatever the key has",
                 "  if type(stored) == 'table' then\n    return 0",
                 "  if type(stored) == 'table' then\n    stored = false",
+                given={"held": "list"},
             ),
             Mistake(
                 "a key of another type is an error",
                 "redis.pcall('GET', looks)",
                 "redis.call('GET', looks)",
+                given={"held": "list"},
                 error=True,
             ),
         ),

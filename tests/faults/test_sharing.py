@@ -12,6 +12,7 @@ import redis
 
 import ackq
 from ackq.embedded import Server
+from ackq.queue.keys import QueueKeys
 
 from .children import end, start
 from .roles import hold_briefly, read_log, use_on_both_sides_of_a_fork
@@ -46,7 +47,7 @@ def test_threads_share_a_queue_and_each_message_is_handled_once(
     assert problems == []
     assert len(handled) == 480
     assert set(handled.values()) == {1}
-    assert client.keys("jobs*") == []
+    assert set(client.keys("jobs*")) <= {QueueKeys.of("jobs").looks}  # that one expires
 
 
 def test_a_queue_works_on_both_sides_of_a_fork(

@@ -46,7 +46,7 @@ def test_dead_letters_are_listed_and_shown_in_full(ackq: Run, stock: Stock) -> N
     if stock.parts:
         assert {letter["queue"] for letter in letters} <= {*stock.parts}
     else:
-        assert [letter["id"] for letter in letters] == list(stock.dead)  # the oldest first
+        assert [letter["id"] for letter in letters] == [*stock.dead][::-1]  # the newest first
         assert "queue" not in letters[0]
     assert len(listed(ackq, stock, "-n", "2")) == 2
     rows = [row.split("\t") for row in ackq("dead", "list", stock.name).output.splitlines()]
@@ -251,8 +251,9 @@ def test_a_partitioned_queue_that_no_consumer_has_used_needs_its_number(
     found = lines(ackq, "peek", name, "--partitions", str(PARTS))
     assert {each["id"] for each in found} == set("abcdef")
     assert "queue" in found[0]
-    (one,) = lines(ackq, "stats", f"{name}:0")
-    assert one["ready"] == len([each for each in found if each["queue"] == f"{name}:0"])
+    used = found[0]["queue"]
+    (one,) = lines(ackq, "stats", used)
+    assert one["ready"] == len([each for each in found if each["queue"] == used])
 
 
 def test_the_list_of_a_sharded_queues_name_is_left_alone(

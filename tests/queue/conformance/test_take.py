@@ -453,7 +453,7 @@ def test_a_message_of_another_queue_is_refused(make_queue: Any, name: str) -> No
             settle(message)
     with pytest.raises(ackq.ConfigurationError, match="settle it there"):
         other.pop(ack=message)
-    with pytest.raises(ackq.ConfigurationError, match="not str"):
+    with pytest.raises(ackq.ConfigurationError, match="not a str"):
         queue.ack("a")
     assert queue.ack(message) == 1
 
