@@ -8,6 +8,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ackq import scripts
+from ackq.core.names import LOOKS
 from tests.queue.scripts.busy import Call, damage, fill
 from tests.queue.scripts.calls import CALLS
 from tests.queue.scripts.headers import Slot, parse, read
@@ -51,7 +52,12 @@ def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
         assert space.dump()[slot.suffix] == before[slot.suffix]
 
 
-MUST_FAIL = [case for case in CASES if case[0].script in ("pop", "ack", "nack", "reject", "stats")]
+# The estimate of waiting consumers is worth no failed pop, so its key is only left as it is.
+MUST_FAIL = [
+    (call, slot)
+    for call, slot in CASES
+    if call.script in ("pop", "ack", "nack", "reject", "stats") and slot.suffix != LOOKS
+]
 
 
 @pytest.mark.parametrize(
