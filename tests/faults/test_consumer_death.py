@@ -110,7 +110,7 @@ def test_a_message_handed_to_a_frozen_waiter_is_redelivered_when_its_lease_ends(
     queue = queue_at(server.url)
     go = journal.with_name("go")
     with (
-        child(wait_for_one, server.url, "jobs", journal, go, LEASE) as live,
+        child(wait_for_one, server.url, "jobs", journal, go) as live,  # its lease does not end
         child(wait_for_one, server.url, "jobs", journal, None, LEASE) as frozen,
     ):
         wait_until(lambda: blocked(client) == 1, "the first to wait")
