@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 # Many tests wait, so there are more than processors. Each process collects all tests, which takes 8 s
 # of processor time, and has servers of its own.
-WORKERS ?= 4
+WORKERS ?= 6
 
 # Tests of one group run one after the other in one process: those that share a Spark session, and
 # those that start a Spark of their own.

@@ -379,5 +379,6 @@ _CREDENTIALS = re.compile(
 def redact(text: str) -> str:
     """Return ``text`` with the credentials of every URL in it replaced by ``***``."""
     return _CREDENTIALS.sub(
-        lambda found: f"{found['kept']}***@" if found["kept"] else f"{found['option']}***", text
+        lambda matched: f"{matched['kept']}***@" if matched["kept"] else f"{matched['option']}***",
+        text,
     )

@@ -56,8 +56,8 @@ def _escaped(character: str) -> str:
 _NOT_PRINTABLE_ASCII = re.compile(r"[^ -~]")
 
 
-def _json_escaped(found: re.Match[str]) -> str:
-    character = found[0]
+def _json_escaped(matched: re.Match[str]) -> str:
+    character = matched[0]
     if _is_shown(character):
         return character
     units = character.encode("utf-16-be")

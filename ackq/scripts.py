@@ -54,5 +54,5 @@ def load(name: str) -> Script:
 def names() -> list[str]:
     """Return the names of all scripts, sorted."""
     root = directory()
-    found = (path.relative_to(root).with_suffix("") for path in root.rglob("*.lua"))
-    return sorted(path.as_posix() for path in found if path.parts[0] != "parts")
+    paths = (path.relative_to(root).with_suffix("") for path in root.rglob("*.lua"))
+    return sorted(path.as_posix() for path in paths if path.parts[0] != "parts")

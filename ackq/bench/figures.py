@@ -59,8 +59,8 @@ class Measure:
         return {**asdict(self), **asdict(self.spread)}
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
-        return cls(**{**_fields(cls, found), "rounds": tuple(found["rounds"])})
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        return cls(**{**_fields(cls, values), "rounds": tuple(values["rounds"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class Ratio:
         return {**asdict(self), **asdict(self.spread), "verdict": self.verdict}
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
-        return cls(**{**_fields(cls, found), "rounds": tuple(found["rounds"])})
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        return cls(**{**_fields(cls, values), "rounds": tuple(values["rounds"])})
 
 
 @dataclass(slots=True)
@@ -142,13 +142,13 @@ class Result:
         }
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, values: dict[str, Any]) -> Self:
         return cls(
-            found["benchmark"],
-            found["facts"],
-            [Measure.from_json(measure) for measure in found["measures"]],
-            [Ratio.from_json(ratio) for ratio in found["ratios"]],
-            found["notes"],
+            values["benchmark"],
+            values["facts"],
+            [Measure.from_json(measure) for measure in values["measures"]],
+            [Ratio.from_json(ratio) for ratio in values["ratios"]],
+            values["notes"],
         )
 
 
@@ -168,6 +168,6 @@ def from_json(content: Any) -> list[Result]:
     return [Result.from_json(result) for result in content["results"]]
 
 
-def _fields(cls: type[Any], found: dict[str, Any]) -> dict[str, Any]:
+def _fields(cls: type[Any], values: dict[str, Any]) -> dict[str, Any]:
     """Leave out values that are only there for readers, such as the median."""
-    return {name: found[name] for name in cls.__dataclass_fields__}
+    return {name: values[name] for name in cls.__dataclass_fields__}

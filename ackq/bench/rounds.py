@@ -128,17 +128,17 @@ def contest(
 def compete(players: Mapping[str, Player], cpu: ServerCpu, rounds: int, seconds: float) -> Rounds:
     """Warm up all contestants, then measure each for about ``seconds`` in every round."""
     cycles = {name: cycles_for(player, seconds) for name, player in players.items()}
-    found: Rounds = {name: [] for name in players}
+    rounds_of: Rounds = {name: [] for name in players}
     # What lives to the end is not collected again before each measurement.
     gc.collect()
     gc.freeze()
     try:
         for order in rotations(list(players), rounds):
             for name in order:
-                found[name].append(measure(players[name], cycles[name], cpu))
+                rounds_of[name].append(measure(players[name], cycles[name], cpu))
     finally:
         gc.unfreeze()
-    return found
+    return rounds_of
 
 
 def rotations(names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:
@@ -173,20 +173,20 @@ def cycles_for(player: Player, seconds: float) -> int:
 
 def measures_of(case: str, rounds: Rounds) -> list[Measure]:
     """Return throughput, percentiles of the cycle, and server time of each contestant."""
-    found = []
+    measures = []
     for contestant, played in rounds.items():
         rates = tuple(round_.rate for round_ in played)
-        found.append(
+        measures.append(
             Measure(case, contestant, "throughput", "messages/s", rates, more_is_better=True)
         )
         for name, share in PERCENTILES.items():
             if values := percentiles(share, [round_.cycles for round_ in played]):
                 milliseconds = tuple(value * 1000 for value in values)
-                found.append(Measure(case, contestant, f"cycle, {name}", "ms", milliseconds))
+                measures.append(Measure(case, contestant, f"cycle, {name}", "ms", milliseconds))
         server = tuple(round_.server_us for round_ in played)
         if not any(map(math.isnan, server)):
-            found.append(Measure(case, contestant, "server time", "µs/message", server))
-    return found
+            measures.append(Measure(case, contestant, "server time", "µs/message", server))
+    return measures
 
 
 def percentiles(share: float, rounds: Sequence[Sequence[float]]) -> list[float]:
@@ -229,8 +229,8 @@ def duel(
     """Compare the throughput and server time of two contestants; each ratio may have a target."""
     what = f"{case}: {above} / {below}" if case else f"{above} / {below}"
     pair = rounds[above], rounds[below]
-    found = [ratio(f"{what}: throughput", *pair, lambda round_: round_.rate, throughput)]
+    ratios = [ratio(f"{what}: throughput", *pair, lambda round_: round_.rate, throughput)]
     server = ratio(
         f"{what}: server time", *pair, lambda round_: round_.server_us, server_time, True
     )
-    return found if any(map(math.isnan, server.rounds)) else [*found, server]
+    return ratios if any(map(math.isnan, server.rounds)) else [*ratios, server]

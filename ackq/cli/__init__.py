@@ -187,9 +187,9 @@ def _report_errors() -> Iterator[None]:
 
 def _fail(error: Exception, code: int) -> NoReturn:
     text = redact(str(error)) or type(error).__name__
-    if found := _MISCONF.match(text):
+    if cause := _MISCONF.match(text):
         text = (
-            f"Redis cannot write to its disk ({found['why']}), so it neither takes messages nor"
+            f"Redis cannot write to its disk ({cause['why']}), so it neither takes messages nor"
             " hands them out. Make room: it goes on by itself"
         )
     with suppress(OSError):

@@ -100,14 +100,14 @@ def list_(
         if causes:
             _print_causes((letter for _, letter in islice(read, number)), as_json)
             return
-        found = [*islice(read, NUMBER if number is None else number)]
+        shown = [*islice(read, NUMBER if number is None else number)]
     if as_json:
-        for name, letter in found:
+        for name, letter in shown:
             print_json(({"queue": name} if opened.divided else {}) | _fields(letter))
         return
-    letters = [letter for _, letter in found]
+    letters = [letter for _, letter in shown]
     columns: dict[str, Sequence[object]] = {
-        **part_column(opened, [name for name, _ in found]),
+        **part_column(opened, [name for name, _ in shown]),
         "entry": [dead_letter.entry for dead_letter in letters],
         "id": [dead_letter.id for dead_letter in letters],
         "reason": [_reason_of(dead_letter) for dead_letter in letters],
@@ -286,8 +286,8 @@ def _in_order(opened: Opened, oldest: bool) -> Iterator[tuple[str, DeadLetter]]:
     return merge(*map(named, opened.parts()), key=_died_at, reverse=not oldest)
 
 
-def _died_at(found: tuple[str, DeadLetter]) -> float:
-    return found[1].died_at
+def _died_at(named: tuple[str, DeadLetter]) -> float:
+    return named[1].died_at
 
 
 def _print_causes(letters: Iterable[DeadLetter], as_json: bool) -> None:

@@ -94,8 +94,8 @@ def take(
 ) -> None:
     """Take ready messages of QUEUE and print them. Exit code 1 if there are none."""
     with _open(url, queue, partitions, visibility_timeout=lease) as opened:
-        found = opened.take(number, wait)
-        for message in found:
+        messages = opened.take(number, wait)
+        for message in messages:
             if as_json:
                 print_json(
                     {
@@ -109,8 +109,8 @@ def take(
                 print_body(message.body)
         sys.stdout.flush()
         if delete:
-            opened.delete(*found)
-    if not found:
+            opened.delete(*messages)
+    if not messages:
         ctx.exit(NOTHING)
 
 

@@ -60,12 +60,12 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
     of a sharded queue are listed shard by shard.
     """
     with open_any(url, queue, "delayed") as opened:
-        found: list[PeekedMessage] = []
+        messages: list[PeekedMessage] = []
         for shard in opened.parts():
-            found += shard.peek(number - len(found), "delayed")
-    causes = [message.errors[-1].cause if message.errors else "" for message in found]
+            messages += shard.peek(number - len(messages), "delayed")
+    causes = [message.errors[-1].cause if message.errors else "" for message in messages]
     if as_json:
-        for message, cause in zip(found, causes, strict=True):
+        for message, cause in zip(messages, causes, strict=True):
             print_json(
                 {
                     "entry": message.entry,
@@ -81,7 +81,7 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
         ("entry", "id", "due", "receives", "error"),
         [
             (message.entry, message.id, short_time(message.at), message.receive_count, cause)
-            for message, cause in zip(found, causes, strict=True)
+            for message, cause in zip(messages, causes, strict=True)
         ],
     )
 

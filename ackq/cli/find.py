@@ -24,9 +24,9 @@ def find(queue: str, url: str | None, message_id: str, within: int | None, as_js
     from delivery than --within.
     """
     with open_any(url, queue, "find") as opened:
-        found = opened.client.find_all(message_id, within=within)
-    print_found(found, as_json)
-    if not found:
+        matches = opened.client.find_all(message_id, within=within)
+    print_found(matches, as_json)
+    if not matches:
         searched = "" if within is None else f" within {within:,} messages of each state"
         click.echo(f"ackq: {queue} has no message {message_id!r}{searched}", err=True)
         sys.exit(NOTHING)

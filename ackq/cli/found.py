@@ -31,10 +31,10 @@ within_option = click.option(
 )
 
 
-def print_found(found: Sequence[Found], as_json: bool) -> None:
+def print_found(matches: Sequence[Found], as_json: bool) -> None:
     """Print a table, or a line of JSON for each message."""
     if as_json:
-        for match in found:
+        for match in matches:
             print_json(
                 {
                     **id_fields(match.id),
@@ -51,7 +51,7 @@ def print_found(found: Sequence[Found], as_json: bool) -> None:
                     **body_fields(match.body),
                 }
             )
-    elif found:
+    elif matches:
         print_table(
             ("id", "state", "where", "receives", "error", "body"),
             [
@@ -63,7 +63,7 @@ def print_found(found: Sequence[Found], as_json: bool) -> None:
                     match.errors[-1].cause if match.errors else "",
                     match.body,
                 )
-                for match in found
+                for match in matches
             ],
         )
 

@@ -58,12 +58,12 @@ def keys() -> Iterator[Pressed]:
 
 def names(read: str) -> list[str]:
     """Return the names of the keys that a terminal sends so; an unknown key is left out."""
-    found = []
+    pressed = []
     for special, plain in _KEY.findall(read):
         name = _PLAIN.get(plain, plain) if plain else _NAMED.get(special)
         if name is not None:
-            found.append(name)
-    return found
+            pressed.append(name)
+    return pressed
 
 
 def _asleep(seconds: float) -> Sequence[str]:

@@ -49,19 +49,19 @@ def widths(columns: Sequence[str], natural: Sequence[int], room: int) -> Mapping
     return found
 
 
-def _left(found: Mapping[str, int], room: int) -> int:
-    return room - sum(found.values()) - GAP * (len(found) - 1)
+def _left(columns: Mapping[str, int], room: int) -> int:
+    return room - sum(columns.values()) - GAP * (len(columns) - 1)
 
 
-def _shrink(found: dict[str, int], left: int, wanted: int) -> None:
+def _shrink(columns: dict[str, int], left: int, wanted: int) -> None:
     """Shrink the widest names until ``wanted`` columns are left, or all are at their minimum."""
     while left < wanted:
         name = max(
-            (name for name in NAMES if found.get(name, 0) > FEWEST),
-            key=found.__getitem__,
+            (name for name in NAMES if columns.get(name, 0) > FEWEST),
+            key=columns.__getitem__,
             default="",
         )
         if not name:
             return
-        found[name] -= 1
+        columns[name] -= 1
         left += 1

@@ -191,13 +191,15 @@ def infer(queue: str, sample: int, url: str | None) -> None:
 
     with open_list(url, queue) as opened:
         pages = (opened.peek(min(PAGE, sample - at), skip=at) for at in range(0, sample, PAGE))
-        found = infer_schema(message.body for page in takewhile(bool, pages) for message in page)
-    if not found.types:
+        schema = infer_schema(message.body for page in takewhile(bool, pages) for message in page)
+    if not schema.types:
         raise ConfigurationError(f"queue {queue!r} has no ready messages that are JSON objects")
-    click.echo(f"# From {found.messages:,} messages, {found.malformed:,} of them not JSON objects.")
+    click.echo(
+        f"# From {schema.messages:,} messages, {schema.malformed:,} of them not JSON objects."
+    )
     click.echo("[schema]")
-    click.echo("\n".join(["ddl = '''", *map(printable, found.ddl.splitlines()), "'''"]))
-    click.echo(f"not_null = {json.dumps(found.not_null)}")
+    click.echo("\n".join(["ddl = '''", *map(printable, schema.ddl.splitlines()), "'''"]))
+    click.echo(f"not_null = {json.dumps(schema.not_null)}")
 
 
 @pipeline.command(

@@ -166,10 +166,10 @@ def _print(ids: Iterable[str]) -> None:
 def _size(source: BinaryIO) -> int | None:
     """Return the size of a regular file in bytes, or None for a pipe."""
     try:
-        found = os.fstat(source.fileno())
+        status = os.fstat(source.fileno())
     except (OSError, ValueError):
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _chunks(

@@ -121,14 +121,14 @@ def open_any(
     kind = _noted("kind") or ("delay" if partitions else "")
     if partitions and kind != "delay":
         raise click.UsageError("--partitions is for delay queues")
-    found = KINDS[kind] if kind else _kind_of(client, name, verb)
-    if found.name == "delay":
+    chosen = KINDS[kind] if kind else _kind_of(client, name, verb)
+    if chosen.name == "delay":
         settings = {"partitions": partitions}
-    elif found in (LIST, SHARDED):
+    elif chosen in (LIST, SHARDED):
         settings["pop_from"] = _noted("pop_from") if pop_from == "option" else pop_from
     else:
         settings = {}
-    return replace(found.open(client, name, **settings), lender=client)
+    return replace(chosen.open(client, name, **settings), lender=client)
 
 
 def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:

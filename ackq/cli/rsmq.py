@@ -133,8 +133,8 @@ def receive(
     A message that is not deleted can be received again after its visibility timeout.
     """
     with _open(url, ns) as opened:
-        found = opened.receive_messages(qname, number, vt, wait)
-        for message in found:
+        messages = opened.receive_messages(qname, number, vt, wait)
+        for message in messages:
             if as_json:
                 print_json(
                     {
@@ -148,8 +148,8 @@ def receive(
                 print_body(message.body)
         sys.stdout.flush()
         if delete:
-            opened.delete_messages(qname, [message.id for message in found])
-    if not found:
+            opened.delete_messages(qname, [message.id for message in messages])
+    if not messages:
         ctx.exit(NOTHING)
 
 

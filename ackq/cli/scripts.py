@@ -32,17 +32,17 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
     for name in names:
         if name not in known:
             raise click.UsageError(f"there is no script {name!r}; ackq scripts show lists them")
-    found = [stored.load(name) for name in names or known]
+    loaded = [stored.load(name) for name in names or known]
     if as_json:
-        for script in found:
+        for script in loaded:
             print_json(
                 {"name": script.name, "sha1": script.sha.decode(), "text": script.text.decode()}
             )
     elif names:
-        for script in found:
+        for script in loaded:
             click.echo(script.text, nl=False)
     else:
-        print_table(("name", "sha1"), [(script.name, script.sha) for script in found])
+        print_table(("name", "sha1"), [(script.name, script.sha) for script in loaded])
 
 
 @scripts.command(epilog=examples("ackq scripts load"))

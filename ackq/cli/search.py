@@ -75,10 +75,10 @@ def search(
                 looked += count
                 on_step(looked)
 
-            found = opened.client.search(
+            matches = opened.client.search(
                 where, limit=number, within=within, on_progress=on_progress
             )
-    print_found(found, as_json)
-    if not found:
+    print_found(matches, as_json)
+    if not matches:
         click.echo(f"ackq: no match among {looked:,} messages of {queue}", err=True)
         sys.exit(NOTHING)

@@ -73,12 +73,12 @@ def stats(
     if parts and totals:
         raise click.UsageError("give --parts or --totals")
     with open_any(url, queue, "stats", time_field=time_field) as opened:
-        found = [(part.name, opened.kind.stats(part)) for part in opened.parts() if parts]
+        rows = [(part.name, opened.kind.stats(part)) for part in opened.parts() if parts]
         counts = opened.kind.stats(opened.client)
         missing = not totals and opened.kind is LIST and not _has_keys(opened.client)
         counted = opened.client.counters(MAX_WATCH) if totals else None
     if parts:
-        _print_parts([*found, (queue, counts)], as_json)
+        _print_parts([*rows, (queue, counts)], as_json)
     else:
         _print(queue, counts, asdict(counted) if counted else {}, as_json)
     if missing:
@@ -104,17 +104,17 @@ def _has_keys(queue: Queue) -> bool:
         return True
 
 
-def _print_parts(found: list[tuple[str, dict[str, Any]]], as_json: bool) -> None:
+def _print_parts(rows: list[tuple[str, dict[str, Any]]], as_json: bool) -> None:
     """Print the counts of each part, and of the queue as the last one."""
     if as_json:
-        for name, counts in found:
+        for name, counts in rows:
             print_json({"queue": name, **counts})
         return
-    columns = [column for column in COLUMNS if column in found[-1][1]]
-    found[-1] = ("total", found[-1][1])
+    columns = [column for column in COLUMNS if column in rows[-1][1]]
+    rows[-1] = ("total", rows[-1][1])
     print_table(
         ("queue", *(column.replace("_", " ") for column in columns)),
-        [(name, *(_shown(column, counts[column]) for column in columns)) for name, counts in found],
+        [(name, *(_shown(column, counts[column]) for column in columns)) for name, counts in rows],
     )
 
 

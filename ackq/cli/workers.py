@@ -70,9 +70,9 @@ def workers(ctx: click.Context, url: str | None, queues: tuple[str, ...], as_jso
         if any(ctx.get_parameter_source(option) == ParameterSource.COMMANDLINE for option in given):
             raise click.UsageError("write the options after the command")
         return
-    found = _workers(url, queues)
+    listed = _workers(url, queues)
     if as_json:
-        for worker in found:
+        for worker in listed:
             print_json(_fields(worker))
         return
     print_table(
@@ -88,7 +88,7 @@ def workers(ctx: click.Context, url: str | None, queues: tuple[str, ...], as_jso
                 short_time(worker.seen_at),
                 worker.version,
             )
-            for worker in found
+            for worker in listed
         ],
     )
 
@@ -102,10 +102,10 @@ def busy(url: str | None, queues: tuple[str, ...], as_json: bool) -> None:
 
     As of the last heartbeat of each worker; at most 50 messages of a worker in each queue.
     """
-    found = [(message, worker) for worker in _workers(url, queues) for message in worker.running]
-    found.sort(key=lambda pair: pair[0].since)
+    running = [(message, worker) for worker in _workers(url, queues) for message in worker.running]
+    running.sort(key=lambda pair: pair[0].since)
     if as_json:
-        for message, worker in found:
+        for message, worker in running:
             print_json({**asdict(message), "worker": worker.name, "worker_id": worker.id})
     else:
         print_table(
@@ -117,7 +117,7 @@ def busy(url: str | None, queues: tuple[str, ...], as_json: bool) -> None:
                     _age(worker.seen_at - message.since),
                     worker.name,
                 )
-                for message, worker in found
+                for message, worker in running
             ],
         )
 

@@ -61,9 +61,9 @@ def raise_for_type(
         raise error
     wrong = []
     for key, kind in expected.items():
-        found: bytes = yield Request((b"TYPE", key), resend=True)
-        if found.decode() not in (kind, "none"):
-            wrong.append(f"{key.decode()!r} is a {found.decode()}, not a {kind}")
+        actual: bytes = yield Request((b"TYPE", key), resend=True)
+        if actual.decode() not in (kind, "none"):
+            wrong.append(f"{key.decode()!r} is a {actual.decode()}, not a {kind}")
     raise KeyTypeError(
         f"{what}: {'; '.join(wrong) or error}. Nothing was changed: rename that key or the queue"
     ) from error

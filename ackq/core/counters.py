@@ -84,14 +84,14 @@ def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dic
     }
 
 
-def total(found: Sequence[Counters]) -> Counters:
+def total(parts: Sequence[Counters]) -> Counters:
     """Return the sums for a queue that counts in several parts; ``since`` is the latest of them."""
     summed: dict[str, Any] = {
-        "at": max(counters.at for counters in found),
-        "since": max(counters.since for counters in found),
+        "at": max(counters.at for counters in parts),
+        "since": max(counters.since for counters in parts),
     }
     for name in (own.name for own in fields(Counters) if own.name not in summed):
-        values = [getattr(counters, name) for counters in found]
+        values = [getattr(counters, name) for counters in parts]
         if name == "dead":
             summed[name] = dict(sum(map(Counter, values), Counter()))
         else:

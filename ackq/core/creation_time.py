@@ -34,10 +34,10 @@ def created_at(body: bytes, field: str | None) -> float | None:
         return None
     if not isinstance(parsed, dict):
         return None
-    found = _seconds(parsed.get(field))
-    if found is None and CLOUDEVENT in parsed:
+    seconds = _seconds(parsed.get(field))
+    if seconds is None and CLOUDEVENT in parsed:
         return _seconds(parsed.get("time"))
-    return found
+    return seconds
 
 
 def _seconds(value: Any) -> float | None:

@@ -70,7 +70,7 @@ def with_errors(
         seen: the messages.
         keys: what their notes are stored under; empty for messages that have none.
     """
-    found = list(seen)
+    completed = list(seen)
     places = [at for at, key in enumerate(keys) if key and seen[at].receive_count]
     for first in range(0, len(places), READ):
         chunk = places[first : first + READ]
@@ -78,8 +78,8 @@ def with_errors(
         notes: list[bytes | None] = yield from call(spec, request)
         for at, note in zip(chunk, notes, strict=True):
             if failures := _of_this_message(note, seen[at]):
-                found[at] = replace(seen[at], errors=failures)
-    return found
+                completed[at] = replace(seen[at], errors=failures)
+    return completed
 
 
 def _of_this_message(note: bytes | None, message: PeekedMessage | Found) -> tuple[Failure, ...]:

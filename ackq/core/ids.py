@@ -29,8 +29,8 @@ def usable_id(body: bytes) -> str | None:
     of absolute value below 2**53, written as 1, 1.0 or 1e0. `natural_key` in ``pop.lua`` is the
     authority.
     """
-    if found := _FIRST_ID.match(body):
-        return found[1].decode()
+    if matched := _FIRST_ID.match(body):
+        return matched[1].decode()
     return _parsed_id(body)
 
 
@@ -38,7 +38,8 @@ def usable_ids(bodies: Iterable[bytes]) -> list[str]:
     """Return `usable_id` of each body, "" for None, for less than one call each would cost."""
     match = _FIRST_ID.match
     return [
-        found[1].decode() if (found := match(body)) else _parsed_id(body) or "" for body in bodies
+        matched[1].decode() if (matched := match(body)) else _parsed_id(body) or ""
+        for body in bodies
     ]
 
 

@@ -104,10 +104,10 @@ def from_json(body: bytes, label: str) -> Any:
 
 def not_finite(value: Any) -> str | None:
     """Return an error's text if a number in ``value`` is NaN or infinite, else None."""
-    found = _non_finite(value)
-    if found is None:
+    place = _non_finite(value)
+    if place is None:
         return None
-    path, number = found
+    path, number = place
     return f"${path} is {number}, and JSON has no such number: push None or a string instead"
 
 
@@ -156,8 +156,8 @@ def _non_finite(value: Any) -> tuple[str, float] | None:
         return _non_finite(value.value)
     for name, inner in _members(value):
         # Most values are text, integers or None, which need no call.
-        if type(inner) not in _SAFE and (found := _non_finite(inner)) is not None:
-            return _step(name) + found[0], found[1]
+        if type(inner) not in _SAFE and (place := _non_finite(inner)) is not None:
+            return _step(name) + place[0], place[1]
     return None
 
 

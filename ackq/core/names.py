@@ -97,15 +97,15 @@ def _problem_of(name: str) -> str | None:
         return "is not valid Unicode"
     if size > MAX_NAME:
         return f"is {size} bytes long, over the limit of {MAX_NAME}"
-    if found := _FORBIDDEN.search(name):
-        return f"contains {found[0]!r}, which Redis patterns or terminals misread"
+    if matched := _FORBIDDEN.search(name):
+        return f"contains {matched[0]!r}, which Redis patterns or terminals misread"
     if name.count("{") != name.count("}") or (("{" in name) and not _HASH_TAG.search(name)):
         return "has braces that do not form a hash tag such as {jobs}"
     if name.endswith(_ENDS):
         suffix = next(end for end in _ENDS if name.endswith(end))
         return f"ends in {suffix}, so it would collide with a key of another queue"
-    if found := _PREFIXES.search(name):
-        return f"contains {found[0]}, so it would collide with a key of another queue"
+    if matched := _PREFIXES.search(name):
+        return f"contains {matched[0]}, so it would collide with a key of another queue"
     return None
 
 

@@ -90,5 +90,5 @@ def _listed(args: Args, at: int) -> tuple[Args, Sequence[Any]]:
     if isinstance(given, list | tuple) or not isinstance(given, Iterable):
         # The operation itself refuses what is not iterable.
         return args, given if isinstance(given, Sequence) else ()
-    found = tuple(given)
-    return (*args[:at], found, *args[at + 1 :]), found
+    listed = tuple(given)
+    return (*args[:at], listed, *args[at + 1 :]), listed

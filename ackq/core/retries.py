@@ -90,8 +90,8 @@ def unwrapped(error: Exception) -> Exception:
         return error
     text = str(error)
     clearer: Exception
-    if found := _WRAPPED.search(text):
-        clearer = _WITHIN_SCRIPTS[found["code"]](found["text"])
+    if matched := _WRAPPED.search(text):
+        clearer = _WITHIN_SCRIPTS[matched["code"]](matched["text"])
     elif _HALTED.search(text):
         clearer = ScriptHalted(text)
     elif _DOWN.search(text):

@@ -109,9 +109,9 @@ def begin(group: Group) -> Operation[int]:
 
 def open_claims(group: Group) -> Operation[list[Claim]]:
     """List the open claims; see `DelayClaims.open`."""
-    found = yield from _open(group)
+    claims = yield from _open(group)
     yield from check_epoch(group)
-    return found
+    return claims
 
 
 def claim(
@@ -192,10 +192,10 @@ def read(
     )
     looked, *values = yield from call(group.target, request)
     # The claim is shorter or gone: all that was asked for is missing.
-    found: list[ClaimedMessage | None] = [None] * (looked or count)
+    messages: list[ClaimedMessage | None] = [None] * (looked or count)
     for place, ready, key, body in zip(*(values[at::4] for at in range(4)), strict=True):
-        found[place - start] = ClaimedMessage(decode_key(key), body, float(ready))
-    return found
+        messages[place - start] = ClaimedMessage(decode_key(key), body, float(ready))
+    return messages
 
 
 def release(group: Group) -> Operation[int]:
@@ -258,19 +258,19 @@ def _return(group: Group, batch: int) -> Operation[int]:
 def _open(group: Group) -> Operation[list[Claim]]:
     """Return the group's claims that are neither acked nor being returned, oldest first."""
     (acked,) = yield from facts(group, b"acked")
-    found = []
+    claims = []
     for batch, ends in (yield from _registered(group)):
         if ends and batch > acked:
             rows = yield from read_only(group, b"LLEN", group.claim_key(batch))
             if rows:
-                found.append(Claim(batch, rows))
-    return found
+                claims.append(Claim(batch, rows))
+    return claims
 
 
 def _registered(group: Group) -> Operation[list[tuple[int, int]]]:
     """Return the group's batches, and when their leases end, in µs; 0: being returned."""
-    found = yield from _registry(group.target, group.keys)
-    return sorted((batch, ends) for name, batch, ends in found if name == group.name)
+    registry = yield from _registry(group.target, group.keys)
+    return sorted((batch, ends) for name, batch, ends in registry if name == group.name)
 
 
 def _registry(target: Any, keys: DelayKeys) -> Operation[list[tuple[str, int, int]]]:
@@ -279,12 +279,12 @@ def _registry(target: Any, keys: DelayKeys) -> Operation[list[tuple[str, int, in
     reply = yield from call(target, request)
     # Pairs in RESP3, one after the other in RESP2.
     pairs = reply if reply and isinstance(reply[0], list) else zip(*[iter(reply)] * 2, strict=True)
-    found = []
+    claims = []
     for name, ends in pairs:
         group, _, batch = name.removeprefix(keys.claim).rpartition(b":")
         if name.startswith(keys.claim) and group and batch.isdigit():
-            found.append((group.decode(errors="replace"), int(batch), int(float(ends))))
-    return found
+            claims.append((group.decode(errors="replace"), int(batch), int(float(ends))))
+    return claims
 
 
 def _name(keys: DelayKeys, group: str, batch: int) -> bytes:

@@ -37,12 +37,12 @@ def page(
         script=scripts.load("delay/peek"),
         resend=True,
     )
-    after, last, *found = yield from call(spec, request)
+    after, last, *columns = yield from call(spec, request)
     unit = 1_000_000 if state == "in_flight" else 1
-    raw_keys: list[bytes] = found[::4]
+    raw_keys: list[bytes] = columns[::4]
     seen = [
         PeekedMessage(decode_key(key), body, count, float(score) / unit, (), created_at(body, None))
-        for key, body, count, score in zip(*(found[at::4] for at in range(4)), strict=True)
+        for key, body, count, score in zip(*(columns[at::4] for at in range(4)), strict=True)
     ]
     seen = yield from with_errors(spec, spec.partitions[index].errors, seen, raw_keys)
     if after:
@@ -56,8 +56,8 @@ def peek(spec: DelaySpec, wanted: int, state: State) -> Operation[list[PeekedMes
     seen: list[PeekedMessage] = []
     cursor: Cursor | None = FIRST
     while cursor is not None and len(seen) < wanted:
-        found, cursor = yield from page(spec, min(PAGE, wanted - len(seen)), state, cursor)
-        seen += found
+        messages, cursor = yield from page(spec, min(PAGE, wanted - len(seen)), state, cursor)
+        seen += messages
     return seen
 
 

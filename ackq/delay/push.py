@@ -71,10 +71,10 @@ def cancel(
     spec: DelaySpec, keys: Sequence[str], partition: int | None, in_flight: bool
 ) -> Operation[int]:
     """Delete by key; see `ackq.delay.DelayQueue.cancel`."""
-    found = [(spec.index_of(raw, partition), raw) for raw in map(raw_key, keys)]
+    chosen = [(spec.index_of(raw, partition), raw) for raw in map(raw_key, keys)]
     canceled = first = 0
-    while first < len(found):
-        chunk = found[first : first + CHUNK_MESSAGES]
+    while first < len(chosen):
+        chunk = chosen[first : first + CHUNK_MESSAGES]
         partitions = sorted({index for index, _ in chunk})
         passed = spec.keys_of(partitions)
         args: list[Arg] = [int(in_flight)]

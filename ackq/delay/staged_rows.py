@@ -51,9 +51,9 @@ def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Operation[bool]:
     its lists under the same keys: those are left alone.
     """
     if has_settings(name):
-        if not (found := _SETTINGS.search(name)):
+        if not (settings := _SETTINGS.search(name)):
             return False
-        if (count := int(found[1])) != _count(spec):
+        if (count := int(settings[1])) != _count(spec):
             spec = spec_of(spec.name, count or None, spec.outside)
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request(

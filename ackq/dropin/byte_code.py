@@ -79,8 +79,8 @@ def between_pops(earlier: Iterable[Call], now: Iterable[FrameType]) -> str | Non
         # Only loops: two pops that follow each other are no pattern.
         if goes_on and frame.f_lasti != instruction:
             break
-        if found := _found(frame.f_code, instruction, goes_on):
-            return found
+        if sign := _found(frame.f_code, instruction, goes_on):
+            return sign
         # Between two steps of a generator, the function that it is for goes on too.
         if goes_on and not frame.f_code.co_flags & _GENERATOR:
             break

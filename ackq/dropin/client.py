@@ -244,9 +244,9 @@ class Redis(PassedOn):
             return count
         wanted = [bytes(self._ackq_encoder.encode(value)) for value in values]
         for in_flight in self._ackq.of_all(text):
-            found = in_flight.take_out(wanted)
-            if found:
-                in_flight.queue.ack(*found)
+            messages = in_flight.take_out(wanted)
+            if messages:
+                in_flight.queue.ack(*messages)
         return len(values) - len(wanted)
 
     def llen(self, name: Key) -> int:

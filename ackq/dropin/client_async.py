@@ -247,9 +247,9 @@ class Redis(PassedOn):
             return count
         wanted = [bytes(self._ackq_encoder.encode(value)) for value in values]
         for in_flight in self._ackq.of_all(text):
-            found = in_flight.take_out(wanted)
-            if found:
-                await in_flight.queue.ack(*found)
+            messages = in_flight.take_out(wanted)
+            if messages:
+                await in_flight.queue.ack(*messages)
         return len(values) - len(wanted)
 
     async def llen(self, name: Key) -> int:

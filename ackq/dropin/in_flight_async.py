@@ -123,17 +123,17 @@ class InFlight:
         """
         if self.in_batch:
             return []
-        found = []
+        taken = []
         # Only what a list does at once: this may not be the thread that popped the messages.
         for message in list(self.messages):
             if message.body in wanted:
                 with contextlib.suppress(ValueError):
                     self.messages.remove(message)
                     wanted.remove(message.body)
-                    found.append(message)
-        if found:
+                    taken.append(message)
+        if taken:
             self._trust()
-        return found
+        return taken
 
     def _trust(self) -> None:
         """Forget the signs of a loop that collects: it settles by itself."""

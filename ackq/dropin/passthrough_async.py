@@ -130,17 +130,17 @@ class PassedOn(_Client):
         if isinstance(self._ackq.client, RedisCluster) or getattr(self, "connection", None):
             # No pipeline: keys on several nodes, or a connection that may have its own SELECT.
             deleted = await super().execute_command(command, *names)  # type: ignore[no-untyped-call]
-            found = [await self._count(keys) for keys in beside.values()]
+            existing = [await self._count(keys) for keys in beside.values()]
         else:
             # Deletions are common, lists in use are rare: looking for them costs no round trip.
             pipeline = self.pipeline(transaction=False)
             pipeline.execute_command(command, *names)
             for keys in beside.values():
                 pipeline.exists(*keys)
-            deleted, *found = await pipeline.execute(raise_on_error=False)
+            deleted, *existing = await pipeline.execute(raise_on_error=False)
             if isinstance(deleted, Exception):
                 raise deleted
-        for name, exist in zip(beside, found, strict=True):
+        for name, exist in zip(beside, existing, strict=True):
             # An ACL may forbid the look: then this user has used no such list.
             if exist and not isinstance(exist, NoPermissionError):
                 await self._purge(name)

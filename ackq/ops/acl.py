@@ -347,9 +347,9 @@ def rules(
         check_shards(name, None)
     if any(character.isspace() for character in name):
         raise QueueNameError(f"queue name {name!r} has a space, which no ACL rule may contain")
-    if selectors and (found := _NOT_IN_SELECTORS.search(name)):
+    if selectors and (matched := _NOT_IN_SELECTORS.search(name)):
         raise QueueNameError(
-            f"queue name {name!r} has {found[0]!r}, which no ACL selector may"
+            f"queue name {name!r} has {matched[0]!r}, which no ACL selector may"
             " contain; rules for Redis 6.2 need no selectors"
         )
     if role not in (roles := roles_of(kind)):
@@ -414,13 +414,13 @@ def _access(
     """Return each command of a role with the suffixes of the keys that need it."""
     # Only those that may also change the record create it.
     unused = ("sharded/open", "hset") if "sharded/change" not in called else None
-    found: defaultdict[str, set[str]] = defaultdict(set, {"ping": set(), "hello": set()})
+    suffixes_of: defaultdict[str, set[str]] = defaultdict(set, {"ping": set(), "hello": set()})
     for command, suffixes in role.commands.items():
-        found[command].update(suffixes)
+        suffixes_of[command].update(suffixes)
     for script in called:
         for command, named in access_of(script, pop_from).items():
             if command != role.without and (script, command) != unused:
-                found[command].update(named)
+                suffixes_of[command].update(named)
     if called:
         # A script is called with all its keys, and after an error the type of each is checked.
         every = {
@@ -428,18 +428,18 @@ def _access(
             for script in called
             for slot in slots_of(script, pop_from).values()
             for suffix in slot.suffixes
-        }.union(*found.values())
+        }.union(*suffixes_of.values())
         for command in ("evalsha", "type", *(["eval"] if eval else [])):
-            found[command].update(every)
-    return {command: frozenset(suffixes) for command, suffixes in found.items()}
+            suffixes_of[command].update(every)
+    return {command: frozenset(suffixes) for command, suffixes in suffixes_of.items()}
 
 
 def _grouped(access: Mapping[str, frozenset[str]]) -> dict[frozenset[str], list[str]]:
     """Return the commands for each set of keys. A selector needs all keys of a command."""
-    found: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    commands_of: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for command, suffixes in access.items():
-        found[suffixes].append(command)
-    return dict(found)
+        commands_of[suffixes].append(command)
+    return dict(commands_of)
 
 
 def _first(group: tuple[frozenset[str], list[str]]) -> str:

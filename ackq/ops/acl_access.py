@@ -65,25 +65,25 @@ class Slot:
 @cache
 def slots_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, Slot]:
     """Return the slots of a script, for a queue with this end, by their numbers."""
-    found = {}
+    slots = {}
     if pop_from == "left":
         for number, suffix, kind in _RECORD.findall(_text(script)):
-            found[number] = Slot((suffix,), kind, False)
+            slots[number] = Slot((suffix,), kind, False)
     for number, rest, namespace, suffix, kind in _SLOT.findall(_text(script)):
         suffixes = [NAMESPACE * bool(namespace) + _ANY.sub("*", suffix)]
         if pop_from == "left" and (suffix, kind) == ("HELD", "ZSET"):
             suffixes = [HELD_LEFT]
         if script.startswith("held/") and suffixes == ["CLAIM:*:*"]:
             suffixes.append("STAGED:*")  # a claim's list, or a list that a writer staged
-        found[number] = Slot(tuple(suffixes), kind, bool(rest))
-    return found
+        slots[number] = Slot(tuple(suffixes), kind, bool(rest))
+    return slots
 
 
 @cache
 def callers_of(script: str) -> frozenset[str]:
     """Return the roles that call a script, as its header names them: "all" stands for each."""
-    found = _ROLES.search(_text(script))
-    return frozenset(found[1].split(", ")) if found else frozenset()
+    matched = _ROLES.search(_text(script))
+    return frozenset(matched[1].split(", ")) if matched else frozenset()
 
 
 @cache
@@ -92,16 +92,16 @@ def access_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, frozense
     text = re.sub("--.*", "", _text(script))
     slots = slots_of(script, pop_from)
     bound = dict(_bound(text))
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    suffixes_of: defaultdict[str, set[str]] = defaultdict(set)
     for of_left, of_right, arguments in _CALL.findall(text):
         command = of_left if of_left and pop_from == "left" else of_right
         if arguments == "record" and bound.get("record", "")[5:-1] not in slots:
             continue  # that key is passed for the left end only
-        suffixes = found[command.lower()]
+        suffixes = suffixes_of[command.lower()]
         words = [argument.strip() for argument in arguments.split(",")][: _KEYS_OF.get(command, 1)]
         for word in words:
             suffixes.update(_suffixes(command, bound.get(word, word), slots))
-    return {command: frozenset(suffixes) for command, suffixes in found.items()}
+    return {command: frozenset(suffixes) for command, suffixes in suffixes_of.items()}
 
 
 def _suffixes(command: str, key: str, slots: Mapping[str, Slot]) -> Iterator[str]:

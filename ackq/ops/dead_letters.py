@@ -105,10 +105,10 @@ def _older(key: bytes, last: str, size: int) -> Operation[list[Any]]:
 
 
 def _stream_of(kind: str, name: str) -> tuple[bytes, Callable[[Sequence[Any]], DeadLetter]]:
-    found = kind_for("dead", kind)
-    if found.dead is None or found.letter is None:
+    chosen = kind_for("dead", kind)
+    if chosen.dead is None or chosen.letter is None:
         raise ConfigurationError(f"{name!r} has no dead letters of its own: its shards have them")
-    return found.dead(name), found.letter
+    return chosen.dead(name), chosen.letter
 
 
 def _bounded(letters: Iterable[DeadLetter], most: int) -> Iterator[DeadLetter]:
@@ -194,8 +194,8 @@ def find(part: Part, entry: str) -> DeadLetter | None:
     if first + second == 0:
         return None
     before = f"{first}-{second - 1}" if second else f"{first - 1}-{2**64 - 1}"
-    found = part.dead_letters(1, after=before)
-    return found[0] if found and found[0].entry == entry else None
+    letters = part.dead_letters(1, after=before)
+    return letters[0] if letters and letters[0].entry == entry else None
 
 
 def newest(client: Redis, kind: str, name: str) -> tuple[int, str]:
@@ -212,8 +212,8 @@ def newest(client: Redis, kind: str, name: str) -> tuple[int, str]:
 
 def _newest(key: bytes) -> Operation[tuple[int, str]]:
     count: int = yield Request((b"XLEN", key), resend=True)
-    found = yield Request((b"XREVRANGE", key, b"+", b"-", b"COUNT", 1), resend=True)
-    return count, found[0][0].decode() if found else ""
+    entries = yield Request((b"XREVRANGE", key, b"+", b"-", b"COUNT", 1), resend=True)
+    return count, entries[0][0].decode() if entries else ""
 
 
 def is_after(entry: str, other: str) -> bool:

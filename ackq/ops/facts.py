@@ -80,7 +80,7 @@ def read_clock() -> Operation[float | None]:
 
 
 def _settings() -> Operation[dict[str, str]]:
-    found = {}
+    settings = {}
     for name in SETTINGS:
         # One at a time: Redis 6.2 accepts a single name.
         reply = yield from _ask((b"CONFIG", b"GET", name))
@@ -89,8 +89,8 @@ def _settings() -> Operation[dict[str, str]]:
         pairs = (
             reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
         )
-        found.update({key.decode(): value.decode() for key, value in pairs})
-    return found
+        settings.update({key.decode(): value.decode() for key, value in pairs})
+    return settings
 
 
 def _ask(command: tuple[bytes | str, ...]) -> Operation:  # type: ignore[type-arg]

@@ -51,12 +51,12 @@ class Curves:
         now = self.counts[-1] if self.counts else None
         if now is None:
             return {}
-        found = {
+        series = {
             name: self._rates([count.values[number] if count else None for count in self.counts])
             for number, name in enumerate(COUNTED)
             if not isnan(now.values[number])
         }
-        return found | {
+        return series | {
             f"dead: {reason}": self._rates(
                 [count.dead.get(reason, 0) if count else None for count in self.counts]
             )
@@ -71,8 +71,8 @@ class Curves:
             if before is None or now is None or before.since != now.since:
                 rates.append(None)  # counting restarted
                 continue
-            found = rate(more, fewer, now.at - before.at)
-            rates.append(found if found is not None and found >= 0 else None)
+            speed = rate(more, fewer, now.at - before.at)
+            rates.append(speed if speed is not None and speed >= 0 else None)
         return rates
 
 

@@ -235,11 +235,11 @@ class Overview(Closable):
             client = self._client
             if isinstance(client, redis.RedisCluster):
                 client = client.get_redis_connection(client.get_default_node())
-            found = nodes_of(client)
+            nodes = nodes_of(client)
             # Do not follow redirections: a queue on another node is found there.
             self._nodes = [
-                _Node(Driver(SingleRoute(node, follow=False)), clustered=found != [client])
-                for node in found
+                _Node(Driver(SingleRoute(node, follow=False)), clustered=nodes != [client])
+                for node in nodes
             ]
         return self._nodes
 
@@ -312,19 +312,19 @@ class Overview(Closable):
 
     def _look_up(self, nodes: Iterable[_Node]) -> None:
         """Find the kinds, shards and partitions of the named queues, wherever they are."""
-        found: set[Found] = set()
+        queues: set[Found] = set()
         for node in nodes:
             with suppress(redis.ConnectionError, redis.TimeoutError, OSError):
                 results = node.driver.run_all(map(look_up, self._names))
-                found.update(*(result for result in results if isinstance(result, list)))
+                queues.update(*(result for result in results if isinstance(result, list)))
         for node in nodes:
-            node.search.queues = set(found)
+            node.search.queues = set(queues)
             # Each call of read_one may name another queue, so keep nothing of the former one.
-            node.checked &= found
+            node.checked &= queues
             node.search.groups = {*self._names, *(f"{{{name}}}" for name in self._names)}
             if self._consumers:
                 node.search.consumers = {self._names[0]: set(self._consumers)}
-            elif any(queue.kind == "topic" for queue in found):
+            elif any(queue.kind == "topic" for queue in queues):
                 # If the user may not search, the lags are unknown.
                 with suppress(
                     redis.ConnectionError, redis.TimeoutError, OSError, NoPermissionError
@@ -333,18 +333,18 @@ class Overview(Closable):
                     node.driver.run(node.search.find_consumers(steps))
                     node.search.complete = True
 
-    def _forget_unused(self, node: _Node, found: Found, reading: Reading) -> None:
+    def _forget_unused(self, node: _Node, queue: Found, reading: Reading) -> None:
         """Stop reading a queue that has been empty for long: names may be used once only."""
         if self._names:
             return
         now, totals = time.monotonic(), reading.totals
-        since, before = node.used.get(found, (now, totals))
-        if not reading.empty or totals != before or found not in node.used:
-            node.used[found] = now, totals
+        since, before = node.used.get(queue, (now, totals))
+        if not reading.empty or totals != before or queue not in node.used:
+            node.used[queue] = now, totals
         elif now - since > FORGET_AFTER:
-            node.search.queues.discard(found)
-            node.checked.discard(found)
-            del node.used[found]
+            node.search.queues.discard(queue)
+            node.checked.discard(queue)
+            del node.used[queue]
 
     def close(self) -> None:
         """Close the connections."""
@@ -372,14 +372,14 @@ def _time() -> Operation[int | None]:
 
 def _failed_scripts() -> Operation[int]:
     info: bytes = yield Request((b"INFO", b"commandstats"), resend=True)
-    found = re.findall(rb"^cmdstat_(?:evalsha|eval):.*?failed_calls=(\d+)", info, re.MULTILINE)
-    return sum(map(int, found))
+    counts = re.findall(rb"^cmdstat_(?:evalsha|eval):.*?failed_calls=(\d+)", info, re.MULTILINE)
+    return sum(map(int, counts))
 
 
 def _commands() -> Operation[int | None]:
     info: bytes = yield Request((b"INFO", b"stats"), resend=True)
-    found = re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE)
-    return int(found[1]) if found else None
+    matched = re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE)
+    return int(matched[1]) if matched else None
 
 
 def _address(client: redis.Redis | redis.RedisCluster) -> str:
@@ -405,7 +405,9 @@ def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, .
             parts.setdefault(("delay", match["delay"]), []).append(reading)
         else:
             whole.append(reading)
-    whole += (merged(name, kind, found, workers.get(name)) for (kind, name), found in parts.items())
+    whole += (
+        merged(name, kind, of_parts, workers.get(name)) for (kind, name), of_parts in parts.items()
+    )
     # The name of another queue may be that of a list queue, too. It has no keys if it is empty.
     others = {reading.name for reading in whole if reading.kind != "list"}
     whole = [

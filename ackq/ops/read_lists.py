@@ -50,22 +50,22 @@ def read_together(names: Sequence[str], asked: Asked) -> Operation[list[Reading 
 
     They are read in one call if the server allows it. In a cluster, their keys must be in one slot.
     """
-    found: list[Reading | Exception] = []
-    while len(found) < len(names):
-        rest = names[len(found) :]
+    readings: list[Reading | Exception] = []
+    while len(readings) < len(names):
+        rest = names[len(readings) :]
         try:
             now, *figures = yield _request(rest, asked)
         except ResponseError as error:
             now, figures = 0, [str(error).encode()] * len(rest)
         for name, counts in zip(rest, figures, strict=False):
             if isinstance(counts, list):
-                found.append(_of_figures(name, now, counts, asked))
+                readings.append(_of_figures(name, now, counts, asked))
             else:
                 # This shows what is wrong, or reads a queue that is popped from the left.
                 if is_denial(ResponseError(counts.decode(errors="replace"))):
                     asked.alone.add(name)  # the server logs each denial
-                found.append((yield from _or_error(name, asked)))
-    return found
+                readings.append((yield from _or_error(name, asked)))
+    return readings
 
 
 def _request(names: Sequence[str], asked: Asked) -> Request:

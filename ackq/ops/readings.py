@@ -175,10 +175,10 @@ def due_soon(key: bytes, unit: int, asked: Asked) -> Operation[int | None]:
     return (yield Request((b"ZCOUNT", key, low, high), resend=True))  # type: ignore[no-any-return]
 
 
-def totals_of(found: Counters) -> Totals:
+def totals_of(counters: Counters) -> Totals:
     """Return what is reported of counters."""
-    counts = {name: count for name in COUNTED if (count := getattr(found, name)) is not None}
-    return Totals(found.since, counts, found.dead, found.at)
+    counts = {name: count for name in COUNTED if (count := getattr(counters, name)) is not None}
+    return Totals(counters.since, counts, counters.dead, counters.at)
 
 
 def merged(

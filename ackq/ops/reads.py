@@ -68,8 +68,8 @@ class SharedRead(Generic[T]):
                     self._running = False
                     return
             try:
-                found = self._read()
+                snapshot = self._read()
             except BaseException as error:
                 result.set_exception(error)
             else:
-                result.set_result(found)
+                result.set_result(snapshot)

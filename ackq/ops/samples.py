@@ -115,15 +115,15 @@ class Sampler:
         return Sample(snapshot, rows, time.time(), tuple(self._times), commands)
 
     def _row(self, now: Reading, before: Reading | None, seconds: float) -> Row:
-        found = rates(now, before, seconds)
+        speeds = rates(now, before, seconds)
         if self._history is None:
-            return Row(now, found, failed=_failed(now, before, seconds))
-        left = found["acked"] if found["acked"] is not None else found["taken"]
-        speed = found["pushed"] if now.kind == "topic" else left
+            return Row(now, speeds, failed=_failed(now, before, seconds))
+        left = speeds["acked"] if speeds["acked"] is not None else speeds["taken"]
+        speed = speeds["pushed"] if now.kind == "topic" else left
         samples = self._history.setdefault((now.kind, now.name), History())
         return Row(
             now,
-            found,
+            speeds,
             samples.add(now, speed, self._times[-1], self._kept),
             _failed(now, before, seconds),
         )
@@ -185,8 +185,8 @@ def _failed(now: Reading, before: Reading | None, seconds: float) -> float | Non
     )
     if now.totals.at is not None and before.totals.at is not None:
         seconds = now.totals.at - before.totals.at
-    found = history.rate(later, earlier, seconds)
-    return found if found is not None and found >= 0 else None
+    speed = history.rate(later, earlier, seconds)
+    return speed if speed is not None and speed >= 0 else None
 
 
 def _commands(snapshot: Snapshot, before: Snapshot | None, seconds: float) -> float | None:
@@ -215,11 +215,11 @@ def rates(now: Reading, before: Reading | None, seconds: float) -> Rates:
         return UNKNOWN
     if now.totals.at is not None and before.totals.at is not None:
         seconds = now.totals.at - before.totals.at
-    found: dict[str, float | None] = {}
+    speeds: dict[str, float | None] = {}
     for name in COUNTED:
         each = history.rate(now.totals.counts.get(name), before.totals.counts.get(name), seconds)
-        found[name] = each if each is not None and each >= 0 else None
-    return found
+        speeds[name] = each if each is not None and each >= 0 else None
+    return speeds
 
 
 def interval_for(queues: int, shortest: float) -> float:

@@ -59,8 +59,8 @@ def script_times() -> Operation[ScriptTimes | None]:
     stats = yield from _ask(b"INFO", b"commandstats")
     if stats is None:
         return None
-    found = _CALLS.search(stats)
-    calls, spent, failed = (int(group or 0) for group in found.groups()) if found else (0, 0, 0)
+    matched = _CALLS.search(stats)
+    calls, spent, failed = (int(group or 0) for group in matched.groups()) if matched else (0, 0, 0)
     slowest = _SLOWEST.search((yield from _ask(b"INFO", b"latencystats")) or b"")
     log = yield from _ask(b"SLOWLOG", b"GET", READ)
     setting = yield from _ask(b"CONFIG", b"GET", b"slowlog-log-slower-than")

@@ -53,40 +53,42 @@ def try_out(spec: QueueSpec) -> Operation[dict[str, Answer]]:
 
     Redis checks commands within a script only when they run, so each operation is really done.
     """
-    found = untried()
+    answers = untried()
     try:
-        yield from _try_all(spec, found)
+        yield from _try_all(spec, answers)
     except Exception:
         yield from _clean_up(spec)
         raise
     yield from _clean_up(spec)
-    return found
+    return answers
 
 
-def _try_all(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
+def _try_all(spec: QueueSpec, answers: dict[str, Answer]) -> Operation[None]:
     bodies = [{"id": str(number)} for number in range(8)]
-    yield from _try(found, "push", push.push_many(spec, bodies, None, None, None))
-    yield from _try(found, "push later", push.push(spec, {"id": "l"}, 60, None, None, 1, None))
-    yield from _try(found, "push once", push.push(spec, {"id": "o"}, None, None, _MARKER, 1, None))
-    taken = yield from _try(found, "take", take.pop_many(spec, 5, None, None, ()))
-    yield from _settle_all(spec, found, taken or [])
-    yield from _try_claims(spec, found)
-    yield from _try(found, "wait", _wait(spec))
-    yield from _try(found, "count", inspection.stats(spec))
-    yield from _try(found, "peek", inspection.peek(spec, 1, "ready"))
-    yield from _try(found, "read the dead", inspection.dead_letters(spec, 1, ()))
-    yield from _try(found, "redrive", inspection.redrive(spec, 1, ()))
-    yield from _try(found, "drop", inspection.drop_dead_letters(spec, ("1-1",)))
-    yield from _try(found, "pause", inspection.pause(spec))
-    if found["pause"] == "allowed":
-        yield from _try(found, "pause", inspection.resume(spec))
-    yield from _try(found, "audit", inspection.audit(spec, True))
-    yield from _try(found, "drain", inspection.drain(spec))
-    yield from _try(found, "purge", inspection.purge(spec, True))
+    yield from _try(answers, "push", push.push_many(spec, bodies, None, None, None))
+    yield from _try(answers, "push later", push.push(spec, {"id": "l"}, 60, None, None, 1, None))
+    yield from _try(
+        answers, "push once", push.push(spec, {"id": "o"}, None, None, _MARKER, 1, None)
+    )
+    taken = yield from _try(answers, "take", take.pop_many(spec, 5, None, None, ()))
+    yield from _settle_all(spec, answers, taken or [])
+    yield from _try_claims(spec, answers)
+    yield from _try(answers, "wait", _wait(spec))
+    yield from _try(answers, "count", inspection.stats(spec))
+    yield from _try(answers, "peek", inspection.peek(spec, 1, "ready"))
+    yield from _try(answers, "read the dead", inspection.dead_letters(spec, 1, ()))
+    yield from _try(answers, "redrive", inspection.redrive(spec, 1, ()))
+    yield from _try(answers, "drop", inspection.drop_dead_letters(spec, ("1-1",)))
+    yield from _try(answers, "pause", inspection.pause(spec))
+    if answers["pause"] == "allowed":
+        yield from _try(answers, "pause", inspection.resume(spec))
+    yield from _try(answers, "audit", inspection.audit(spec, True))
+    yield from _try(answers, "drain", inspection.drain(spec))
+    yield from _try(answers, "purge", inspection.purge(spec, True))
 
 
 def _settle_all(
-    spec: QueueSpec, found: dict[str, Answer], taken: Sequence[Message]
+    spec: QueueSpec, answers: dict[str, Answer], taken: Sequence[Message]
 ) -> Operation[None]:
     """Settle one message in each way, as long as there are messages."""
     ways: tuple[tuple[str, Callable[[Message], Operation[int]]], ...] = (
@@ -97,10 +99,10 @@ def _settle_all(
         ("reject", lambda message: settle.reject(spec, [message], "tried")),
     )
     for (name, way), message in zip(ways, taken, strict=False):
-        yield from _try(found, name, way(message))
+        yield from _try(answers, name, way(message))
 
 
-def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
+def _try_claims(spec: QueueSpec, answers: dict[str, Answer]) -> Operation[None]:
     group = claims.Group(spec, _GROUP, 60)
 
     def claim() -> Operation[None]:
@@ -113,23 +115,23 @@ def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
         yield from claims.forget(group, 1)
         yield from claims.beat(group)
 
-    yield from _try(found, "claim", claim())
-    if found["claim"] == "allowed":
-        yield from _try(found, "ack a claim", settle_claim())
-        yield from _try(found, "release claims", claims.release(group))
+    yield from _try(answers, "claim", claim())
+    if answers["claim"] == "allowed":
+        yield from _try(answers, "ack a claim", settle_claim())
+        yield from _try(answers, "release claims", claims.release(group))
 
 
 def _wait(spec: QueueSpec) -> Operation[None]:
     yield Request(spec.keys.wait(MIN_BLOCK))
 
 
-def _try(found: dict[str, Answer], name: str, steps: Operation[T]) -> Operation[T | None]:
+def _try(answers: dict[str, Answer], name: str, steps: Operation[T]) -> Operation[T | None]:
     try:
         result = yield from steps
     except ResponseError as error:
-        found[name] = "denied" if is_denial(error) else "refused"
+        answers[name] = "denied" if is_denial(error) else "refused"
         return None
-    found[name] = "allowed"
+    answers[name] = "allowed"
     return result
 
 

@@ -104,15 +104,15 @@ def by_worker(found: Iterable[Entry]) -> list[WorkerInfo]:
     return sorted(map(_merged, entries.values()), key=lambda worker: (worker.name, worker.id))
 
 
-def _merged(found: list[Entry]) -> WorkerInfo:
+def _merged(entries: list[Entry]) -> WorkerInfo:
     """Return a worker from its entries in the lists of one or more queues."""
-    newest = max(found, key=_seen_at)
+    newest = max(entries, key=_seen_at)
     record = _Record(newest.record)
     worker, seen_at = text(newest.worker), _seen_at(newest)
     interval = record.number("interval")
     running = [
         Running(whole_of(entry.queue) or entry.queue, message_id, _seen_at(entry) - seconds)
-        for entry in found
+        for entry in entries
         for message_id, seconds in running_in(entry.record)
     ]
     state = record.text("state")
@@ -122,16 +122,16 @@ def _merged(found: list[Entry]) -> WorkerInfo:
         host=record.text("host"),
         pid=int(record.number("pid")),
         version=record.text("version"),
-        queues=record.texts("queues") or tuple(entry.queue for entry in found),
+        queues=record.texts("queues") or tuple(entry.queue for entry in entries),
         concurrency=int(record.number("concurrency")),
         busy=int(record.number("busy")),
         state=cast(State, state) if state in get_args(State) else "unknown",
         late=newest.now - seen_at > LATE * interval,
-        order=next((entry.order for entry in found if entry.order), ""),
+        order=next((entry.order for entry in entries if entry.order), ""),
         started_at=seen_at - record.number("age"),
         seen_at=seen_at,
         running=tuple(sorted(running, key=lambda message: message.since)),
-        found_in=tuple(sorted(entry.queue for entry in found)),
+        found_in=tuple(sorted(entry.queue for entry in entries)),
     )
 
 

@@ -75,14 +75,14 @@ def send_order(client: redis.Redis, order: Order, targets: Iterable[WorkerInfo])
 
 
 def _named(client: redis.Redis, queues: Sequence[str]) -> list[Entry]:
-    found: list[Entry] = []
+    listed: list[Entry] = []
     for name in dict.fromkeys(queues):
         shards: list[str] = []
         if "{" not in name and "}" not in name:
             shards = _run(client, whole(name), shard_names_of(name))
         for shard in (whole(name), *shards) if shards else (name,):
-            found += _run(client, shard, entries(spec(shard)))
-    return found
+            listed += _run(client, shard, entries(spec(shard)))
+    return listed
 
 
 def _run(client: redis.Redis, queue: str, steps: Operation[T]) -> T:
@@ -96,14 +96,14 @@ def _run(client: redis.Redis, queue: str, steps: Operation[T]) -> T:
 def _searched(client: redis.Redis) -> list[Entry]:
     # A key of another program, or a slot that has moved since.
     unreadable = (KeyTypeError, NoPermissionError, AskError, MovedError, TryAgainError)
-    found: list[Entry] = []
+    listed: list[Entry] = []
     for node in nodes_of(client):
         # Do not follow redirections: a queue on another node is found there.
         driver = Driver(SingleRoute(node, follow=False))
         try:
             for name in sorted(driver.run(search())):
                 with suppress(*unreadable):
-                    found += driver.run(entries(spec(name)))
+                    listed += driver.run(entries(spec(name)))
         finally:
             driver.route.close()
-    return found
+    return listed

@@ -76,14 +76,14 @@ async def send_order(
 
 
 async def _named(client: redis.asyncio.Redis, queues: Sequence[str]) -> list[Entry]:
-    found: list[Entry] = []
+    listed: list[Entry] = []
     for name in dict.fromkeys(queues):
         shards: list[str] = []
         if "{" not in name and "}" not in name:
             shards = await _run(client, whole(name), shard_names_of(name))
         for shard in (whole(name), *shards) if shards else (name,):
-            found += await _run(client, shard, entries(spec(shard)))
-    return found
+            listed += await _run(client, shard, entries(spec(shard)))
+    return listed
 
 
 async def _run(client: redis.asyncio.Redis, queue: str, steps: Operation[T]) -> T:
@@ -97,14 +97,14 @@ async def _run(client: redis.asyncio.Redis, queue: str, steps: Operation[T]) -> 
 async def _searched(client: redis.asyncio.Redis) -> list[Entry]:
     # A key of another program, or a slot that has moved since.
     unreadable = (KeyTypeError, NoPermissionError, AskError, MovedError, TryAgainError)
-    found: list[Entry] = []
+    listed: list[Entry] = []
     for node in await nodes_of(client):
         # Do not follow redirections: a queue on another node is found there.
         driver = Driver(SingleRoute(node, follow=False))
         try:
             for name in sorted(await driver.run(search())):
                 with suppress(*unreadable):
-                    found += await driver.run(entries(spec(name)))
+                    listed += await driver.run(entries(spec(name)))
         finally:
             await driver.route.close()
-    return found
+    return listed

@@ -70,19 +70,19 @@ def producer_of(message: Any) -> SpanContext | None:
 def _parsed(parent: str, state: str) -> SpanContext | None:
     """Parse a context. The messages of a batch often have the same, and parsing costs 10 µs."""
     context = _W3C.extract({"traceparent": parent, "tracestate": state}, _NONE)
-    found = get_current_span(context).get_span_context()
-    return found if found.is_valid else None
+    parsed = get_current_span(context).get_span_context()
+    return parsed if parsed.is_valid else None
 
 
 def links_to(messages: Iterable[Any]) -> list[Link]:
     """Return a link to each producer of the messages, see `producer_of`; at most `MAX_LINKS`."""
-    found: dict[tuple[int, int], Link] = {}
+    links: dict[tuple[int, int], Link] = {}
     for message in messages:
         if (producer := producer_of(message)) is not None:
-            found.setdefault((producer.trace_id, producer.span_id), Link(producer))
-            if len(found) == MAX_LINKS:
+            links.setdefault((producer.trace_id, producer.span_id), Link(producer))
+            if len(links) == MAX_LINKS:
                 break
-    return list(found.values())
+    return list(links.values())
 
 
 def child_of(producer: SpanContext) -> Context:

@@ -49,10 +49,10 @@ def taken_facts(messages: Sequence[Any], batch: bool) -> Facts:
     """
     if batch:
         return {COUNT: len(messages)}
-    found: Facts = {MESSAGE_ID: id_of(messages[0]), BODY_SIZE: len(messages[0].body)}
+    facts: Facts = {MESSAGE_ID: id_of(messages[0]), BODY_SIZE: len(messages[0].body)}
     if count := getattr(messages[0], "receive_count", getattr(messages[0], "rc", None)):
-        found[RECEIVES] = count
-    return found
+        facts[RECEIVES] = count
+    return facts
 
 
 def settled_facts(settled: Sequence[Any]) -> Facts:
@@ -78,13 +78,13 @@ def results_of(settled: Sequence[Any], result: Any, dying: int) -> Facts:
 
     A message that was settled before is no error, but it is not settled again.
     """
-    found: Facts = {}
+    facts: Facts = {}
     count = result if isinstance(result, int) else len(settled)
     if count < len(settled):
-        found[SETTLED] = int(count)
+        facts[SETTLED] = int(count)
     if dying and count:
-        found[DEAD] = min(dying, int(count))
-    return found
+        facts[DEAD] = min(dying, int(count))
+    return facts
 
 
 def partition_of(messages: Sequence[Any]) -> int | None:

@@ -130,19 +130,19 @@ def attributes_of(
 def _attributes(
     name: str, kind: str, destination: str, address: str, partition: int | None
 ) -> dict[str, str | int]:
-    found: dict[str, str | int] = {SYSTEM: "ackq", NAME: name, TYPE: kind}
+    attributes: dict[str, str | int] = {SYSTEM: "ackq", NAME: name, TYPE: kind}
     if shard := _SHARD.fullmatch(destination):
         destination, number = shard.groups()
-        found[PARTITION] = number
-    found[DESTINATION] = destination
+        attributes[PARTITION] = number
+    attributes[DESTINATION] = destination
     if partition is not None:
-        found[PARTITION] = str(partition)
+        attributes[PARTITION] = str(partition)
     if address.startswith("unix:"):
-        found[ADDRESS] = address.removeprefix("unix:")
+        attributes[ADDRESS] = address.removeprefix("unix:")
     elif ":" in address:
         host, _, port = address.partition("/")[0].rpartition(":")
-        found[ADDRESS], found[PORT] = host, int(port)
-    return found
+        attributes[ADDRESS], attributes[PORT] = host, int(port)
+    return attributes
 
 
 def error_type(error: BaseException | None) -> str:

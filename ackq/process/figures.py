@@ -65,15 +65,15 @@ class Reported:
             total = Snapshot(self._ended.since)
             total.add_ended(self._ended)
             for file in self._files:
-                if found := _read(file):
-                    total.add(found)
+                if written := _read(file):
+                    total.add(written)
             return total
 
     def end(self, file: Path) -> None:
         """Keep the counts of a process that has ended, before another one writes to its file."""
         with self._lock:
-            if found := _read(file):
-                self._ended.add_ended(found)
+            if written := _read(file):
+                self._ended.add_ended(written)
             file.unlink(missing_ok=True)
 
 

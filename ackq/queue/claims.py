@@ -78,9 +78,9 @@ class Group(ClaimGroup):
 
 def open_claims(group: Group) -> Operation[list[Claim]]:
     """List the open claims; see `ackq.queue.Claims.open`."""
-    found = [Claim(batch, held.rows) for batch, held in (yield from _open(group))]
+    claims = [Claim(batch, held.rows) for batch, held in (yield from _open(group))]
     yield from check_epoch(group)
-    return found
+    return claims
 
 
 def claim(
@@ -146,7 +146,7 @@ def readable(group: Group, first: int, last: int) -> Operation[list[Claim]]:
     check_integer(first, "first", 0, MAX_INTEGER)
     check_integer(last, "last", 0, MAX_INTEGER)
     known = {held.name: held for held in (yield from held_lists.lists(group.spec))[1]}
-    found = []
+    claims = []
     for batch in range(max(1, first), last + 1):
         name = group.spec.keys.claim(group.name, batch)
         if name in known:
@@ -154,8 +154,8 @@ def readable(group: Group, first: int, last: int) -> Operation[list[Claim]]:
         else:
             rows = yield from read_only(group, b"LLEN", name)
         if rows:
-            found.append(Claim(batch, rows))
-    return found
+            claims.append(Claim(batch, rows))
+    return claims
 
 
 def read(group: Group, batch: int, start: int, count: int) -> Operation[list[bytes]]:
@@ -184,12 +184,12 @@ def release(group: Group) -> Operation[int]:
     passed = group.passed("claims/release")
     # Fence first: after that, no claims are added to the list.
     yield from change(group, "claims/release", passed, group.epoch)
-    _, found = yield from held_lists.lists(group.spec)
+    _, listed = yield from held_lists.lists(group.spec)
     # Newest first: each goes in front of the one returned before it.
     own = sorted(
         (
             (named[1], held.name)
-            for held in found
+            for held in listed
             if (named := held_lists.claim_of(group.spec, held.name)) and named[0] == group.name
         ),
         reverse=True,
@@ -210,11 +210,11 @@ def release(group: Group) -> Operation[int]:
 def end_holds(spec: QueueSpec) -> Operation[int]:
     """Return the claims of all groups, and finish unfinished moves; return how many messages."""
     rows = 0
-    _, found = yield from held_lists.lists(spec)
-    groups = {named[0] for held in found if (named := held_lists.claim_of(spec, held.name))}
+    _, listed = yield from held_lists.lists(spec)
+    groups = {named[0] for held in listed if (named := held_lists.claim_of(spec, held.name))}
     for name in sorted(groups):
         rows += yield from release(Group(spec, name, MAX_LEASE))
-    for held in found:
+    for held in listed:
         if not held_lists.claim_of(spec, held.name):
             rows += yield from held_lists.return_to_queue(spec, held.name)
     return rows
@@ -222,9 +222,9 @@ def end_holds(spec: QueueSpec) -> Operation[int]:
 
 def _open(group: Group) -> Operation[list[tuple[int, held_lists.Held]]]:
     """Return the group's claims that are not being returned to the queue, oldest first."""
-    _, found = yield from held_lists.lists(group.spec)
+    _, listed = yield from held_lists.lists(group.spec)
     own = []
-    for held in found:
+    for held in listed:
         named = held_lists.claim_of(group.spec, held.name)
         if held.score and named and named[0] == group.name:
             own.append((named[1], held))

@@ -59,13 +59,13 @@ def _chosen(entries: Sequence[str], ids: Iterable[str | int]) -> list[Arg]:
     """Return pairs of a due time and a lease key; an id stands for any due time."""
     pairs: list[Arg] = []
     for entry in entries:
-        found = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
-        if found is None:
+        matched = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
+        if matched is None:
             raise ConfigurationError(
                 f"{entry!r} is not a delayed message: pass PeekedMessage.entry, as"
                 " '1795252215312092-order-7', or ids=['order-7']"
             )
-        pairs += (found[1], unquote_to_bytes(found[2]))
+        pairs += (matched[1], unquote_to_bytes(matched[2]))
     for message_id in ids:
         key = key_of_id(message_id)
         if key is None:

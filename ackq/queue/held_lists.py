@@ -25,7 +25,7 @@ class Held:
 
 def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
     """Return the server's time in µs, and all lists, those due to return first."""
-    found: dict[bytes, Held] = {}
+    held: dict[bytes, Held] = {}
     cursor: Arg = b"0"
     while True:
         request = Request(
@@ -36,9 +36,9 @@ def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
         cursor, now, *page = yield from call(spec, request)
         for at in range(0, len(page), 3):
             name, score, rows = page[at : at + 3]
-            found[name] = Held(name, int(score), int(rows))
+            held[name] = Held(name, int(score), int(rows))
         if cursor == b"0":
-            return now, sorted(found.values(), key=lambda named: (named.score, named.name))
+            return now, sorted(held.values(), key=lambda named: (named.score, named.name))
 
 
 def claims(spec: QueueSpec) -> Operation[list[HeldClaim]]:

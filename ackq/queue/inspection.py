@@ -182,8 +182,8 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
 
 def has_keys(spec: QueueSpec) -> Operation[int]:
     """Return how many keys the queue has. An empty one may have none."""
-    found: int = yield Request((b"EXISTS", *spec.keys.all()), resend=True)
-    return found
+    existing: int = yield Request((b"EXISTS", *spec.keys.all()), resend=True)
+    return existing
 
 
 def pause(spec: QueueSpec) -> Operation[None]:
@@ -308,9 +308,9 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     yield from pop_from.compare(spec.keys)
     expected = spec.keys.types()
     rows = yield from _call(spec, "audit", int(repair))
-    for (key, kind), (found, expires) in zip(expected.items(), rows, strict=False):
-        if found.decode() not in (kind, "none"):
-            problem = f"a {found.decode()} where a {kind} belongs"
+    for (key, kind), (actual, expires) in zip(expected.items(), rows, strict=False):
+        if actual.decode() not in (kind, "none"):
+            problem = f"a {actual.decode()} where a {kind} belongs"
             findings.append(AuditFinding(problem, key.decode(), False))
         if expires:
             findings.append(AuditFinding("the key expires", key.decode(), repair))
@@ -353,7 +353,7 @@ def _find_stray(spec: QueueSpec, repair: bool) -> Operation[AuditFinding | None]
 
 
 def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list[AuditFinding]]]:
-    found: dict[tuple[str, str], AuditFinding] = {}
+    findings: dict[tuple[str, str], AuditFinding] = {}
     checked = 0
     cursor: Arg = b"0"
     while True:
@@ -362,9 +362,9 @@ def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list
         for at in range(0, len(problems), 2):
             problem, key = problems[at].decode(), problems[at + 1].decode(errors="replace")
             # A scan may return an entry twice.
-            found[problem, key] = AuditFinding(problem, key, repair)
+            findings[problem, key] = AuditFinding(problem, key, repair)
         if cursor == b"0":
-            return checked, list(found.values())
+            return checked, list(findings.values())
 
 
 def dead_letter_of(entry: Sequence[Any]) -> DeadLetter:

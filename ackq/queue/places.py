@@ -111,8 +111,8 @@ class _Match:
 
 def find(spec: QueueSpec, message_id: str | int, within: int | None) -> Operation[Found | None]:
     """Find one message; see `ackq.Queue.find`."""
-    found = yield from locate(spec, Target.of_id(message_id, 1, within))
-    return found[0] if found else None
+    matches = yield from locate(spec, Target.of_id(message_id, 1, within))
+    return matches[0] if matches else None
 
 
 def find_all(spec: QueueSpec, message_id: str | int, within: int | None) -> Operation[list[Found]]:
@@ -264,7 +264,7 @@ class _Lists:
         reported = 0
         for reach in (WITHIN, 2**53 - 1) if target.within is None else (target.within,):
             left, size, looked = reach, 0, 0
-            found: list[tuple[int, Found]] = []
+            matches: list[tuple[int, Found]] = []
             while left:
                 reply = yield from _call(
                     self.spec, "search", place, left, taken, *target.texts, own=own
@@ -277,14 +277,14 @@ class _Lists:
                 for offset, text in zip(map(int, reply[2::2]), reply[3::2], strict=True):
                     match = made(offset, text)
                     if target.matches(match):
-                        found.append((offset, match))
+                        matches.append((offset, match))
                 left = below
-                found.sort(key=lambda pair: pair[0])
-                if len(found) > target.most:
-                    del found[int(target.most) :]
-            if len(found) >= target.most or size <= reach:
+                matches.sort(key=lambda pair: pair[0])
+                if len(matches) > target.most:
+                    del matches[int(target.most) :]
+            if len(matches) >= target.most or size <= reach:
                 break
-        self.matches += [_Match(match) for _, match in found]
+        self.matches += [_Match(match) for _, match in matches]
         return size
 
 
@@ -336,11 +336,11 @@ def _in_dead_letters(spec: QueueSpec, target: Target) -> Operation[list[_Match]]
 
 def _completed(spec: QueueSpec, matches: Sequence[_Match]) -> Operation[list[Found]]:
     """Return the matches with their errors, and with the workers that handle them."""
-    found = yield from with_errors(
+    completed = yield from with_errors(
         spec, spec.keys.errors, [match.found for match in matches], [match.key for match in matches]
     )
     holders: dict[str, str] = {}
-    if any(match.state == "in_flight" for match in found):
+    if any(match.state == "in_flight" for match in completed):
         with suppress(NoPermissionError):
             holders = yield from registry.holders(spec)
     return [
@@ -349,7 +349,7 @@ def _completed(spec: QueueSpec, matches: Sequence[_Match]) -> Operation[list[Fou
             queue=spec.name,
             worker=holders.get(registry.cropped(match.id)) if match.state == "in_flight" else None,
         )
-        for match in found
+        for match in completed
     ]
 
 

@@ -51,20 +51,20 @@ def leave_order(spec: QueueSpec, order: Order, workers: Sequence[bytes]) -> Oper
         request = Request(
             (2, seen, orders, order, *some), script=scripts.load("worker/order"), resend=True
         )
-        found = yield from call(Keys(f"queue {spec.name!r}", types), request)
-        listed += [worker for worker, there in zip(some, found, strict=True) if there]
+        known = yield from call(Keys(f"queue {spec.name!r}", types), request)
+        listed += [worker for worker, there in zip(some, known, strict=True) if there]
     return listed
 
 
 def entries(spec: QueueSpec) -> Operation[list[Entry]]:
     """Return the list of workers, read in calls for about 100 of them."""
     cursor = b"0"
-    found: dict[bytes, Entry] = {}
+    by_name: dict[bytes, Entry] = {}
     while True:
         cursor, now, *rest = yield from call_list(spec, "list", cursor)
-        found |= {entry.worker: entry for entry in _entries(spec.name, now, rest)}
+        by_name |= {entry.worker: entry for entry in _entries(spec.name, now, rest)}
         if cursor == b"0":
-            return list(found.values())
+            return list(by_name.values())
 
 
 def holders(spec: QueueSpec) -> Operation[dict[str, str]]:

@@ -223,8 +223,8 @@ class RSMQ(Client):
 
         See `receive_messages`.
         """
-        found = self._perform(operations.receive_messages, self._spec, qname, 1, vt, timeout)
-        return found[0] if found else None
+        messages = self._perform(operations.receive_messages, self._spec, qname, 1, vt, timeout)
+        return messages[0] if messages else None
 
     def receive_messages(
         self, qname: str, n: int, vt: int | None = None, timeout: Seconds | None = None
@@ -266,10 +266,10 @@ class RSMQ(Client):
             QueueNotFound: there is no such queue.
             UnknownOutcome: the reply was lost, and with it the message, if there was one.
         """
-        found = self._perform(
+        messages = self._perform(
             operations.receive_messages, self._spec, qname, 1, None, timeout, "remove"
         )
-        return found[0] if found else None
+        return messages[0] if messages else None
 
     def delete_message(self, qname: str, id: str) -> bool:
         """Delete a message, and return whether it was there.

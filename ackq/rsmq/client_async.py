@@ -222,8 +222,10 @@ class AsyncRSMQ(Client):
 
         See `receive_messages`.
         """
-        found = await self._perform(operations.receive_messages, self._spec, qname, 1, vt, timeout)
-        return found[0] if found else None
+        messages = await self._perform(
+            operations.receive_messages, self._spec, qname, 1, vt, timeout
+        )
+        return messages[0] if messages else None
 
     async def receive_messages(
         self, qname: str, n: int, vt: int | None = None, timeout: Seconds | None = None
@@ -265,10 +267,10 @@ class AsyncRSMQ(Client):
             QueueNotFound: there is no such queue.
             UnknownOutcome: the reply was lost, and with it the message, if there was one.
         """
-        found = await self._perform(
+        messages = await self._perform(
             operations.receive_messages, self._spec, qname, 1, None, timeout, "remove"
         )
-        return found[0] if found else None
+        return messages[0] if messages else None
 
     async def delete_message(self, qname: str, id: str) -> bool:
         """Delete a message, and return whether it was there.

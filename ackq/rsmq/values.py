@@ -186,15 +186,15 @@ class RSMQDeadLetter:
     @classmethod
     def of(cls, entry: bytes, fields: Sequence[bytes]) -> RSMQDeadLetter:
         """Return the dead letter in the fields of a stream entry."""
-        found = dict(zip(fields[::2], fields[1::2], strict=True))
+        values = dict(zip(fields[::2], fields[1::2], strict=True))
         return cls(
-            found[b"id"].decode(),
-            found[b"body"],
-            _integer(found[b"rc"]) or 0,
-            _integer(found[b"fr"]),
-            int(found[b"time"]),
+            values[b"id"].decode(),
+            values[b"body"],
+            _integer(values[b"rc"]) or 0,
+            _integer(values[b"fr"]),
+            int(values[b"time"]),
             entry.decode(),
-            parse(found.get(b"errors", b"")),
+            parse(values.get(b"errors", b"")),
         )
 
 

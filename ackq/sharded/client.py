@@ -529,14 +529,14 @@ class ShardedQueue(Closable):
         """
 
         def look() -> list[Found]:
-            found: list[Found] = []
+            matches: list[Found] = []
             for queue in self.shards():
                 # A limit that is out of range is refused by the first shard.
-                if not found or len(found) < limit:
-                    found += queue.search(
-                        where, limit=limit - len(found), within=within, on_progress=on_progress
+                if not matches or len(matches) < limit:
+                    matches += queue.search(
+                        where, limit=limit - len(matches), within=within, on_progress=on_progress
                     )
-            return found
+            return matches
 
         return self._opening(look)
 
@@ -628,12 +628,12 @@ class ShardedQueue(Closable):
             recorded = self._read()
         else:
             try:
-                found = self._home.execute(operations.read, self.name)
+                stored = self._home.execute(operations.read, self.name)
             except (redis.RedisError, OSError):
                 # The shards may be on other nodes.
                 self._next_read = time.monotonic() + READ_AGAIN_LATER
                 return
-            recorded = former.recorded if found is None else found
+            recorded = former.recorded if stored is None else stored
         if former is None or recorded != former.recorded:
             self._shards = ShardSet(
                 recorded,
@@ -660,8 +660,8 @@ class ShardedQueue(Closable):
         if not version:
             return False
         revived = [shard.beginning(resize.revive, version) for shard in now.used]
-        found = run(revived, tolerates=redis.ResponseError)
-        return any(done is True for done in found)  # others were refused: this user may not
+        results = run(revived, tolerates=redis.ResponseError)
+        return any(done is True for done in results)  # others were refused: this user may not
 
     def _opening(self, call: Callable[[], T]) -> T:
         """Make a call on all shards, and again if one of them was closed but is in use."""
@@ -700,14 +700,14 @@ class ShardedQueue(Closable):
             ConfigurationError: unknown, or not the number that was given.
         """
         given = self._given
-        found = self._home.execute(operations.read, self.name)
-        if found is None and given is not None:
+        stored = self._home.execute(operations.read, self.name)
+        if stored is None and given is not None:
             former = Shards(1, given)
             queues = map(self._queue_of, former.names(self.name))
             if any(run([queue.beginning(inspection.has_keys) for queue in queues])):
                 return former
-            found = self._home.execute(operations.read, self.name, given)
-        return operations.agreed(self.name, found, given)
+            stored = self._home.execute(operations.read, self.name, given)
+        return operations.agreed(self.name, stored, given)
 
     def _members_of(self, recorded: Shards) -> ConsumerGroup:
         return ConsumerGroup(

@@ -541,14 +541,14 @@ class AsyncShardedQueue(Closable):
         """
 
         async def look() -> list[Found]:
-            found: list[Found] = []
+            matches: list[Found] = []
             for queue in await self.shards():
                 # A limit that is out of range is refused by the first shard.
-                if not found or len(found) < limit:
-                    found += await queue.search(
-                        where, limit=limit - len(found), within=within, on_progress=on_progress
+                if not matches or len(matches) < limit:
+                    matches += await queue.search(
+                        where, limit=limit - len(matches), within=within, on_progress=on_progress
                     )
-            return found
+            return matches
 
         return await self._opening(look)
 
@@ -640,12 +640,12 @@ class AsyncShardedQueue(Closable):
             recorded = await self._read()
         else:
             try:
-                found = await self._home.execute(operations.read, self.name)
+                stored = await self._home.execute(operations.read, self.name)
             except (redis.RedisError, OSError):
                 # The shards may be on other nodes.
                 self._next_read = time.monotonic() + READ_AGAIN_LATER
                 return
-            recorded = former.recorded if found is None else found
+            recorded = former.recorded if stored is None else stored
         if former is None or recorded != former.recorded:
             self._shards = AsyncShardSet(
                 recorded,
@@ -672,8 +672,8 @@ class AsyncShardedQueue(Closable):
         if not version:
             return False
         revived = [shard.beginning(resize.revive, version) for shard in now.used]
-        found = await run(revived, tolerates=redis.ResponseError)
-        return any(done is True for done in found)  # others were refused: this user may not
+        results = await run(revived, tolerates=redis.ResponseError)
+        return any(done is True for done in results)  # others were refused: this user may not
 
     async def _opening(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call on all shards, and again if one of them was closed but is in use."""
@@ -712,14 +712,14 @@ class AsyncShardedQueue(Closable):
             ConfigurationError: unknown, or not the number that was given.
         """
         given = self._given
-        found = await self._home.execute(operations.read, self.name)
-        if found is None and given is not None:
+        stored = await self._home.execute(operations.read, self.name)
+        if stored is None and given is not None:
             former = Shards(1, given)
             queues = map(self._queue_of, former.names(self.name))
             if any(await run([queue.beginning(inspection.has_keys) for queue in queues])):
                 return former
-            found = await self._home.execute(operations.read, self.name, given)
-        return operations.agreed(self.name, found, given)
+            stored = await self._home.execute(operations.read, self.name, given)
+        return operations.agreed(self.name, stored, given)
 
     def _members_of(self, recorded: Shards) -> AsyncConsumerGroup:
         return AsyncConsumerGroup(

@@ -52,23 +52,23 @@ def ack(spec: QueueSpec, messages: Sequence[Message]) -> Operation[int]:
     return settle.ack(spec, messages)
 
 
-def agreed(name: str, found: Shards | None, given: int | None) -> Shards:
+def agreed(name: str, stored: Shards | None, given: int | None) -> Shards:
     """Return what was found, after comparing it with the number that the user gave.
 
     Raises:
         ConfigurationError: nothing was found, or another number.
     """
-    if found is None:
+    if stored is None:
         raise ConfigurationError(
             f"sharded queue {name!r} does not exist. Create it: ackq sharded create {name}"
             " --shards N, or give the number of shards"
         )
-    if given is None or given == found.number:
-        return found
-    if found.format == 1:
+    if given is None or given == stored.number:
+        return stored
+    if stored.format == 1:
         return Shards(1, given)  # its consumers refuse another number themselves
     raise ConfigurationError(
-        f"sharded queue {name!r} has {found.number} shards, not {given}: leave the number out"
+        f"sharded queue {name!r} has {stored.number} shards, not {given}: leave the number out"
     )
 
 
@@ -186,11 +186,11 @@ def by_queue(messages: Iterable[Message] | Message, method: str) -> dict[str, li
     Raises:
         ConfigurationError: an argument is not a message.
     """
-    found: dict[str, list[Message]] = {}
+    grouped: dict[str, list[Message]] = {}
     for message in messages if isinstance(messages, Iterable) else (messages,):
         check_message(message, method)
-        found.setdefault(message.queue, []).append(message)
-    return found
+        grouped.setdefault(message.queue, []).append(message)
+    return grouped
 
 
 def raise_lost(errors: Sequence[LeaseLost], settled: int) -> None:
@@ -219,11 +219,11 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
     )
 
 
-def counted(found: Sequence[QueueCounters]) -> QueueCounters:
+def counted(parts: Sequence[QueueCounters]) -> QueueCounters:
     """Return the sum of the shards' counters."""
-    timeouts = sum((Counter(part.timeouts) for part in found), Counter[int]())
-    rows = sum(part.dead_rows for part in found)
-    return QueueCounters(**asdict(counters.total(found)), timeouts=timeouts, dead_rows=rows)
+    timeouts = sum((Counter(part.timeouts) for part in parts), Counter[int]())
+    rows = sum(part.dead_rows for part in parts)
+    return QueueCounters(**asdict(counters.total(parts)), timeouts=timeouts, dead_rows=rows)
 
 
 def oldest(ages: Sequence[float | None]) -> float | None:
@@ -232,10 +232,10 @@ def oldest(ages: Sequence[float | None]) -> float | None:
     return max(known) if len(known) == len(ages) else None
 
 
-def nearest(found: Sequence[Found | None]) -> Found | None:
+def nearest(matches: Sequence[Found | None]) -> Found | None:
     """Return the message that `Queue.find` would prefer, of those that the shards found."""
     states = get_args(Place)
-    known = [match for match in found if match is not None]
+    known = [match for match in matches if match is not None]
     return min(known, key=lambda match: states.index(match.state), default=None)
 
 

@@ -65,8 +65,8 @@ class ShardSet:
             # Another consumer may just have closed a draining shard.
             taking = queue.beginning(take.pop_many, n, None, visibility_timeout, own)
             tolerates = KeyTypeError if shard >= len(self.used) else LeaseLost
-            found = (run([taking, *acks(acked)], tolerates))[0]
-            taken: list[Message] = found if isinstance(found, list) else []
+            first = (run([taking, *acks(acked)], tolerates))[0]
+            taken: list[Message] = first if isinstance(first, list) else []
         else:
             taken = queue.pop_many(n, None, visibility_timeout, own)
         self._choice.took(shard, len(taken), n)
@@ -116,8 +116,8 @@ class ShardSet:
     ) -> dict[int, operations.ShardCounts]:
         """Count the messages of shards; meanwhile run other operations."""
         counting = [self.queues[number].beginning(operations.shard_counts) for number in shards]
-        found = run([*besides, *counting], tolerates=KeyTypeError if self.draining else LeaseLost)
-        counts = dict(zip(shards, found[len(besides) :], strict=True))
+        results = run([*besides, *counting], tolerates=KeyTypeError if self.draining else LeaseLost)
+        counts = dict(zip(shards, results[len(besides) :], strict=True))
         for shard, count in counts.items():
             if isinstance(count, KeyTypeError) and shard < len(self.used):
                 raise count
@@ -139,9 +139,9 @@ class ShardSet:
 
 def acks(acked: dict[Queue, list[Message]]) -> list[Prepared[Any]]:
     """Return the acks of messages by queue, and forget them."""
-    found = [queue.beginning(operations.ack, messages) for queue, messages in acked.items()]
+    prepared = [queue.beginning(operations.ack, messages) for queue, messages in acked.items()]
     acked.clear()
-    return found
+    return prepared
 
 
 def run(prepared: Sequence[Prepared[Any]], tolerates: type[Exception] = LeaseLost) -> list[Any]:

@@ -64,8 +64,8 @@ class AsyncShardSet:
             # Another consumer may just have closed a draining shard.
             taking = queue.beginning(take.pop_many, n, None, visibility_timeout, own)
             tolerates = KeyTypeError if shard >= len(self.used) else LeaseLost
-            found = (await run([taking, *acks(acked)], tolerates))[0]
-            taken: list[Message] = found if isinstance(found, list) else []
+            first = (await run([taking, *acks(acked)], tolerates))[0]
+            taken: list[Message] = first if isinstance(first, list) else []
         else:
             taken = await queue.pop_many(n, None, visibility_timeout, own)
         self._choice.took(shard, len(taken), n)
@@ -115,10 +115,10 @@ class AsyncShardSet:
     ) -> dict[int, operations.ShardCounts]:
         """Count the messages of shards; meanwhile run other operations."""
         counting = [self.queues[number].beginning(operations.shard_counts) for number in shards]
-        found = await run(
+        results = await run(
             [*besides, *counting], tolerates=KeyTypeError if self.draining else LeaseLost
         )
-        counts = dict(zip(shards, found[len(besides) :], strict=True))
+        counts = dict(zip(shards, results[len(besides) :], strict=True))
         for shard, count in counts.items():
             if isinstance(count, KeyTypeError) and shard < len(self.used):
                 raise count
@@ -140,9 +140,9 @@ class AsyncShardSet:
 
 def acks(acked: dict[AsyncQueue, list[Message]]) -> list[Prepared[Any]]:
     """Return the acks of messages by queue, and forget them."""
-    found = [queue.beginning(operations.ack, messages) for queue, messages in acked.items()]
+    prepared = [queue.beginning(operations.ack, messages) for queue, messages in acked.items()]
     acked.clear()
-    return found
+    return prepared
 
 
 async def run(

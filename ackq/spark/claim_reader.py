@@ -67,13 +67,13 @@ def bodies_at(
     claims = claims_of(reading, queue)
     if isinstance(claims, Claims):
         return claims.read(batch, start, count)
-    found: list[bytes | None] = []
-    while len(found) < count:
-        page = claims.read(batch, start + len(found), count - len(found))
+    bodies: list[bytes | None] = []
+    while len(bodies) < count:
+        page = claims.read(batch, start + len(bodies), count - len(bodies))
         if reading.fail_on_data_loss:
-            _check(claims, batch, start + len(found), page)
-        found += [each.body if each else None for each in page]
-    return found
+            _check(claims, batch, start + len(bodies), page)
+        bodies += [each.body if each else None for each in page]
+    return bodies
 
 
 def _from_list(reading: Reading, part: Slice, claims: Claims) -> Iterator[Page]:
@@ -102,17 +102,17 @@ def _from_delay_queue(reading: Reading, part: Slice, claims: DelayClaims) -> Ite
                 lost,
                 part.batch,
             )
-        found = [(place, each) for place, each in enumerate(page, at) if each is not None]
+        rows = [(place, each) for place, each in enumerate(page, at) if each is not None]
         # Other clients may have used any bytes as a key.
-        keys = [each.key.encode(errors="surrogateescape") for _, each in found]
+        keys = [each.key.encode(errors="surrogateescape") for _, each in rows]
         yield (
             at,
-            [each.body for _, each in found],
+            [each.body for _, each in rows],
             {
-                "position": pa.array([place for place, _ in found], pa.int64()),
+                "position": pa.array([place for place, _ in rows], pa.int64()),
                 "id": text(pa.array(keys, pa.binary()), keys),
                 "ready_time": pa.array(
-                    [timestamp(each.ready_time) for _, each in found], pa.timestamp("us", "UTC")
+                    [timestamp(each.ready_time) for _, each in rows], pa.timestamp("us", "UTC")
                 ),
             },
         )

@@ -95,9 +95,9 @@ class InBulk:
                 parts.append(self._attempt(search.lines[first:stop]))
                 continue
             except _Miscounted:
-                found, scans = None, [_TWO]
+                matched, scans = None, [_TWO]
             except pa.ArrowInvalid as error:
-                found = _IN_ROW.search(str(error))
+                matched = _IN_ROW.search(str(error))
                 scans = self._suspects(str(error), search.lines[0])
             failures += 1
             if any(map(search.scan, scans)):
@@ -107,8 +107,8 @@ class InBulk:
                 ranges.append((first, stop))
             else:
                 cut = (first + stop) // 2
-                if found:
-                    cut = min(first + int(found[1]), stop - 1)
+                if matched:
+                    cut = min(first + int(matched[1]), stop - 1)
                     search.leave((cut,))
                     cut = min(cut + 1, stop - 1)
                 ranges += [(cut, stop), (first, cut)]
@@ -186,10 +186,10 @@ class _Search:
         match = pc.indices_nonzero(pc.match_substring_regex(self._raw, scan.coarse))
         if scan.coarse != scan.exact:
             match = match.filter(pc.match_substring_regex(self._raw.take(match), scan.exact))
-        found = set(match.to_pylist()) - self.left
-        if not 0 < len(found) <= _MAX_SUSPECTS * len(self.lines):
+        suspects = set(match.to_pylist()) - self.left
+        if not 0 < len(suspects) <= _MAX_SUSPECTS * len(self.lines):
             return False
-        self.leave(found)
+        self.leave(suspects)
         self.useful.append(scan)
         return True
 

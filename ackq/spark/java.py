@@ -54,8 +54,8 @@ def java_version(java: Path) -> int:
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(\d+)', output)
-    return int(found[1]) if found and int(found[1]) > 8 else 0
+    matched = re.search(r'version "(\d+)', output)
+    return int(matched[1]) if matched and int(matched[1]) > 8 else 0
 
 
 def _homes() -> Iterator[Path]:

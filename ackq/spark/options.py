@@ -149,8 +149,8 @@ class Target:
         patterns = tuple(filter(is_pattern, self.several))
         if not patterns:
             return self.several
-        found = find_queues(connection.client(), patterns)
-        names = tuple(sorted({*found, *self.several} - {*patterns}))
+        queues = find_queues(connection.client(), patterns)
+        names = tuple(sorted({*queues, *self.several} - {*patterns}))
         if not 1 <= len(names) <= MAX_QUEUES:
             raise ConfigurationError(
                 f"option {QUEUES!r}: {len(names)} queues match {self.name!r}, but a source has 1 to"

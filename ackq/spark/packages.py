@@ -56,21 +56,21 @@ def _dependencies() -> Iterator[tuple[str, Path]]:
     while wanted:
         name, extras = wanted.pop()
         try:
-            found = distribution(name)
+            package = distribution(name)
         except PackageNotFoundError:
             continue  # for another platform, or another version of Python
-        wanted += [each for each in _required(found, extras) if each[0] not in seen]
+        wanted += [each for each in _required(package, extras) if each[0] not in seen]
         seen.add(name)
         if name == "ackq":
             continue  # it may be a checkout, whose files are elsewhere
-        for file in found.files or ():
-            path = Path(str(found.locate_file(file)))
+        for file in package.files or ():
+            path = Path(str(package.locate_file(file)))
             if ".." not in file.parts and not _UNUSED & set(file.parts) and path.is_file():
                 yield file.as_posix(), path
 
 
-def _required(found: Distribution, extras: set[str]) -> Iterator[tuple[str, set[str]]]:
-    for text in found.requires or ():
+def _required(package: Distribution, extras: set[str]) -> Iterator[tuple[str, set[str]]]:
+    for text in package.requires or ():
         condition = set(_IF_EXTRA.findall(text))
         match = _REQUIREMENT.match(text)
         if match is not None and (not condition or condition & extras):

@@ -38,9 +38,9 @@ def find_queues(client: redis.Redis | redis.RedisCluster, patterns: Iterable[str
 
     Cost: a SCAN of all keys for each pattern.
     """
-    found = {name for pattern in patterns for name in _matching(client, pattern)}
+    matching = {name for pattern in patterns for name in _matching(client, pattern)}
     with client.pipeline(transaction=False) as pipe:
-        for name in (names := sorted(found)):
+        for name in (names := sorted(matching)):
             pipe.type(name)
         types = zip(names, pipe.execute(), strict=True)
         return [name for name, kind in types if kind in (b"list", b"none")]

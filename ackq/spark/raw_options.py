@@ -83,10 +83,10 @@ class RawOptions:
         value = self.text(name)
         if value is None:
             return default
-        found = _DURATION.fullmatch(value.strip().lower())
-        if found is None:
+        matched = _DURATION.fullmatch(value.strip().lower())
+        if matched is None:
             raise refused(name, "a number with one of the units ms, s, m, h and d", value)
-        return int(found[1]) * _UNITS[found[2]]
+        return int(matched[1]) * _UNITS[matched[2]]
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a boolean.
@@ -104,10 +104,10 @@ class RawOptions:
         """
         value = self.text(name)
         by_lower = {choice.lower(): choice for choice in choices}
-        found = by_lower.get((default if value is None else value).strip().lower())
-        if found is None:
+        chosen = by_lower.get((default if value is None else value).strip().lower())
+        if chosen is None:
             raise refused(name, " or ".join(map(repr, by_lower.values())), value)
-        return found
+        return chosen
 
 
 def refused(name: str, wanted: str, value: Any) -> ConfigurationError:

@@ -123,25 +123,25 @@ class Rows:
     ) -> tuple[dict[str, pa.Array], list[int]]:
         parsed = parse_all(bodies, self._exact)
         malformed = {position for position, each in enumerate(parsed) if each is None}
-        found = [each or {} for each in parsed] if malformed else parsed
+        objects = [each or {} for each in parsed] if malformed else parsed
         arrays, exact = {}, self._exact
         for (name, kind, convert), field in zip(self._converters, self._parsed, strict=True):
-            column = unconverted([each.get(name) for each in found], kind, field.type)
+            column = unconverted([each.get(name) for each in objects], kind, field.type)
             if column is None:
                 if not exact and "string" in kind.simpleString():
-                    _restore_digits(found, bodies, raw)
+                    _restore_digits(objects, bodies, raw)
                     exact = True
-                values = _converted([each.get(name) for each in found], convert, malformed)
+                values = _converted([each.get(name) for each in objects], convert, malformed)
                 column = _column(values, field.type, malformed)
             arrays[name] = column
         return arrays, sorted(malformed)
 
 
-def _restore_digits(found: list[dict[str, Any]], bodies: Sequence[bytes], raw: pa.Array) -> None:
+def _restore_digits(values: list[dict[str, Any]], bodies: Sequence[bytes], raw: pa.Array) -> None:
     """Parse bodies with such numbers again, so that a text can keep them as they are written."""
     for at in pc.indices_nonzero(pc.match_substring_regex(raw, _INEXACT_NUMBER)).to_pylist():
         with suppress(*MISFITS):
-            found[at] = parse(bodies[at], exact=True)
+            values[at] = parse(bodies[at], exact=True)
 
 
 def _converted(values: list[Any], convert: Convert, malformed: set[int]) -> list[Any]:
@@ -190,12 +190,12 @@ def text(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
 def ids(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
     """Return the ids in the bodies, null for a body without a usable id."""
     try:
-        found = pc.struct_field(pc.extract_regex(raw.cast(pa.string()), _FIRST_ID), 0)
+        extracted = pc.struct_field(pc.extract_regex(raw.cast(pa.string()), _FIRST_ID), 0)
     except pa.ArrowInvalid:
         return pa.array(list(map(usable_id, bodies)), pa.string())
-    if not found.null_count and _longest(found) <= _MAX_ID:
-        return found
-    quick = found.to_pylist()
+    if not extracted.null_count and _longest(extracted) <= _MAX_ID:
+        return extracted
+    quick = extracted.to_pylist()
     return pa.array(
         [
             each if each is not None and len(each.encode()) <= _MAX_ID else usable_id(body)
@@ -207,8 +207,8 @@ def ids(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
 
 def times(bodies: Sequence[bytes], field: str | None) -> pa.Array:
     """Return the times in the bodies, null for a body without a valid one; see `created_at`."""
-    found = (created_at(body, field) for body in bodies)
-    micros = [None if each is None else round(each * 1e6) for each in found]
+    created = (created_at(body, field) for body in bodies)
+    micros = [None if each is None else round(each * 1e6) for each in created]
     return pa.array(micros, pa.timestamp("us", "UTC"))
 
 

@@ -188,12 +188,12 @@ class _Driver:
         # Two readers in one query fence each other here, before a batch has run.
         self._shards.check_group()
         parts = self._shards.parts(claim.batch)
-        found = sum(part.rows for part in parts)
-        if found != claim.rows:
+        rows = sum(part.rows for part in parts)
+        if rows != claim.rows:
             target = self._reading.target
             lost = (
                 f"{target.kind} {target.name!r}, group {self._reading.group!r}: the checkpoint"
-                f" planned batch {claim.batch} with {claim.rows} messages, but {found} are left."
+                f" planned batch {claim.batch} with {claim.rows} messages, but {rows} are left."
                 " The others returned to the queue (the lease of claimTimeoutMs ended, or the claim"
                 " was released), were purged, or were lost by Redis"
             )

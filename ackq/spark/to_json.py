@@ -57,8 +57,8 @@ def converter(name: str, kind: spark.DataType) -> Convert | None:
 
 
 def _struct(name: str, kind: spark.StructType) -> Convert | None:
-    found = {field.name: _optional(converter(name, field.dataType)) for field in kind.fields}
-    converters = {each: convert for each, convert in found.items() if convert}
+    optional = {field.name: _optional(converter(name, field.dataType)) for field in kind.fields}
+    converters = {each: convert for each, convert in optional.items() if convert}
     if not converters:
         return None
     return lambda fields: (

@@ -66,12 +66,12 @@ class TopicBodies(Client):
         return last
 
     def _read(self, first: int, count: int) -> Operation[list[bytes | None]]:
-        found: list[bytes | None] = []
-        while len(found) < count:
-            at = first + len(found)
-            keys = self._keys.messages(at - 1, min(MAX_KEYS, count - len(found)))
-            found += yield Request((b"MGET", *keys), resend=True)
-        return found
+        bodies: list[bytes | None] = []
+        while len(bodies) < count:
+            at = first + len(bodies)
+            keys = self._keys.messages(at - 1, min(MAX_KEYS, count - len(bodies)))
+            bodies += yield Request((b"MGET", *keys), resend=True)
+        return bodies
 
 
 @lru_cache(maxsize=64)
@@ -97,11 +97,11 @@ def read_range(
     name = reading.target.name
     stored = bodies_of(reading.connection, name)
     rows = Rows(columns, reading.parsing)
-    for start, found in fetch_in_steps(reading, first, count, stored.read):
-        indexes = [start + at for at, body in enumerate(found) if body is not None]
-        bodies = [body for body in found if body is not None]
-        if len(bodies) < len(found) and reading.fail_on_data_loss:
-            raise _gone(name, start, found)
+    for start, page in fetch_in_steps(reading, first, count, stored.read):
+        indexes = [start + at for at, body in enumerate(page) if body is not None]
+        bodies = [body for body in page if body is not None]
+        if len(bodies) < len(page) and reading.fail_on_data_loss:
+            raise _gone(name, start, page)
         yield rows.batch(
             bodies,
             {"topic": name, "offset": pa.array(indexes, pa.int64()), "received": received},
@@ -109,11 +109,11 @@ def read_range(
         )
 
 
-def _gone(name: str, start: int, found: Sequence[bytes | None]) -> PlaceLost:
-    first = start + next(at for at, body in enumerate(found) if body is None)
+def _gone(name: str, start: int, bodies: Sequence[bytes | None]) -> PlaceLost:
+    first = start + next(at for at, body in enumerate(bodies) if body is None)
     return PlaceLost(
         f"topic {name!r}: index {first}, and possibly more, expired or was trimmed before it was"
         " read. Set failOnDataLoss=false to go on without such messages",
         first=first,
-        last=start + len(found) - 1,
+        last=start + len(bodies) - 1,
     )

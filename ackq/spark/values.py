@@ -83,12 +83,12 @@ def parse_all(bodies: Sequence[bytes], exact: bool) -> list[Any]:
     """Return the object in each body; None for a body that is none. See `parse`."""
     if not exact:
         try:
-            found = list(map(orjson.loads, bodies))
+            values = list(map(orjson.loads, bodies))
         except ValueError:
             pass
         else:
-            if set(map(type, found)) == {dict}:
-                return found
+            if set(map(type, values)) == {dict}:
+                return values
     return [_object(body, exact) for body in bodies]
 
 

@@ -53,15 +53,15 @@ def lag(spec: TopicSpec, consumer: str) -> Operation[int]:
 
 def newest(spec: TopicSpec) -> Operation[int]:
     """Return the newest index; see `ackq.topic.Topic.newest`."""
-    found, _ = yield from _counters(spec)
-    return found
+    index, _ = yield from _counters(spec)
+    return index
 
 
 def oldest(spec: TopicSpec) -> Operation[int | None]:
     """Return the index of the oldest message; see `ackq.topic.Topic.oldest`."""
     last, first = yield from _counters(spec)
-    found = yield from find_live(spec, first, last)
-    return found if found <= last else None
+    index = yield from find_live(spec, first, last)
+    return index if index <= last else None
 
 
 def find_live(spec: TopicSpec, start: int, stop: int) -> Operation[int]:
@@ -119,14 +119,14 @@ def _place(
 def _newest_and_place(spec: TopicSpec, consumer: str) -> Operation[tuple[int, int | None]]:
     """Return the newest index, and the consumer's position if it is subscribed."""
     keys = spec.keys.consumer(consumer)
-    found = yield Request((b"MGET", spec.keys.newest, keys.place), resend=True)
-    return _index(spec, found[0]) or 0, _index(spec, found[1])
+    texts = yield Request((b"MGET", spec.keys.newest, keys.place), resend=True)
+    return _index(spec, texts[0]) or 0, _index(spec, texts[1])
 
 
 def _counters(spec: TopicSpec) -> Operation[tuple[int, int]]:
     """Return the newest index, and the lowest index not trimmed by count."""
-    found = yield Request((b"MGET", spec.keys.newest, spec.keys.first), resend=True)
-    last, first = _index(spec, found[0]) or 0, _index(spec, found[1]) or 1
+    texts = yield Request((b"MGET", spec.keys.newest, spec.keys.first), resend=True)
+    last, first = _index(spec, texts[0]) or 0, _index(spec, texts[1]) or 1
     return last, first if first <= last + 1 else 1
 
 

@@ -54,15 +54,15 @@ def leased(
     """
     if isinstance(batches, Batch) or not isinstance(batches, Iterable):
         batches = (batches,)
-    found = list(batches)
-    for batch in found:
+    listed = list(batches)
+    for batch in listed:
         if not isinstance(batch, Batch):
             raise not_leased(batch, method, "consume", "batches")
         if batch.topic != spec.name:
             raise ConfigurationError(
                 f"a batch was read from topic {batch.topic!r}, not {spec.name!r}: settle it there"
             )
-    return [batch for batch in found if batch.receipt]
+    return [batch for batch in listed if batch.receipt]
 
 
 def mark_lost(batches: Sequence[Batch], positions: Iterable[int]) -> list[Batch]:

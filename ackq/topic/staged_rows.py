@@ -43,9 +43,9 @@ def move(
         IndexTaken: a message exists beyond the newest index; the rows stay committed.
     """
     if has_settings(name):
-        if not (found := _SETTINGS.search(name)):
+        if not (settings := _SETTINGS.search(name)):
             return False
-        age, most = map(int, found.groups())
+        age, most = map(int, settings.groups())
         config = replace(spec.config, max_age=age / 1000 or None, max_messages=most or None)
         spec = replace(spec, config=config)
     keys, guess = spec.keys, spec.publishing

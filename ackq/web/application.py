@@ -321,8 +321,8 @@ class _Site:
 
     def workers(self, request: Request) -> Response:
         """Show all workers."""
-        found = queue_details.all_workers(self.client, self._readable().rows)
-        return self._show(request, "workers.html", workers=found)
+        listed = queue_details.all_workers(self.client, self._readable().rows)
+        return self._show(request, "workers.html", workers=listed)
 
     def server(self, request: Request) -> Response:
         """Show what the doctor finds without trying anything."""

@@ -139,8 +139,8 @@ class Guard:
         digest = hashlib.sha256(given).digest()
         # Compare with every user's, so that the time shows nothing.
         users = self._users or {}
-        found = [name for each, name in users.items() if hmac.compare_digest(digest, each)]
-        return found[0] if scheme.lower() == "basic" and found else None
+        names = [name for each, name in users.items() if hmac.compare_digest(digest, each)]
+        return names[0] if scheme.lower() == "basic" and names else None
 
 
 def _is_same_origin(headers: Headers) -> bool:

@@ -112,9 +112,9 @@ class OperationLog(Closable):
             begun: the operation.
             after: the entry up to which somebody has looked.
         """
-        found = self._driver.run(_range("+", f"({after}", RECENT))
-        asked = (entry.stop for entry in found if entry.begun == begun and entry.stop)
-        return next(asked, ""), found[0].id if found else after
+        entries = self._driver.run(_range("+", f"({after}", RECENT))
+        asked = (entry.stop for entry in entries if entry.begun == begun and entry.stop)
+        return next(asked, ""), entries[0].id if entries else after
 
     def running(self) -> list[Running]:
         """Return the operations in the background that have no result, the newest first.
@@ -122,15 +122,15 @@ class OperationLog(Closable):
         None of those whose last record is not among the newest 500.
         """
         try:
-            found = self._driver.run(_range("+", "-", RECENT))
+            entries = self._driver.run(_range("+", "-", RECENT))
         except NoPermissionError:
             return []
         now = self._driver.run(_now())
-        ended = {entry.begun for entry in found if entry.result is not None}
+        ended = {entry.begun for entry in entries if entry.result is not None}
         # The newest record of each comes first.
         latest: dict[str, Entry] = {}
         begun: dict[str, Entry | None] = {}
-        for entry in found:
+        for entry in entries:
             if entry.progress and entry.begun not in ended:
                 latest.setdefault(entry.begun, entry)
                 begun.setdefault(entry.begun, None)
@@ -157,8 +157,8 @@ class OperationLog(Closable):
 
     def entry(self, id: str) -> Entry | None:
         """Return an entry, or None if there is none with this id."""
-        found = self._driver.run(_range(id, id, 1))
-        return found[0] if found else None
+        entries = self._driver.run(_range(id, id, 1))
+        return entries[0] if entries else None
 
     def newest(self, n: int) -> list[Entry] | None:
         """Return what was done last: one entry for each operation, newest first.
@@ -166,13 +166,13 @@ class OperationLog(Closable):
         That is the entry with the result if there is one. None if the user may not read the log.
         """
         try:
-            found = self._driver.run(_range("+", "-", 2 * n))
+            entries = self._driver.run(_range("+", "-", 2 * n))
         except NoPermissionError:
             return None
-        ended = {entry.begun for entry in found if entry.result is not None}
+        ended = {entry.begun for entry in entries if entry.result is not None}
         return [
             entry
-            for entry in found
+            for entry in entries
             if entry.id not in ended and not entry.progress and not entry.stop
         ][:n]
 

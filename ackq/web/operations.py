@@ -138,7 +138,7 @@ def _asked(fields: forms.Fields) -> Ask:
     So names pass unchanged, whatever characters they contain; a person's own choices are added.
     """
     fixed = forms.parsed(fields.get("what", [""])[-1])
-    chosen = {name: found for name, found in fields.items() if name in ("entry", "to", "pace")}
+    chosen = {name: value for name, value in fields.items() if name in ("entry", "to", "pace")}
     return requests.read({**chosen, **fixed})
 
 

@@ -90,11 +90,11 @@ def tiles(sample: Sample) -> dict[str, str]:
         for name in sums:
             sums[name] += row.reading.states.get(name, 0)
         for name in speeds:
-            if (found := row.rates[name]) is not None:
-                speeds[name] = (speeds[name] or 0) + found
+            if (speed := row.rates[name]) is not None:
+                speeds[name] = (speeds[name] or 0) + speed
     return {
         **{name: format.count(number) for name, number in sums.items()},
-        **{name: format.rate(found) for name, found in speeds.items()},
+        **{name: format.rate(speed) for name, speed in speeds.items()},
         "queues": format.count(len(sample.rows)),
     }
 

@@ -58,8 +58,8 @@ def messages_of(queue: Opened, state: State, skip: int) -> Messages:
     """Return a page of the messages of a queue without parts."""
     skip = min(skip, FURTHEST) if queue.kind is LIST else 0
     settings = {"skip": skip} if skip else {}
-    found = queue.client.peek(PAGE + 1, state, **settings)
-    return Messages(state, found[:PAGE], skip, len(found) > PAGE)
+    messages = queue.client.peek(PAGE + 1, state, **settings)
+    return Messages(state, messages[:PAGE], skip, len(messages) > PAGE)
 
 
 def workers_of(client: Redis, name: str) -> Sequence[WorkerInfo] | None:
@@ -100,11 +100,11 @@ def one_node(client: Redis) -> redis.Redis:
 
 def servers(client: Redis) -> list[ServerView]:
     """Judge every primary from what it reports. About 12 round trips each; nothing is written."""
-    found = []
+    views = []
     for node in nodes_of(one_node(client)):
         driver = Driver(SingleRoute(node, follow=False))
         with closing(driver.route):
             facts, times = driver.run(read_facts()), driver.run(script_times())
         losses = DURABILITY[durability_of(facts)]
-        found.append(ServerView(driver.route.address, judge_server(facts), losses, times))
-    return found
+        views.append(ServerView(driver.route.address, judge_server(facts), losses, times))
+    return views

@@ -122,7 +122,7 @@ class Presence:
         return encode_record(fields, running)
 
     def _running(self, lane: Lane, now: float) -> list[tuple[str, float]]:
-        found = []
+        running = []
         for slot in self._state.slots:
             message = slot.message
             started = slot.started
@@ -131,8 +131,8 @@ class Presence:
                 continue
             if self._state.by_name[message.queue] is lane:
                 shown = cropped(message.id)
-                found.append((shown, round(max(0.0, now - started), 3)))
-        return found
+                running.append((shown, round(max(0.0, now - started), 3)))
+        return running
 
     def obey(self, order: str) -> None:
         """Carry out an order, such as ``1700000000000000:quiet``."""

@@ -38,6 +38,11 @@ class Habits:
     unsure: tuple[str, ...] = ("ack",)  #: verbs of which a few are called twice
 
 
+def is_settled(handle: Any) -> bool:
+    """Whether a reply says that this holder settled the message. A topic's batches do not know."""
+    return getattr(handle, "settled_by", None) is not None
+
+
 class Held(NamedTuple):
     """A message in hand, and its token in the history."""
 
@@ -147,8 +152,11 @@ class Consumer(Loop):
         found = await self.outcome(taken)
         if done:
             lost = [each.token for each in done if getattr(each.handle, "lease_lost", False)]
-            # Several requests may have been sent, of which the last one failed.
-            state = self._product.fused if found.state == "ok" else "unknown"
+            state = "unknown"  # several requests may have been sent, of which the last one failed
+            if found.state == "ok":
+                # An ack whose reply was lost is sent again alone, and may then find nothing.
+                sure = all(is_settled(each.handle) for each in done if each.token not in lost)
+                state = "ok" if sure else "gone"
             log.end(call, state, refused=lost)
         if found.state != "ok":
             return None

@@ -45,8 +45,6 @@ class Product:
     rules: ClassVar[dict[str, Any]] = {}
     #: What may become of a message, with weights: "fused" is an ack with the next take.
     verbs: ClassVar[dict[str, int]] = {}
-    #: What a fused ack that was not refused is: "gone" if it may have been applied before.
-    fused = "ok"
     #: Share of pushes that are delayed.
     delayed = 0.0
     #: Seconds by which the ends of delays are rounded.

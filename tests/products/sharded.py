@@ -13,8 +13,6 @@ class ShardedQueue(ListQueue):
     """`ShardedQueue` or `AsyncShardedQueue`: between shards there is no order."""
 
     rules: ClassVar[dict[str, Any]] = {}
-    #: An ack beside a take from another shard is sent again if its reply was lost.
-    fused = "gone"
 
     async def _parts(self) -> Sequence[Any]:
         parts: Sequence[Any] = await value(self.queue.shards())

@@ -18,7 +18,6 @@ class Topic(Product):
 
     rules: ClassVar[dict[str, Any]] = {"readers": READERS}
     verbs: ClassVar[dict[str, int]] = {"ack": 90, "release": 10}
-    fused = "gone"
 
     _turn = 0
 

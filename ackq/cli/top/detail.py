@@ -71,14 +71,14 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
     from ackq.ops.dead_letters import causes_of
     from ackq.ops.workers import workers
 
-    causes, found, problem = None, None, ""
+    causes, working, problem = None, None, ""
     names = [part.name for part in reading.parts or (reading,) if part.kind == "list"]
     try:
         causes = causes_of(client, reading)
-        found = workers(client, names[:MAX_SHARDS]) if names else None
+        working = workers(client, names[:MAX_SHARDS]) if names else None
     except (ResponseError, AckqError) as error:  # this user may not look
         problem = str(error)
-    return Detail(causes, found, problem)
+    return Detail(causes, working, problem)
 
 
 def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
@@ -93,8 +93,8 @@ def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
     yield "   ".join(_ages(reading)), "yellow" if reading.overdue else ""
     if reading.totals:
         since = local_time(reading.totals.since)
-        found = [_pairs(reading.totals.counts), _pairs(reading.totals.dead)]
-        yield from _section(f"Totals since {since}" if since else "Totals", found)
+        columns = [_pairs(reading.totals.counts), _pairs(reading.totals.dead)]
+        yield from _section(f"Totals since {since}" if since else "Totals", columns)
     yield from _causes(reading, detail)
     behind = sorted(reading.lags.items(), key=lambda lag: (-lag[1], lag[0]))
     yield from _section(
@@ -119,17 +119,17 @@ def wrapped(row: Row, detail: Detail, width: int) -> list[Text]:
     from rich.text import Text
 
     console = Console(width=width)
-    found: list[Text] = []
+    texts: list[Text] = []
     for text, style in lines(row, detail):
-        found += Text(text, style).wrap(console, width) or [Text("")]
-    return found
+        texts += Text(text, style).wrap(console, width) or [Text("")]
+    return texts
 
 
-def _section(title: str, found: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if any(found):
+def _section(title: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if any(texts):
         yield "", ""
         yield title, "bold"
-        yield from ((f"  {line}", "") for line in found if line)
+        yield from ((f"  {line}", "") for line in texts if line)
 
 
 def _pairs(counts: Mapping[str, int]) -> str:

@@ -121,14 +121,14 @@ class _Live:
         from rich.text import Text
 
         trouble = sample.trouble
-        found = detail.Detail()
+        details = detail.Detail()
         try:
-            found = self._details.of(row)
+            details = self._details.of(row)
         except (redis.ConnectionError, redis.TimeoutError) as error:
             trouble = redact(str(error)) or type(error).__name__
         width, height = self._console.size
         room = max(1, height - detail.FRAME)
-        lines = detail.wrapped(row, found, width)
+        lines = detail.wrapped(row, details, width)
         self._screen = self._screen.fitted(len(lines), room)
         shown = lines[self._screen.first : self._screen.first + room]
         blank = [Text("")] * (room - len(shown))

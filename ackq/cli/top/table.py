@@ -154,9 +154,9 @@ def _notes(row: Row) -> str:
 
 
 def _first(notes: Iterable[str]) -> list[str]:
-    found = list(notes)
-    left = len(found) - MAX_NOTED
-    return found if left <= 0 else [*found[:MAX_NOTED], f"{left} more"]
+    shown = list(notes)
+    left = len(shown) - MAX_NOTED
+    return shown if left <= 0 else [*shown[:MAX_NOTED], f"{left} more"]
 
 
 def _columns(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:

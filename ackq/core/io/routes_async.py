@@ -144,8 +144,8 @@ class ClusterRoute:
         if self._stale or self._owner is None:
             self._owner = await self._find_owner()
             self._stale = False
-        found = self.at = self._of(*self._owner)
-        return found
+        opened = self.at = self._of(*self._owner)
+        return opened
 
     async def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Send ASKING if ``error`` redirected to a slot that is being moved."""

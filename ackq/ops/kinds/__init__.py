@@ -78,10 +78,10 @@ def kinds_of(client: Redis, name: str, verb: Verb) -> list[Kind]:
         for result in results:
             if isinstance(result, Exception):
                 raise result
-        found = [kind for kind, is_there in zip(others, results, strict=True) if is_there]
-        if verb in LIST.does and (not found or Driver(route).run(_has_list(name))):
-            found.insert(0, LIST)
-    return found
+        kinds = [kind for kind, is_there in zip(others, results, strict=True) if is_there]
+        if verb in LIST.does and (not kinds or Driver(route).run(_has_list(name))):
+            kinds.insert(0, LIST)
+    return kinds
 
 
 def _concerns(kind: Kind, verb: Verb) -> bool:
@@ -136,7 +136,7 @@ def look_up(name: str) -> Operation[list[Found]]:
 
     A list queue that is empty has no keys, so it is always among them.
     """
-    found: list[Found] = []
+    queues: list[Found] = []
     for kind in KINDS.values():
-        found += yield from kind.look_up(name)
-    return [*dict.fromkeys(found)]
+        queues += yield from kind.look_up(name)
+    return [*dict.fromkeys(queues)]

@@ -113,8 +113,8 @@ class Kind:
 
 def has_type(key: str, expected: bytes) -> Operation[bool]:
     """Return whether a key has this type, as far as this user may ask."""
-    found = yield from unless_denied(Request((b"TYPE", key), resend=True))
-    return found == expected
+    actual = yield from unless_denied(Request((b"TYPE", key), resend=True))
+    return actual == expected
 
 
 def unless_denied(request: Request) -> Operation[bytes | None]:

@@ -79,11 +79,11 @@ def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Readin
 
     namespace, queue = _split(name)
     spec = RSMQSpec(namespace, outside=SYSTEM)
-    found = yield from operations.attributes(spec, queue)
+    attributes = yield from operations.attributes(spec, queue)
     counted = yield from operations.counters(spec, queue)
     states = {
-        "ready": found.msgs - found.hiddenmsgs,
-        "hidden": found.hiddenmsgs,
+        "ready": attributes.msgs - attributes.hiddenmsgs,
+        "hidden": attributes.hiddenmsgs,
         "dead": counted.letters,
     }
     zset = spec.keys(queue).zset
@@ -91,7 +91,7 @@ def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Readin
     counts = {"pushed": counted.pushed, "taken": counted.taken, "acked": counted.acked}
     dead = {"max receives": counted.dead} if counted.dead else {}
     totals = Totals(counted.since, counts, dead, counted.at)
-    return Reading("rsmq", name, found.msgs, states, oldest_ready=age, totals=totals)
+    return Reading("rsmq", name, attributes.msgs, states, oldest_ready=age, totals=totals)
 
 
 def _look_up(name: str) -> Operation[list[Found]]:

@@ -170,22 +170,22 @@ def _type(key: bytes) -> Operation[str]:
 
 def _idle(key: bytes) -> Operation[int | None]:
     try:
-        found: int | None = yield Request((b"OBJECT", b"IDLETIME", key), resend=True)
+        seconds: int | None = yield Request((b"OBJECT", b"IDLETIME", key), resend=True)
     except ResponseError:
         return None  # a key that does not exist, an LFU policy, or no permission
-    return found
+    return seconds
 
 
 def _seen(survey: Survey, what: str, steps: Operation[T]) -> Generator[Any, Any, T | None]:
     """Return the result; None, and a note, if this user or this service does not allow it."""
     try:
-        found = yield from steps
+        seen = yield from steps
     except ResponseError as error:
         if not is_denial(error) and "unknown command" not in str(error).lower():
             raise
         _unseen(survey, what)
         return None
-    return found
+    return seen
 
 
 def _unseen(survey: Survey, what: str) -> None:

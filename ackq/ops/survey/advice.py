@@ -133,8 +133,8 @@ def _ends(survey: Survey, what: str, commands: Mapping[str, str]) -> Ends:
 
 
 def _both(ends: Iterable[str]) -> str:
-    found = set(ends)
-    return "both" if len(found) > 1 else found.pop()
+    used = set(ends)
+    return "both" if len(used) > 1 else used.pop()
 
 
 def _flow(check: str, ends: Ends, survey: Survey) -> Finding:
@@ -173,10 +173,10 @@ def _users(command: str, users: Users) -> str:
 def _bodies(sample: Sample | None) -> list[Finding]:
     if sample is None or not sample.read:
         return []
-    found = []
+    findings = []
     text = f"{sample.read:,} looked at, {_size(sample.largest)} at most"
     if sample.system:
-        found.append(
+        findings.append(
             Finding(
                 "bodies",
                 "problem",
@@ -184,7 +184,7 @@ def _bodies(sample: Sample | None) -> list[Finding]:
             )
         )
     elif sample.over_limit:
-        found.append(
+        findings.append(
             Finding(
                 "bodies",
                 "warning",
@@ -192,28 +192,28 @@ def _bodies(sample: Sample | None) -> list[Finding]:
             )
         )
     else:
-        found.append(Finding("bodies", "ok", text))
+        findings.append(Finding("bodies", "ok", text))
     text = f"{sample.with_id:,} of {sample.read:,} are JSON objects with an id"
     if sample.with_id < sample.read and sample.other_id:
         text += f"; the others have {sample.other_id!r} instead"
-    found.append(Finding("ids", "ok", text))
+    findings.append(Finding("ids", "ok", text))
     if sample.repeated_ids or sample.repeated_bodies:
         repeated = f"{sample.repeated_ids:,} ids and {sample.repeated_bodies:,} bodies"
-        found.append(Finding("duplicates", "warning", f"{repeated} repeat an earlier one"))
-    return found
+        findings.append(Finding("duplicates", "warning", f"{repeated} repeat an earlier one"))
+    return findings
 
 
 def _beside(survey: Survey) -> list[Finding]:
-    found = []
+    findings = []
     if survey.side_keys:
         wrong = _wrong_types(survey)
         names = ", ".join(_text(key) for key in survey.side_keys)
         if wrong:
-            found.append(Finding("keys of ackq", "problem", f"{wrong}: rename it"))
+            findings.append(Finding("keys of ackq", "problem", f"{wrong}: rename it"))
         elif survey.stats is not None:
             now = survey.stats
             end = ", popped from the left" if survey.recorded == "left" else ""
-            found.append(
+            findings.append(
                 Finding(
                     "keys of ackq",
                     "ok",
@@ -222,12 +222,12 @@ def _beside(survey: Survey) -> list[Finding]:
                 )
             )
         else:
-            found.append(Finding("keys of ackq", "ok", names))
+            findings.append(Finding("keys of ackq", "ok", names))
     elif survey.side_keys is not None:
-        found.append(Finding("keys of ackq", "ok", "none: no consumer of ackq holds a message"))
+        findings.append(Finding("keys of ackq", "ok", "none: no consumer of ackq holds a message"))
     if survey.search is not None:
-        found.append(_processing(survey))
-    return found
+        findings.append(_processing(survey))
+    return findings
 
 
 def _wrong_types(survey: Survey) -> str:

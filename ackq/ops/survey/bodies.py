@@ -78,19 +78,19 @@ def sample(key: bytes, length: int) -> Operation[Sample]:
 
 def _read(key: bytes, wanted: int, *, from_left: bool) -> Operation[list[bytes]]:
     """Return messages from one end inwards: half of the budget at most."""
-    found: list[bytes] = []
+    bodies: list[bytes] = []
     spent, step = 0, 1
-    while len(found) < wanted and spent < BUDGET // 2:
-        n = min(step, wanted - len(found))
-        first, last = (len(found), len(found) + n - 1)
+    while len(bodies) < wanted and spent < BUDGET // 2:
+        n = min(step, wanted - len(bodies))
+        first, last = (len(bodies), len(bodies) + n - 1)
         span = (first, last) if from_left else (-last - 1, -first - 1)
         read: list[bytes] = yield Request((b"LRANGE", key, *span), resend=True)
         if not read:
             break
-        found += read
+        bodies += read
         spent += sum(map(len, read))
         step = min(step * 2, STEP)
-    return found
+    return bodies
 
 
 def summary_of(bodies: list[bytes]) -> Sample:

@@ -40,14 +40,14 @@ class Users:
 _CALLS = re.compile(r"cmdstat_(\w+):calls=(\d+)")
 
 
-def note(found: dict[str, Users], reply: bytes, database: int) -> None:
+def note(users_of: dict[str, Users], reply: bytes, database: int) -> None:
     """Add the clients of a CLIENT LIST reply that work on lists of a database."""
     for line in reply.decode(errors="replace").splitlines():
         fields = dict(word.split("=", 1) for word in line.split(" ") if "=" in word)
         command = fields.get("cmd", "")
         if command not in COMMANDS or fields.get("db") != str(database):
             continue
-        users = found.setdefault(command, Users())
+        users = users_of.setdefault(command, Users())
         users.ids.add(fields["id"])
         if "b" in fields.get("flags", ""):
             users.blocked.add(fields["id"])
@@ -62,8 +62,8 @@ def _keep(known: list[str], value: str) -> None:
 
 def calls_of(reply: bytes) -> dict[str, int]:
     """Return the number of calls of each list command, from INFO commandstats."""
-    found = {name: int(calls) for name, calls in _CALLS.findall(reply.decode(errors="replace"))}
-    return {name: found.get(name, 0) for name in COMMANDS}
+    calls_by = {name: int(calls) for name, calls in _CALLS.findall(reply.decode(errors="replace"))}
+    return {name: calls_by.get(name, 0) for name in COMMANDS}
 
 
 def increase(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:

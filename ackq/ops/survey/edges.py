@@ -89,23 +89,23 @@ def watch(key: bytes, seconds: float, average: float) -> Operation[Traffic]:
         average: expected size of a body in bytes.
     """
     width = max(2, min(WIDEST, int(LOOK_BYTES / max(1.0, average))))
-    found = Traffic(read=average <= MAX_BYTES)
+    traffic = Traffic(read=average <= MAX_BYTES)
     pause = min(MAX_PAUSE, max(MIN_PAUSE, seconds / READINGS))
     start = now = yield Clock()
-    length, edges = yield from _read_edges(key, width if found.read else 0)
+    length, edges = yield from _read_edges(key, width if traffic.read else 0)
     first, spent = length, _size(edges)
-    while now - start < seconds and found.readings < READINGS and spent < BUDGET:
+    while now - start < seconds and traffic.readings < READINGS and spent < BUDGET:
         yield Sleep(min(pause, max(0.0, start + seconds - now)))
         before = edges
-        length, edges = yield from _read_edges(key, width if found.read else 0)
-        found.readings += 1
+        length, edges = yield from _read_edges(key, width if traffic.read else 0)
+        traffic.readings += 1
         spent += _size(edges)
-        clear = found.left.note(before[0], edges[0]) & found.right.note(before[1], edges[1])
+        clear = traffic.left.note(before[0], edges[0]) & traffic.right.note(before[1], edges[1])
         # A busy list: the next look follows at once, so that the two overlap.
         pause = pause if clear or not length else 0.0
         now = yield Clock()
-    found.seconds, found.lengths = now - start, (first, length)
-    return found
+    traffic.seconds, traffic.lengths = now - start, (first, length)
+    return traffic
 
 
 def _read_edges(key: bytes, width: int) -> Operation[tuple[int, tuple[list[bytes], list[bytes]]]]:

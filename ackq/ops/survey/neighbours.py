@@ -39,23 +39,23 @@ class Search:
 def processing_lists(key: bytes) -> Operation[Search]:
     """Search for lists whose name contains that of ``key`` and a word like "processing"."""
     pattern = b"*" + _GLOB.sub(rb"\\\1", key) + b"*"
-    found: dict[bytes, int | None] = {}
+    lists: dict[bytes, int | None] = {}
     cursor, steps = b"0", 0
-    while steps < STEPS and len(found) < MAX_NEIGHBOURS:
+    while steps < STEPS and len(lists) < MAX_NEIGHBOURS:
         cursor, keys = yield Request(
             (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCANNED, b"TYPE", b"list"), resend=True
         )
         steps += 1
         for other in keys:
             if (
-                other not in found
+                other not in lists
                 and is_processing_list(key, other)
-                and len(found) < MAX_NEIGHBOURS
+                and len(lists) < MAX_NEIGHBOURS
             ):
-                found[other] = yield from _length(other)
+                lists[other] = yield from _length(other)
         if cursor == b"0":
             break
-    return Search(dict(sorted(found.items())), steps * SCANNED, cursor == b"0")
+    return Search(dict(sorted(lists.items())), steps * SCANNED, cursor == b"0")
 
 
 def _length(key: bytes) -> Operation[int | None]:
@@ -81,9 +81,9 @@ def is_kept_by_ackq(key: bytes, other: bytes) -> bool:
 
 def side_keys(keys: QueueKeys) -> Operation[dict[bytes, str]]:
     """Return the side keys of ackq that exist, with their types."""
-    found = {}
+    kinds = {}
     for key in (*keys.all()[1:], *keys.if_left):
         kind: bytes = yield Request((b"TYPE", key), resend=True)
         if kind != b"none":
-            found[key] = kind.decode()
-    return found
+            kinds[key] = kind.decode()
+    return kinds

@@ -46,8 +46,8 @@ class CheckpointLog:
         Raises:
             ConfigurationError: another release of Spark wrote the file in another format.
         """
-        found = self._lines(batch)
-        return None if found is None else dict(json.loads(found[2]))
+        lines = self._lines(batch)
+        return None if lines is None else dict(json.loads(lines[2]))
 
     def plan(self, batch: int, end: Offset) -> None:
         """Record the offset at which a batch ends, before the batch is read.

@@ -67,10 +67,10 @@ def compare(
     """
     configs = (replace(old, source=new.source, rejects=new.rejects), new)
     trials = [Trials(Plan(config), spark) for config in configs]
-    found = Comparison(list(_changes(*(_parts(config, spark) for config in configs))))
+    comparison = Comparison(list(_changes(*(_parts(config, spark) for config in configs))))
     if rows:
-        _count(found, *(_by_body(trial.verdicts(rows, dead=dead)) for trial in trials))
-    return found
+        _count(comparison, *(_by_body(trial.verdicts(rows, dead=dead)) for trial in trials))
+    return comparison
 
 
 def _parts(config: PipelineConfig, spark: SparkSession) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _by_body(verdicts: DataFrame) -> DataFrame:
     )
 
 
-def _count(found: Comparison, old: DataFrame, new: DataFrame) -> None:
+def _count(comparison: Comparison, old: DataFrame, new: DataFrame) -> None:
     # Messages that arrived or were taken between the two reads are left out.
     both = old.join(new.select("body", F.col("no").alias("now")), "body")
     for was, now, count, ids in (
@@ -110,15 +110,15 @@ def _count(found: Comparison, old: DataFrame, new: DataFrame) -> None:
         .orderBy(F.desc(F.sum("rows")))
         .collect()
     ):
-        found.rows += count
+        comparison.rows += count
         if was is None and now is None:
-            found.both += count
+            comparison.both += count
         elif was is None:
-            _add(found.lost, now, count, ids)
+            _add(comparison.lost, now, count, ids)
         elif now is None:
-            _add(found.gained, was, count, ids)
+            _add(comparison.gained, was, count, ids)
         else:
-            found.neither += count
+            comparison.neither += count
 
 
 def _add(verdicts: dict[str, Verdict], reason: str, count: int, ids: list[str]) -> None:

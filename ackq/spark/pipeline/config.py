@@ -212,14 +212,14 @@ def _every(top: Section, sinks: Sequence[Sink]) -> float:
     trigger = top.text("trigger", ONCE)
     if trigger == ONCE:
         return top.seconds("every", FILES_EVERY if files else 0.0)
-    found = _INTERVAL.fullmatch(trigger or "")
-    if found is None:
+    matched = _INTERVAL.fullmatch(trigger or "")
+    if matched is None:
         top.wrong(
             "trigger",
             f"must be {ONCE!r}, or an interval such as 'every 30 s' or 'every 1 min', not"
             f" {trigger!r}. Spark's continuous mode reads no source written in Python",
         )
-    seconds = int(found[1]) * _UNITS[found[2]]
+    seconds = int(matched[1]) * _UNITS[matched[2]]
     if seconds > MAX_SECONDS:
         top.wrong("trigger", f"must be at most a day, not {trigger!r}")
     return seconds

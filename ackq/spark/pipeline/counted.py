@@ -40,7 +40,7 @@ class CountedRows:
             # Otherwise `get` would wait for ever.
             if not self._observation._jo.future().isCompleted():
                 return None
-            found = self._observation.get
+            observed = self._observation.get
         except Py4JJavaError:  # Spark is too busy to report, or the action failed
             return None
-        return found["rows"], found["rejected"]
+        return observed["rows"], observed["rejected"]

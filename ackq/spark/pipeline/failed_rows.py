@@ -86,7 +86,7 @@ class FailingRows:
             return []
         *heads, number = self._plan.row_columns
         good = checked.where(F.col(REASON).isNull())
-        found: list[FailedRow] = []
+        rows: list[FailedRow] = []
         for *values, first, last in (
             good.groupBy(*heads).agg(F.min(number), F.max(number)).collect()
         ):
@@ -94,11 +94,11 @@ class FailingRows:
             for column, value in zip(heads, values, strict=True):
                 part = part.where(F.col(column) == value)
             for each in self._bisect(part, tuple(values), first, last):
-                found.append(each)
-                self.search.found = len(found)
-                if len(found) > MAX_FAILING:
+                rows.append(each)
+                self.search.found = len(rows)
+                if len(rows) > MAX_FAILING:
                     raise TooManyFail
-        return found
+        return rows
 
     def _bisect(
         self, part: DataFrame, heads: tuple[Any, ...], first: int, last: int

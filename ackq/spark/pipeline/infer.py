@@ -34,12 +34,12 @@ class SchemaSample:
         """Count a message."""
         self.messages += 1
         try:
-            found = parse(body, exact=False)
+            fields = parse(body, exact=False)
         except MISFITS:
             self.malformed += 1
             return
-        self.present.update(name for name, value in found.items() if value is not None)
-        self.types = _merge_fields(self.types, {name: _type(each) for name, each in found.items()})
+        self.present.update(name for name, value in fields.items() if value is not None)
+        self.types = _merge_fields(self.types, {name: _type(each) for name, each in fields.items()})
 
     @property
     def ddl(self) -> str:

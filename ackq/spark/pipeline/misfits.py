@@ -45,10 +45,10 @@ class Misfits:
     def of(self, body: bytes) -> list[str]:
         """Return the reasons, such as "size is not INT"; none if the body fits."""
         try:
-            found = parse(body, exact=True)
+            fields = parse(body, exact=True)
         except MISFITS:
             return [MALFORMED]
-        values = ((found.get(name), name, kind, convert) for name, kind, convert in self._columns)
+        values = ((fields.get(name), name, kind, convert) for name, kind, convert in self._columns)
         return [
             f"{name} is not {kind}"
             for value, name, kind, convert in values

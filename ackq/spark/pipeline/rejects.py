@@ -83,15 +83,15 @@ class Rejects:
         name = ":".join(map(str, source))
         reasons: Counter[str] = Counter()
         for bodies in self._bodies(sorted(wanted), self._fetcher(origin, *claim)):
-            found = [
+            rejects = [
                 RejectedRow(f"{name}:{position}", body, _in_detail(wanted[position], body, misfits))
                 for position, body in bodies
                 if body is not None
             ]
-            if len(found) < len(bodies):
+            if len(rejects) < len(bodies):
                 self._allow_loss(origin, next(at for at, body in bodies if body is None))
-            self._append(self.queue or origin, found)
-            reasons.update(each.reason for each in found)
+            self._append(self.queue or origin, rejects)
+            reasons.update(each.reason for each in rejects)
         return reasons
 
     def _append(self, queue: str, rows: list[RejectedRow]) -> None:
@@ -134,10 +134,10 @@ class Rejects:
 
 def _in_detail(reason: str, body: bytes, misfits: Misfits) -> str:
     """Return a reason with the columns that a body does not fit."""
-    if reason != UNPARSED or not (found := misfits.of(body)):
+    if reason != UNPARSED or not (columns := misfits.of(body)):
         return reason
-    more = f" and {len(found) - MAX_COLUMNS} more" if len(found) > MAX_COLUMNS else ""
-    return f"{reason}: {', '.join(found[:MAX_COLUMNS])}{more}"
+    more = f" and {len(columns) - MAX_COLUMNS} more" if len(columns) > MAX_COLUMNS else ""
+    return f"{reason}: {', '.join(columns[:MAX_COLUMNS])}{more}"
 
 
 @lru_cache(maxsize=256)

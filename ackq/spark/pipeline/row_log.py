@@ -79,9 +79,9 @@ class _Disk:
         """Return the folders within a folder, which may be missing."""
         if not self.exists(path):
             return []
-        found = self._files.listStatus(self._path(path))
-        return [each.getPath().toString() for each in found if each.isDirectory()]
+        files = self._files.listStatus(self._path(path))
+        return [each.getPath().toString() for each in files if each.isDirectory()]
 
     def has_rows(self, path: str) -> bool:
-        found = self._files.listStatus(self._path(path))
-        return any(each.getPath().getName().endswith(".parquet") for each in found)
+        files = self._files.listStatus(self._path(path))
+        return any(each.getPath().getName().endswith(".parquet") for each in files)

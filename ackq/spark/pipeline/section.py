@@ -181,6 +181,6 @@ def _flat(values: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, An
 def nearest(word: str, known: Collection[str]) -> str:
     """Return a hint: the ``known`` word that was probably meant, or all of them."""
     lowered = {each.lower(): each for each in known}
-    if found := get_close_matches(word.lower(), lowered, 1):
-        return f"did you mean {lowered[found[0]]}?"
+    if matches := get_close_matches(word.lower(), lowered, 1):
+        return f"did you mean {lowered[matches[0]]}?"
     return f"known are {', '.join(dict.fromkeys(known))}" if known else "none are known"

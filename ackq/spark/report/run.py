@@ -52,12 +52,12 @@ def report(
     if html is not None and find_spec("matplotlib") is None:
         raise ConfigurationError("the charts need matplotlib: pip install 'ackq[report]'")
     options = {} if url is None else {"url": url}
-    found = overview(Connection.of(RawOptions(options, ["url"], "a report")), tuple(queues))
+    taken = overview(Connection.of(RawOptions(options, ["url"], "a report")), tuple(queues))
     with quiet_session("ackq report", {}, spark) as session:
-        rows = messages(session, found, options)
-        summary = summarise(rows, found)
+        rows = messages(session, taken, options)
+        summary = summarise(rows, taken)
         if parquet is not None:
-            time = datetime.fromtimestamp(found.taken_at, UTC)
+            time = datetime.fromtimestamp(taken.taken_at, UTC)
             # Some file systems do not allow colons in names.
             folder = f"{parquet.rstrip('/')}/{TIME_COLUMN}={time:%Y-%m-%dT%H-%M-%SZ}"
             rows.write.mode("overwrite").parquet(folder)
