@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ackq.process.figures import Reported
 from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, Plan
+from ackq.process.service import Service
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 from ackq.worker.logs import log
 from ackq.worker.signals import stopping_on_signals
@@ -66,6 +67,11 @@ class Child:
     def pid(self) -> int | None:
         """The id of the running process, or None."""
         return self._process.pid if self._process is not None else None
+
+    @property
+    def works(self) -> bool:
+        """Whether the process has started to work, or waits for Redis."""
+        return self._process is not None and self.health.exists()
 
     def start(self) -> None:
         """Start a process. It is in a group of its own, so that Ctrl-C reaches only the parent."""
@@ -197,14 +203,24 @@ class Processes:
             health = self._plan.health()
             if health is not None:
                 health.served = self._reported
-            with health or contextlib.nullcontext(), stopping_on_signals(self.stop):
+            with (
+                health or contextlib.nullcontext(),
+                Service() as service,
+                stopping_on_signals(self.stop),
+            ):
                 while not self._is_over(children):
                     for child in children:
                         self._supervise(child)
                     self._pass_on(children)
+                    problems = [child.problem(self._plan.stalled_after) for child in children]
+                    problem = "; ".join(filter(None, problems))
                     if health is not None:
-                        problems = (child.problem(self._plan.stalled_after) for child in children)
-                        health.show("; ".join(filter(None, problems)))
+                        health.show(problem)
+                    service.show(
+                        ready=all(child.works for child in children),
+                        healthy=not problem,
+                        stopping=bool(self._stop_requests),
+                    )
                     time.sleep(CHECK_INTERVAL)
         return self._code
 

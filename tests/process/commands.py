@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,12 @@ class Command:
 
 @contextlib.contextmanager
 def working(
-    folder: Path, url: str, handler: str, *options: str, cwd: Path = ROOT
+    folder: Path,
+    url: str,
+    handler: str,
+    *options: str,
+    cwd: Path = ROOT,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Command]:
     """Run ``ackq work handler options``; kill it and its children in the end."""
     journal, log = folder / "journal", folder / "log"
@@ -67,6 +72,7 @@ def working(
         "ACKQ_REDIS_URL": url,
         "TMPDIR": str(folder),  # a parent that is killed leaves its own folder there
         "PYTHONDONTWRITEBYTECODE": "1",
+        **(variables or {}),
     }
     code = "from ackq.cli import main; main()"
     # Like the installed script, without the current folder in front of everything.
