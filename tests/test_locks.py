@@ -6,8 +6,6 @@ call here finds the lock taken, and must get no further.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,39 +22,13 @@ from ackq.metrics.families import Families
 from ackq.ops.reads import SharedRead
 from ackq.process.figures import Reported
 from ackq.queue.renewal import Renewer, _Held
-from ackq.spark.pipeline.metrics_port import MetricsPort
-from ackq.spark.pipeline.progress import Progress
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
 from ackq.web.log import OperationLog
 from ackq.web.watcher import Watcher
 from ackq.worker.figures import Figures
 from ackq.worker.outages import Outage, Outages
-
-
-class Taken(Exception):
-    """The call waits."""
-
-
-class Lock:
-    """A lock that somebody else has."""
-
-    def __enter__(self) -> None:
-        raise Taken
-
-    def __exit__(self, *error: object) -> None: ...
-
-    async def __aenter__(self) -> None:
-        raise Taken
-
-    async def __aexit__(self, *error: object) -> None: ...
-
-
-def blank(cls: Any, **fields: Any) -> Any:
-    """Return an object that was not initialised: it listens on no port."""
-    made = cls.__new__(cls)
-    vars(made).update(fields)
-    return made
+from tests.locks import Lock, assert_waits
 
 
 def keep_alive(group: Any) -> Any:
@@ -90,10 +62,6 @@ CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
     lambda: SharedRead(int): (lambda made: made.get(1.0),),
     lambda: Families(()): (lambda made: made.text(False),),
     lambda: Reported([]): (Reported.snapshot, lambda made: made.end(Path("none"))),
-    lambda: blank(MetricsPort, _run=None): (
-        lambda made: made.show(Progress("films")),
-        lambda made: made._answer("/metrics", {}),
-    ),
     lambda: IdleTimer(60.0, print): (IdleTimer.touch, IdleTimer.cancel, IdleTimer._fire),
     lambda: Jobs(OperationLog(redis.Redis(port=1))): (
         lambda made: made.start(
@@ -128,12 +96,4 @@ CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
 
 @pytest.mark.parametrize(("make", "call"), [(make, call) for make in CALLS for call in CALLS[make]])
 def test_a_call_waits_for_the_lock(make: Callable[[], Any], call: Callable[[Any], Any]) -> None:
-    async def run() -> None:
-        made = make()
-        made._lock = Lock()
-        found = call(made)
-        if inspect.isawaitable(found):
-            await found
-
-    with pytest.raises(Taken):
-        asyncio.run(run())
+    assert_waits(make(), call)
