@@ -39,7 +39,7 @@ PAGES = {
     "retries.md": (4, "mails*"),
     "find.md": (2, "orders-to*"),
     "idempotence.md": (2, "payments*"),
-    "recipes.md": (14, "recipe-*"),
+    "recipes.md": (13, "recipe-*"),
     "index.md": (1, "jobs*"),
     "metrics.md": (1, "orders*"),
 }
@@ -55,6 +55,7 @@ RUN_BY = {
     "sharded.md": "delay/test_docs.py",
     "spark.md": "spark/test_docs.py",
     "spark-sink.md": "spark/test_docs.py",
+    "testing.md": "testing/test_plugin.py",
     "topic.md": "topic/test_docs.py",
     "tracing.md": "otel/test_docs.py",
     "web.md": "web/test_mounted.py",
@@ -72,6 +73,7 @@ PUBLIC = (
     "dropin",
     "spark",
     "embedded",
+    "testing",
     "dropin.asyncio",
 )
 #: Pages that may name commands. That of the command line has tests of its own.

@@ -29,7 +29,7 @@ LAYERS: tuple[dict[str, str], ...] = (
     {"worker": "hands messages to functions"},
     {"process": "worker processes and their parent", "otel": "OpenTelemetry's spans and metrics"},
     {"dropin": "redis-py's calls, crash-safe", "bench": "measures", "demo": "shows"},
-    {"spark": "source, sink and pipeline"},
+    {"spark": "source, sink and pipeline", "testing": "for the tests of programs"},
     {"cli": "the command ackq"},
 )
 #: What operations may not touch: they would no longer be the same for threads and tasks, or not

@@ -71,8 +71,15 @@ def test_the_package_is_typed_and_the_wheel_holds_nothing_else(wheel: Path) -> N
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "ackq",
         "pyspark_ackq.py",
+        "pytest_ackq.py",
         "_ackq_command.py",
     }
+
+
+def test_pytest_finds_the_plugin(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
+        assert b"[pytest11]\nackq = pytest_ackq\n" in archive.read(name)
 
 
 def test_versions_agree(wheel: Path) -> None:

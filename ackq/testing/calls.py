@@ -1,0 +1,123 @@
+"""`drain` and `assert_pushed`, for blocking queues and, to be awaited, for those of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
+from typing import Any, overload
+
+from ackq.core.inspection_results import PeekedMessage
+from ackq.queue.client import Queue
+from ackq.queue.client_async import AsyncQueue
+from ackq.queue.messages import Message
+from ackq.sharded import AsyncShardedQueue, ShardedQueue
+from ackq.testing import assertions, assertions_async, comparison, deliveries, deliveries_async
+
+#: A function that gets a message, as a worker's handler does; it may be a coroutine function.
+Handler = Callable[[Message], Any]
+
+
+@overload
+def drain(
+    queue: Queue | ShardedQueue, handler: Handler, *, delayed: bool = True, limit: int = 10_000
+) -> list[Message]: ...
+@overload
+def drain(
+    queue: AsyncQueue | AsyncShardedQueue,
+    handler: Handler,
+    *,
+    delayed: bool = True,
+    limit: int = 10_000,
+) -> Awaitable[list[Message]]: ...
+def drain(
+    queue: Queue | ShardedQueue | AsyncQueue | AsyncShardedQueue,
+    handler: Handler,
+    *,
+    delayed: bool = True,
+    limit: int = 10_000,
+) -> list[Message] | Awaitable[list[Message]]:
+    """Pass every message of a queue to a handler, here and now, and return the messages.
+
+    Messages are settled as a worker settles them: acked when the handler returns; retried,
+    released or rejected when it raises `Retry`, `Release` or `Reject`. If it raises another
+    exception, the message goes back to the queue, uncounted, and the exception is raised, so the
+    test shows it. Messages that the handler pushes are handled too. Leases last one hour.
+
+    Cost: two round trips a message.
+
+    Args:
+        queue: await the result if it is an `AsyncQueue` or an `AsyncShardedQueue`.
+        handler: what a worker would call; a function or a coroutine function.
+        delayed: handle delayed messages now, soonest first, whatever their due times. Those that
+            the handler retries are delayed too. Defaults to True.
+        limit: how many messages at most. Defaults to 10000.
+
+    Raises:
+        AssertionError: there are more messages than ``limit``.
+    """
+    if isinstance(queue, AsyncQueue | AsyncShardedQueue):
+        return deliveries_async.drain(queue, _awaited(handler), delayed, limit)
+    with closing(asyncio.Runner()) as runner:  # which makes no loop unless it runs something
+        return deliveries.drain(queue, _run(handler, runner), delayed, limit)
+
+
+@overload
+def assert_pushed(
+    queue: Queue | ShardedQueue, fields: Mapping[str, Any], *, count: int | None = None
+) -> list[PeekedMessage]: ...
+@overload
+def assert_pushed(
+    queue: AsyncQueue | AsyncShardedQueue, fields: Mapping[str, Any], *, count: int | None = None
+) -> Awaitable[list[PeekedMessage]]: ...
+def assert_pushed(
+    queue: Queue | ShardedQueue | AsyncQueue | AsyncShardedQueue,
+    fields: Mapping[str, Any],
+    *,
+    count: int | None = None,
+) -> list[PeekedMessage] | Awaitable[list[PeekedMessage]]:
+    """Assert that messages with these fields wait on a queue, and return them.
+
+    It reads the messages that are ready, delayed or in flight, and changes nothing. Cost: one round
+    trip per 1,000 messages.
+
+    Args:
+        queue: await the result if it is an `AsyncQueue` or an `AsyncShardedQueue`.
+        fields: what the JSON object must hold. It may hold more, and so may objects in it.
+        count: how many such messages there are; 0 for none. Defaults to None: at least one.
+
+    Raises:
+        AssertionError: it shows the messages that are there, and how they differ.
+    """
+    if isinstance(queue, AsyncQueue | AsyncShardedQueue):
+        return _selected(queue, fields, count)
+    return comparison.selected(assertions.unsettled(queue), fields, count)
+
+
+async def _selected(
+    queue: AsyncQueue | AsyncShardedQueue, fields: Mapping[str, Any], count: int | None
+) -> list[PeekedMessage]:
+    return comparison.selected(await assertions_async.unsettled(queue), fields, count)
+
+
+def _awaited(handler: Handler) -> Callable[[Message], Awaitable[None]]:
+    async def call(message: Message) -> None:
+        result = handler(message)
+        if inspect.isawaitable(result):
+            await result
+
+    return call
+
+
+def _run(handler: Handler, runner: asyncio.Runner) -> Callable[[Message], None]:
+    def call(message: Message) -> None:
+        result = handler(message)
+        if inspect.isawaitable(result):
+            runner.run(_finished(result))
+
+    return call
+
+
+async def _finished(result: Awaitable[Any]) -> None:
+    await result

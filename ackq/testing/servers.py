@@ -1,0 +1,69 @@
+"""The server that tests use: the one they name, or a private one."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redis
+
+from ackq.core.client import client_of
+from ackq.embedded import Server
+from ackq.errors import ConfigurationError
+
+#: Names the server of the tests: a URL as in `redis.Redis.from_url`.
+VARIABLE = "ACKQ_TEST_URL"
+#: The key by which a database says that it is for tests.
+MARKER = "ackq-test"
+
+
+@contextmanager
+def server_url() -> Iterator[str]:
+    """The URL of a Redis for tests: ``$ACKQ_TEST_URL``, else a private server that ends here.
+
+    Of the server that the variable names, only a database for tests is accepted: one that is empty
+    or has the key ``ackq-test``. An empty one gets that key and keeps it.
+
+    Raises:
+        ConfigurationError: the database holds keys, and none of them says that it is for tests.
+        ServerNotFound: the variable is not set, and no redis-server was found.
+    """
+    if url := os.environ.get(VARIABLE):
+        with client_of(url) as client:
+            _check_for_tests(client)
+        yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="ackq-test-") as folder:
+        server = Server(folder, options={"save": "", "appendonly": "no"})
+        server.start()
+        try:
+            yield server.url
+        finally:
+            server.kill()
+
+
+def delete(client: redis.Redis, queue: str) -> None:
+    """Delete a queue with everything that belongs to it, whatever its kind.
+
+    Args:
+        client: a blocking client for the queue's server.
+        queue: its name. Names that begin with it and continue with a colon are deleted too.
+    """
+    name = queue.encode()
+    pattern = re.sub(rb"([*?\[\]\\])", rb"\\\1", name) + b"*"
+    found = (key if isinstance(key, bytes) else key.encode() for key in client.scan_iter(pattern))
+    keys = [key for key in found if (after := key[len(name) :][:1]) in b":" or after.isupper()]
+    if keys:
+        client.unlink(*keys)
+
+
+def _check_for_tests(client: redis.Redis) -> None:
+    if (keys := client.dbsize()) and not client.exists(MARKER):
+        raise ConfigurationError(
+            f"${VARIABLE} names a database with {keys} keys that may not be for tests, so it is"
+            f" left alone: name an empty one, such as …/15, or run SET {MARKER} 1 in this one"
+        )
+    client.set(MARKER, "for tests: ackq.testing may delete keys here")

@@ -1,0 +1,97 @@
+"""The pytest plugin and the server of tests, as users' own test runs meet them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import redis
+
+import ackq
+from ackq.errors import ConfigurationError
+from ackq.testing import delete, server_url
+
+ROOT = Path(ackq.__file__).parent.parent
+#: The examples of the guide, and what else a user's project may hold.
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_text(), re.M | re.S)
+TESTS = """
+import pytest
+
+from ackq.testing import drain
+
+
+@pytest.mark.parametrize("n", range(3))
+def test_one_at_a_time(ackq_queue, n):
+    queue = ackq_queue()
+    queue.push({"n": n})
+    assert [message.json()["n"] for message in drain(queue, print)] == [n]
+
+
+def test_settings_and_name(ackq_queue, ackq_client):
+    queue = ackq_queue("jobs", max_receives=3)
+    assert queue.config.max_receives == 3
+    queue.push({"left": "behind"})
+    queue.pop()
+    assert ackq_client.exists("jobsBACKUP")
+
+
+def test_nothing_is_left_behind(ackq_client):
+    assert ackq_client.keys("jobs*") == []
+"""
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_users_test_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    files = {f"test_example_{n}": example for n, example in enumerate(EXAMPLES)}
+    pytester.makepyfile(test_own=TESTS, **files)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("ACKQ_TEST_URL", raising=False)
+    plugins = ["-p", "pytest_ackq", "-p", "xdist", "-p", "no:cacheprovider"]
+    result = pytester.runpytest_subprocess(*plugins, "-n", processes, "--dist", "loadfile")
+    result.assert_outcomes(passed=8)
+
+
+def test_the_plugin_imports_ackq_only_for_a_test_that_asks(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "import sys\ndef test_nothing():\n    assert not {'ackq', 'redis'} & sys.modules.keys()"
+    )
+    pytester.plugins = []
+    result = pytester.run(
+        *("env", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", f"PYTHONPATH={ROOT}"),
+        *("python", "-m", "pytest", "-p", "pytest_ackq", "-q"),
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_server_that_is_not_for_tests_is_left_alone(
+    plain_client: redis.Redis, url: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_client.set(token, "a user's")
+    monkeypatch.setenv("ACKQ_TEST_URL", url)
+    with pytest.raises(ConfigurationError, match="may not be for tests"), server_url():
+        pass
+    assert plain_client.keys() == [token.encode()]
+
+
+def test_an_empty_database_is_marked_and_accepted_again(
+    plain_client: redis.Redis, url: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACKQ_TEST_URL", url)
+    with server_url() as first:
+        plain_client.set(token, "of the first run")
+    with server_url() as second:
+        assert first == second == url
+    assert plain_client.delete("ackq-test") == 1
+
+
+def test_only_the_keys_of_a_queue_are_deleted(plain_client: redis.Redis, token: str) -> None:
+    odd = f"{token}*[a]"
+    kept = {f"{token}*[a]jobs", f"{token}xx[a]", f"{token}*[a", token}
+    gone = {odd, f"{odd}BACKUP", f"{odd}:shards"}
+    for key in kept | gone:
+        plain_client.set(key, 1)
+    delete(plain_client, odd)
+    assert set(plain_client.keys("*")) == {key.encode() for key in kept}
