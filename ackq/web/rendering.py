@@ -21,6 +21,8 @@ from ackq.web.guard import USER
 from ackq.web.log import OperationLog
 from ackq.web.requests import PACE, PACES, Ask
 
+#: Seconds after which pages whose figures do not change in place are read again.
+REFRESH = 5.0
 #: The pages of the bar, by the name of their template.
 PAGES = {"workers.html": "workers", "operations.html": "operations", "server.html": "server"}
 
@@ -53,6 +55,7 @@ class Renderer:
             operate=self.operate,
             who=who,
             token=forms.token_of(session, who) if self.operate else "",
+            refresh_every=REFRESH,
             notice=self.log.entry(done) if forms.ENTRY.fullmatch(done) else None,
             **values,
         )

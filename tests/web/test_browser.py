@@ -11,6 +11,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 import pytest
 import redis
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from ackq import Queue
@@ -18,10 +19,11 @@ from ackq.delay import DelayQueue
 from ackq.ops import history
 from ackq.queue.registry import entries
 from ackq.topic import Topic
-from ackq.web import jobs, watcher
+from ackq.web import jobs, rendering, watcher
 from ackq.web import operations as web_operating
 from ackq.web.log import OperationLog
 from ackq.web.requests import Ask
+from ackq.worker.registration import leave
 from tests.web.conftest import HOSTILE, Stock
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
@@ -124,6 +126,15 @@ def previews_of(stock: Stock) -> list[str]:
         Ask(HOSTILE, HOSTILE, HOSTILE),
     ]
     return [f"preview?{urlencode({'what': ask.query()})}" for ask in asks]
+
+
+def kinds_of_pages(stock: Stock, client: redis.Redis) -> list[str]:
+    """Return a path for each kind of page."""
+    every = [*paths_of(stock, client), previews_of(stock)[0]]
+    kinds = {
+        re.split("[?&](name|state|q|cause|before|entry|what)", each)[0]: each for each in every
+    }
+    return [*kinds.values()]
 
 
 def watch(page: Page) -> Seen:
@@ -424,12 +435,7 @@ def test_the_keyboard_reaches_everything(context: BrowserContext, site: str, sto
 def test_themes_have_readable_contrast_and_pages_fit_a_phone(
     browser: Browser, operating: str, stock: Stock, plain_client: redis.Redis
 ) -> None:
-    site = operating
-    every = [*paths_of(stock, plain_client), previews_of(stock)[0]]
-    kinds = {
-        re.split("[?&](name|state|q|cause|before|entry|what)", each)[0]: each for each in every
-    }
-    paths = [*kinds.values()]
+    site, paths = operating, kinds_of_pages(stock, plain_client)
     backs = set()
     # Without motion the colours change at once.
     settings: Any = {"viewport": {"width": 390, "height": 800}, "reduced_motion": "reduce"}
@@ -460,6 +466,70 @@ def test_themes_have_readable_contrast_and_pages_fit_a_phone(
             page = context.new_page()
             page.goto(site)
             assert page.evaluate(BACK) in backs
+
+
+#: Widths of a phone, of a laptop and of a large screen, in pixels.
+WIDTHS = (390, 1280, 1920)
+
+
+@pytest.mark.parametrize(
+    "everything", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["some", "all"]
+)
+def test_axe_finds_no_violation_on_any_page(
+    browser: Browser,
+    operating: str,
+    stock: Stock,
+    plain_client: redis.Redis,
+    everything: bool,
+) -> None:
+    """In both themes and three widths; in the ordinary run, each page in one of the six ways."""
+    ways = [(theme, width) for theme in ("dark", "light") for width in WIDTHS]
+    settings: Any = {"reduced_motion": "reduce"}
+    found = []
+    with closing(browser.new_context(**settings)) as context:
+        page = context.new_page()
+        for number, path in enumerate(kinds_of_pages(stock, plain_client)):
+            page.goto(urljoin(operating, path))
+            for theme, width in ways if everything else [ways[number % len(ways)]]:
+                page.set_viewport_size({"width": width, "height": 900})
+                page.evaluate(f"{THEME} = '{theme}'")
+                for violation in Axe().run(page).response["violations"]:
+                    nodes = [node["html"][:120] for node in violation["nodes"]]
+                    found.append((path, theme, width, violation["id"], nodes))
+    assert found == []
+
+
+def test_lists_without_figures_of_their_own_are_kept_fresh(
+    context: BrowserContext,
+    operating: str,
+    stock: Stock,
+    plain_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rendering, "REFRESH", 0.05)
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0.02)
+    page = context.new_page()
+    with Queue(plain_client, stock.jobs) as queue:
+        page.goto(urljoin(operating, f"dead?{urlencode({'name': stock.jobs})}"))
+        page.evaluate("window.kept = true")
+        title, rows = page.locator("h1"), page.locator("tbody tr")
+        expect(title).to_have_text("2 dead letters")
+        queue.reject(*queue.pop_many(1))
+        expect(title).to_have_text("3 dead letters")
+        expect(rows).to_have_count(3)
+        rows.locator("input").first.check()
+        queue.reject(*queue.pop_many(1))
+        page.wait_for_timeout(200)  # ms, four times as long as between two readings
+        expect(title).to_have_text("3 dead letters")  # nothing is exchanged below a choice
+        rows.locator("input").first.uncheck()
+        page.evaluate("document.activeElement.blur()")
+        expect(title).to_have_text("4 dead letters")
+        page.goto(urljoin(operating, "workers"))
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.evaluate("window.kept = true")
+        queue.execute(lambda spec: leave(spec, HOSTILE))
+        expect(page.locator("main")).to_contain_text("No ackq worker is running.")
+        assert page.evaluate("window.kept")
 
 
 def test_the_page_works_without_its_script(browser: Browser, site: str, stock: Stock) -> None:

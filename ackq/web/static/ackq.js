@@ -101,10 +101,43 @@
     setTimeout(update, wait * 1000);
   }
 
+  // A page without figures in JSON: its content is read again and replaced, unless somebody uses it.
+  function keepFresh(main) {
+    const status = document.querySelector("[data-status]");
+    const inUse = () =>
+      document.hidden ||
+      !getSelection().isCollapsed ||
+      main.querySelector("input:checked") ||
+      (main !== document.activeElement && main.contains(document.activeElement));
+
+    async function update() {
+      if (!inUse()) {
+        try {
+          const reply = await fetch(location.href, { cache: "no-store" });
+          if (!reply.ok) throw new Error(`status ${reply.status}`);
+          const html = new DOMParser().parseFromString(await reply.text(), "text/html");
+          const found = html.querySelector("main");
+          if (!inUse() && found.innerHTML !== main.innerHTML) {
+            main.replaceChildren(...found.childNodes);
+          }
+          const now = new Date().toISOString();
+          status.textContent = `Live, ${now.slice(0, 10)} ${now.slice(11, 19)} UTC`;
+          status.classList.remove("bad");
+        } catch (error) {
+          status.textContent = `Not updated: ${error.message}`;
+          status.classList.add("bad");
+        }
+      }
+      setTimeout(update, Number(main.dataset.refresh) * 1000);
+    }
+    setTimeout(update, Number(main.dataset.refresh) * 1000);
+  }
+
   document.addEventListener("DOMContentLoaded", () => {
     addThemeSwitch();
     addShortcuts();
-    const main = document.querySelector("main[data-live]");
-    if (main) goLive(main);
+    const main = document.querySelector("main");
+    if (main.dataset.live) goLive(main);
+    else if (main.dataset.refresh) keepFresh(main);
   });
 })();
