@@ -67,6 +67,27 @@ def test_each_state_shows_its_own_soonest_first_and_nothing_is_taken(
     assert snapshot(target, name) == before
 
 
+def test_the_figures_of_all_partitions_are_added_up(make_delay: MakeDelay) -> None:
+    queue = make_delay(2)
+    queue.push_many(
+        DelayEntry(f"{n}-{partition}", b"x", delay=300 * n + 300 * partition, partition=partition)
+        for n in range(3)
+        for partition in range(2)
+    )
+    assert queue.stats().next_event_in == 0
+    (held,) = queue.take()
+    queue.push("ended", b"x")
+    assert queue.take(visibility_timeout=0.001)
+    wait_until(lambda: queue.stats().ready, "the lease to end")
+    now = queue.stats()
+    assert (now.ready, now.in_flight, now.delayed, now.next_event_in) == (1, 1, 5, 0)
+    queue.cancel("ended")
+    queue.extend(held, timeout=900)
+    assert 250 < (queue.stats().next_event_in or 0) <= 300
+    queue.purge()
+    assert queue.stats().next_event_in is None
+
+
 def test_what_is_leased_is_not_delayed_wherever_its_lease_ends(delay: Any) -> None:
     delay.push_many([DelayEntry(f"held-{n}", b"x") for n in range(40)])
     for n in range(40):

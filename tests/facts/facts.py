@@ -38,7 +38,7 @@ class Mistake:
     old: str
     new: str
     given: Mapping[str, Any] = field(default_factory=dict)  #: values of the test's parameters
-    error: bool = False  #: the mistake shows as an error of the script
+    error: bool = False  #: the mistake shows as an error of the script or of a client
 
     def on(self, given: Mapping[str, Any]) -> Mistake:
         """Return the mistake for a test with these parameters."""

@@ -16,12 +16,67 @@ ID = "local long = string.rep('0', 24) .. id"
 
 ATTRIBUTES = Facts(
     "rsmq/attributes",
+    mistakes={
+        "rsmq.test_operations.test_attributes_are_set_and_counted": (
+            Mistake(
+                "changes nothing",
+                "  redis.call('HSET', hash, 'modified', clock[1], unpack(ARGV))\n",
+                "",
+            ),
+            Mistake("does not say when", "'modified', clock[1], unpack(ARGV)", "unpack(ARGV)"),
+            Mistake("all are hidden", "string.format('(%.0f', now)", "'-inf'"),
+            Mistake(
+                "only the visible count", "reply[8] = messages", "reply[8] = messages - hidden"
+            ),
+        ),
+        (
+            "rsmq.test_bad_input."
+            "test_a_queue_without_one_of_its_attributes_is_none_as_in_the_original"
+        ): (
+            Mistake(
+                "takes half a queue for one",
+                " or (changes > 0 and not (required[2] and required[3])) then",
+                " then",
+                given={"missing": "delay"},
+            ),
+        ),
+    },
 )
 COUNTERS = Facts(
     "rsmq/counters",
+    mistakes={
+        "rsmq.test_operations.test_the_counts_of_a_queue_go_on_until_it_is_deleted": (
+            Mistake(
+                "what is there is said to be gone",
+                "redis.call('ZCARD', zset), letters",
+                "0, letters",
+            ),
+            Mistake("forgets the dead letters", "redis.call('XLEN', dead), 0", "0, 0"),
+            Mistake("sent for received", "stored[3], stored[4],", "stored[4], stored[3],"),
+            Mistake("a queue that is gone has counts", "if not stored[1] then", "if false then"),
+        ),
+    },
 )
 CREATE_QUEUE = Facts(
     "rsmq/create_queue",
+    mistakes={
+        (
+            "rsmq.test_operations."
+            "test_creating_again_changes_nothing_and_lists_what_a_crash_left_unlisted"
+        ): (
+            Mistake("says that an old queue is new", "if exists then", "if false then"),
+            Mistake(
+                "what is not listed stays so",
+                "redis.call('SADD', queues, name)\nif exists then",
+                "if not exists then\n  redis.call('SADD', queues, name)\nelse",
+            ),
+            Mistake(
+                "an old queue gets new attributes",
+                "if exists then\n",
+                "if exists then\n  redis.call('HSET', hash, 'vt', ARGV[2])\n",
+            ),
+        ),
+    },
 )
 DELETE = Facts(
     "rsmq/delete",
@@ -37,6 +92,15 @@ DELETE = Facts(
 )
 DELETE_QUEUE = Facts(
     "rsmq/delete_queue",
+    mistakes={
+        "rsmq.test_operations.test_a_queue_is_listed_and_deleted_with_all_it_has": (
+            Mistake(
+                "the dead letters stay", "'UNLINK', wake, waiters, dead, errors", "'UNLINK', wake"
+            ),
+            Mistake("the queue stays listed", "redis.call('SREM', queues, name)\n", ""),
+            Mistake("deletes what is not there", "found > 0 and 'ok' or 'missing'", "'ok'"),
+        ),
+    },
 )
 RECEIVE = Facts(
     "rsmq/receive",
@@ -105,6 +169,69 @@ REDRIVE = Facts(
 )
 SEND = Facts(
     "rsmq/send",
+    mistakes={
+        "rsmq.test_operations.test_a_message_is_measured_as_javascript_does": (
+            Mistake(
+                "counts characters",
+                "return characters + astral > maxsize",
+                "return characters > maxsize",
+            ),
+            Mistake(
+                "counts bytes",
+                "if #body <= maxsize or #body > 3 * maxsize then",
+                "if true then",
+                error=True,
+            ),
+            Mistake(
+                "stores what comes before a long one",
+                "for at = 1, count do\n    if too_long",
+                "for at = 1, 1 do\n    if too_long",
+            ),
+        ),
+        "rsmq.test_operations.test_attributes_are_set_and_counted": (
+            Mistake("counts calls", "math.floor(total) + count", "math.floor(total) + 1"),
+            Mistake(
+                "the delay is that of the queue",
+                "delay == '' and attributes[2] or delay",
+                "attributes[2]",
+            ),
+        ),
+        "rsmq.test_operations.test_a_batch_is_received_in_order_across_chunks": (
+            Mistake(
+                "a thousand have the order of sixty-two",
+                "math.floor(at / 62) + 1, at % 62 + 1",
+                "1, at % 62 + 1",
+            ),
+        ),
+        "rsmq.test_waiting.test_tokens_are_kept_only_while_consumers_wait": (
+            Mistake(
+                "wakes those who are not there",
+                "seconds == 0 and redis.call('EXISTS', waiters) == 1",
+                "seconds == 0",
+            ),
+            Mistake("tokens pile up", "  redis.call('LTRIM', wake, 0, TOKENS - 1)\n", ""),
+            Mistake("tokens stay", "  redis.call('PEXPIRE', wake, TOKEN_LIFE)\n", ""),
+        ),
+        ("rsmq.test_bad_input.test_an_attribute_that_cannot_be_read_is_named_and_can_be_mended"): (
+            Mistake(
+                "any delay will do",
+                "if not seconds then",
+                "if false then",
+                given={"attribute": "delay", "value": b"x"},
+                error=True,
+            ),
+        ),
+        (
+            "rsmq.test_bad_input."
+            "test_a_user_who_may_not_publish_gets_an_error_before_anything_is_stored"
+        ): (
+            Mistake(
+                "counts before it may publish",
+                "if channel ~= '' then\n",
+                "redis.call('HSET', hash, 'totalsent', count)\nif channel ~= '' then\n",
+            ),
+        ),
+    },
 )
 VISIBILITY = Facts(
     "rsmq/visibility",

@@ -50,9 +50,43 @@ CONSUME = Facts(
 )
 EXTEND = Facts(
     "topic/extend",
+    mistakes={
+        "topic.test_consume.test_extend_keeps_the_receipt": (
+            Mistake(
+                "the lease stays as it was",
+                "timeout > 0 and string.format('%.0f', deadline) or 0",
+                "'1'",
+            ),
+            Mistake("does not count", "    reply[2] = reply[2] + 1\n", ""),
+            Mistake(
+                "a committed range is said to be another's",
+                "    and tonumber(string.match(member, '^%d+:(%d+):')) > place then",
+                "    then",
+                error=True,
+            ),
+        ),
+        "topic.test_consume.test_what_is_refused_of_any_consumer_is_named": (
+            Mistake(
+                "says nothing of a range that another has",
+                "    reply[#reply + 1] = i - HEAD\n",
+                "",
+                given={"verb": "extend"},
+            ),
+        ),
+    },
 )
 PROBE = Facts(
     "topic/probe",
+    mistakes={
+        "topic.test_retention.test_a_new_consumer_starts_at_the_oldest_that_is_there": (
+            Mistake(
+                "the first, whether it is there or not",
+                "      return i\n",
+                "      return 1\n",
+                error=True,
+            ),
+        ),
+    },
 )
 PUBLISH = Facts(
     "topic/publish",
@@ -62,6 +96,20 @@ PUBLISH = Facts(
 )
 SEEK = Facts(
     "topic/seek",
+    mistakes={
+        "topic.test_consume.test_seek_moves_the_place_and_voids_what_is_held": (
+            Mistake("old ranges stay", "redis.call('UNLINK', leases, ranges)\n", ""),
+            Mistake("goes beyond the newest", "if place > newest then", "if false then"),
+            Mistake("the end is the start", "place == 'end' and newest", "place == 'end' and 0"),
+        ),
+        "topic.test_consume.test_unsubscribe_and_subscribe_replays_every_live_message": (
+            Mistake(
+                "subscribes again",
+                "if (when == 'absent') == (stored ~= false) then",
+                "if false then",
+            ),
+        ),
+    },
 )
 TRIM = Facts(
     "topic/trim",

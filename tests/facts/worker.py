@@ -103,9 +103,71 @@ ORDER = Facts(
 )
 PERMIT = Facts(
     "worker/permit",
+    mistakes={
+        "worker.test_scripts.test_a_burst_is_permitted_and_then_the_rate": (
+            Mistake("takes nothing from the allowance", "whole = whole + permitted * each", ""),
+            Mistake("says that the next is permitted now", "math.ceil(whole + each - limit)", "0"),
+        ),
+        "worker.test_scripts.test_what_was_not_taken_is_given_back": (
+            Mistake("keeps what was not taken", "math.max(now, whole - returned * each)", "whole"),
+            Mistake(
+                "more than the burst",
+                "math.max(now, whole - returned * each)",
+                "whole - returned * each",
+            ),
+        ),
+        "worker.test_scripts.test_the_allowance_grows_with_time_and_expires": (
+            Mistake(
+                "the allowance never expires",
+                "(whole - now) / 1000) + 1)",
+                "(whole - now)) + 9000000)",
+            ),
+        ),
+        "worker.test_scripts.test_a_clock_that_was_set_back_delays_no_caller": (
+            Mistake(
+                "waits for the old clock",
+                "math.min(limit, math.max(",
+                "math.max(limit * 0, math.max(",
+            ),
+        ),
+    },
 )
 TICK = Facts(
     "worker/tick",
+    mistakes={
+        "worker.test_scripts.test_a_tick_is_pushed_once": (
+            Mistake(
+                "pushes again",
+                "if tick <= latest or latest ~= previous then",
+                "if latest ~= previous then",
+            ),
+            Mistake(
+                "does not record the tick",
+                "redis.call('HSET', ticks, schedule, string.format('%.0f', tick))\n",
+                "",
+            ),
+        ),
+        "worker.test_scripts.test_a_tick_goes_to_the_right_end_for_the_left": (
+            Mistake(
+                "always pushes on the left", "pop_from == 'left' and 'RPUSH' or 'LPUSH'", "'LPUSH'"
+            ),
+        ),
+        "worker.test_scripts.test_only_a_worker_that_knows_the_latest_tick_pushes_and_counts": (
+            Mistake(
+                "whatever the worker knows",
+                "if tick <= latest or latest ~= previous then",
+                "if tick <= latest then",
+            ),
+            Mistake(
+                "forgets what was missed before",
+                "redis.call('HINCRBY', ticks",
+                "redis.call('HSET', ticks",
+            ),
+        ),
+        "worker.test_scripts.test_a_tick_that_lies_ahead_is_not_pushed": (
+            Mistake("pushes early", "if tick > now then", "if false then"),
+        ),
+    },
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from ackq import scripts
 from tests import waiting
+from tests.delay.conftest import delay, make_delay
 from tests.delay.partition import Partition
 from tests.delay.test_counts import watched
 from tests.facts.facts import Mutant
@@ -18,30 +19,41 @@ from tests.faults.test_failover import executable, pair
 from tests.membership.scripted import Group
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.queue.scripts.space import Space
+from tests.rsmq.conftest import make_rsmq
+from tests.rsmq.test_operations import rsmq
 from tests.servers import Fleet, Survey, Target
 from tests.sharded.scripted import Scripted
-from tests.staging.conftest import make, make_delay, make_topic, opened, queue
+from tests.staging.conftest import make, make_delay_writer, make_topic_writer, opened, queue
 from tests.staging.test_delay import delays, writer
 from tests.staging.test_scripts import slots
-from tests.staging.test_topic import topic
+from tests.topic.conftest import keys, make_topic, topic
 from tests.worker.test_list_scripts import call
+from tests.worker.test_scripts import permit, tick
 
 __all__ = [
     "call",
+    "delay",
     "delays",
     "executable",
+    "keys",
     "kind",
     "make",
     "make_delay",
+    "make_delay_writer",
+    "make_rsmq",
     "make_topic",
+    "make_topic_writer",
     "opened",
     "own_client",
     "own_space",
     "pair",
+    "permit",
     "queue",
+    "rsmq",
     "scripts_directory",
     "slots",
     "space",
+    "tick",
     "topic",
     "watched",
     "writer",
@@ -61,6 +73,12 @@ def kind(survey: Survey) -> str:
 def target(kind: str, fleet: Fleet) -> Target:
     """The server, for tests that run on others elsewhere."""
     return fleet.get(kind)
+
+
+@pytest.fixture
+def flavour() -> str:
+    """A script is the same for both."""
+    return "sync"
 
 
 @pytest.fixture

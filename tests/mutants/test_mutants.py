@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from ackq.errors import UnknownOutcome
+from ackq.errors import AckqError
 from tests import facts
 from tests.facts.facts import Mutant
 
@@ -42,7 +42,7 @@ def test_a_planted_mistake_is_noticed(
     client = request.getfixturevalue("space").client
     client.script_load((scripts_directory / f"{mutant.script}.lua").read_text())  # it compiles
     signs = (AssertionError, pytest.fail.Exception)
-    with pytest.raises((*signs, ResponseError, UnknownOutcome) if mutant.mistake.error else signs):
+    with pytest.raises((*signs, ResponseError, AckqError) if mutant.mistake.error else signs):
         run(mutant.test, mutant.mistake.given, request)
 
 

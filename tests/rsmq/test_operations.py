@@ -97,6 +97,23 @@ def test_attributes_are_set_and_counted(rsmq: RSMQUnderTest, target: Target, nam
     assert rsmq.get_queue_attributes("q").vt == 5
 
 
+def test_the_counts_of_a_queue_go_on_until_it_is_deleted(make_rsmq: MakeRSMQ) -> None:
+    rsmq = make_rsmq(max_receives=1)
+    rsmq.create_queue("q")
+    rsmq.send_messages("q", ["dies", "stays", "is popped"])
+    rsmq.send_message("q", "later", delay=60)
+    rsmq.receive_message("q", vt=0)
+    assert rsmq.receive_message("q").message == "stays"
+    assert rsmq.pop_message("q").message == "is popped"
+    wait_until(lambda: rsmq.receive_message("q") is None and rsmq.dead_letters("q"), "a death")
+    counts = rsmq.counters("q")
+    assert (counts.pushed, counts.taken, counts.acked, counts.letters) == (4, 3, 1, 1)
+    assert counts.dead in (1, None)
+    rsmq.delete_queue("q")
+    with pytest.raises(QueueNotFound):
+        rsmq.counters("q")
+
+
 def test_a_batch_is_received_in_order_across_chunks(rsmq: RSMQUnderTest) -> None:
     texts = [str(n) for n in range(2100)]
     ids = rsmq.send_messages("q", texts)

@@ -43,12 +43,12 @@ def queue(opened: Make, name: str) -> Queue:
 
 
 @pytest.fixture
-def make_topic(opened: Make, name: str) -> Make:
-    """``make_topic(writer, **settings)``: a writer of this test's topic."""
+def make_topic_writer(opened: Make, name: str) -> Make:
+    """``make_topic_writer(writer, **settings)``: a writer of this test's topic."""
     return lambda writer="query", **settings: opened(TopicStaging, name, writer, **settings)
 
 
 @pytest.fixture
-def make_delay(opened: Make, name: str) -> Make:
-    """``make_delay(writer, partitions=None)``: a writer of this test's delay queue."""
+def make_delay_writer(opened: Make, name: str) -> Make:
+    """``make_delay_writer(writer, partitions=None)``: a writer of this test's delay queue."""
     return lambda writer="query", **settings: opened(DelayStaging, name, writer, **settings)

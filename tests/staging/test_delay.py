@@ -33,8 +33,8 @@ def delays(opened: Open, name: str, partitions: int | None) -> DelayQueue | Part
 
 
 @pytest.fixture
-def writer(make_delay: Make, partitions: int | None) -> DelayStaging:
-    return make_delay(partitions=partitions)
+def writer(make_delay_writer: Make, partitions: int | None) -> DelayStaging:
+    return make_delay_writer(partitions=partitions)
 
 
 def entries(writer: DelayStaging, count: int, due: int = 0) -> list[bytes]:
@@ -74,12 +74,16 @@ def test_rows_are_ready_at_their_time(writer: DelayStaging, delays: Any) -> None
 
 @pytest.mark.parametrize("requests", [1, 2, 3, 4])
 def test_a_driver_may_die_after_any_request_of_a_commit(
-    writer: DelayStaging, make_delay: Make, delays: Any, partitions: int | None, requests: int
+    writer: DelayStaging,
+    make_delay_writer: Make,
+    delays: Any,
+    partitions: int | None,
+    requests: int,
 ) -> None:
     commit_and_die(writer, 3, [stage(writer, 3, entries(writer, 2500))], requests)
     # What arrived is taken and gone before the batch is replayed, which must not bring it back.
     first = taken(delays)
-    again = make_delay(partitions=partitions)
+    again = make_delay_writer(partitions=partitions)
     again.commit(3, [stage(again, 3, entries(again, 2500), "0-b")])
     second = taken(delays)
     assert not first.keys() & second.keys()
@@ -105,15 +109,17 @@ def test_a_key_that_is_stored_with_another_body_makes_a_dead_letter(
     assert letters == [("k-1", b"body:1:x", "duplicate key")]
 
 
-def test_any_key_and_any_body_arrive_as_they_are(make_delay: Make, opened: Open, name: str) -> None:
-    writer, delays = make_delay(), opened(DelayQueue, name)
+def test_any_key_and_any_body_arrive_as_they_are(
+    make_delay_writer: Make, opened: Open, name: str
+) -> None:
+    writer, delays = make_delay_writer(), opened(DelayQueue, name)
     pairs = {"a:b": b"", ":": b"1:2:3:x", "5:5:5:5": b"\0\xff\n%", "ü" * 256: b"x" * 5000}
     writer.commit(0, [stage(writer, 0, [writer.row(key, 0, pairs[key]) for key in pairs])])
     assert taken(delays) == pairs
 
 
-def test_a_key_and_a_time_that_cannot_be_are_refused(make_delay: Make) -> None:
-    writer = make_delay()
+def test_a_key_and_a_time_that_cannot_be_are_refused(make_delay_writer: Make) -> None:
+    writer = make_delay_writer()
     with pytest.raises(InvalidMessage):
         writer.row("", 0, b"x")
     with pytest.raises(ConfigurationError):

@@ -64,14 +64,14 @@ def leave(writer: StagingBase, bodies: list[bytes], requests: int = 2, task: str
 @pytest.mark.parametrize("requests", AFTER)
 @pytest.mark.parametrize("partitions", [None, 4])
 def test_a_take_finishes_the_commit_of_a_driver_that_died(
-    make_delay: Open,
+    make_delay_writer: Open,
     consuming: Open,
     target: Target,
     name: str,
     partitions: int | None,
     requests: int,
 ) -> None:
-    writer = make_delay(partitions=partitions)
+    writer = make_delay_writer(partitions=partitions)
     leave(writer, entries(writer, 1200), requests)
     assert remains(target, name)
     assert taken(consuming(partitions)) == expected(1200)
@@ -80,9 +80,9 @@ def test_a_take_finishes_the_commit_of_a_driver_that_died(
 
 @pytest.mark.parametrize("requests", AFTER)
 def test_a_consume_finishes_it_in_order(
-    make_topic: Open, consuming: Open, target: Target, name: str, requests: int
+    make_topic_writer: Open, consuming: Open, target: Target, name: str, requests: int
 ) -> None:
-    writer, topic = make_topic(), consuming(Topic)
+    writer, topic = make_topic_writer(), consuming(Topic)
     topic.publish(b"before")
     staged = [stage(writer, 3, rows(1500, str(task)), f"{task}-a") for task in range(2)]
     commit_and_die(writer, 3, staged, requests)
@@ -94,23 +94,25 @@ def test_a_consume_finishes_it_in_order(
     assert not remains(target, name)
 
 
-def test_a_take_that_waits_finds_it(make_delay: Open, consuming: Open) -> None:
-    writer, delays = make_delay(), consuming(None)
+def test_a_take_that_waits_finds_it(make_delay_writer: Open, consuming: Open) -> None:
+    writer, delays = make_delay_writer(), consuming(None)
     assert delays.take() == []
     leave(writer, entries(writer, 3))
     assert len(delays.take(10, timeout=30)) == 3
 
 
-def test_a_consume_that_waits_finds_it(make_topic: Open, consuming: Open) -> None:
+def test_a_consume_that_waits_finds_it(make_topic_writer: Open, consuming: Open) -> None:
     topic = consuming(Topic)
     topic.subscribe("reader")
     assert not topic.consume("reader")
-    leave(make_topic(), rows(3))
+    leave(make_topic_writer(), rows(3))
     assert [each.body for each in topic.consume("reader", 10, timeout=30)] == rows(3)
 
 
-def test_consumers_at_once_move_each_row_once(make_delay: Open, opened: Open, name: str) -> None:
-    writer = make_delay(partitions=4)
+def test_consumers_at_once_move_each_row_once(
+    make_delay_writer: Open, opened: Open, name: str
+) -> None:
+    writer = make_delay_writer(partitions=4)
     leave(writer, entries(writer, 6000))
     parts: list[dict[str, bytes]] = []
 
@@ -131,9 +133,9 @@ def test_consumers_at_once_move_each_row_once(make_delay: Open, opened: Open, na
 
 
 def test_consumers_and_producers_at_once_keep_the_order(
-    make_topic: Open, opened: Open, name: str
+    make_topic_writer: Open, opened: Open, name: str
 ) -> None:
-    leave(make_topic(), rows(10_000))
+    leave(make_topic_writer(), rows(10_000))
     found: list[list[bytes]] = []
 
     def publish(topic: Topic) -> None:
@@ -164,9 +166,9 @@ def run(threads: list[threading.Thread]) -> None:
 
 
 def test_what_is_not_committed_stays_as_it_is(
-    make_delay: Open, make_topic: Open, consuming: Open, target: Target, name: str
+    make_delay_writer: Open, make_topic_writer: Open, consuming: Open, target: Target, name: str
 ) -> None:
-    writer, publisher = make_delay(), make_topic()
+    writer, publisher = make_delay_writer(), make_topic_writer()
     stage(writer, 5, entries(writer, 10), "d")
     stage(publisher, 5, rows(10), "t")
     before = {key: target.control.dump(name + key) for key in keys(target, name)}
@@ -181,9 +183,9 @@ def test_what_is_not_committed_stays_as_it_is(
 
 @pytest.mark.parametrize("others", [None, 2, 8])
 def test_rows_go_where_their_writer_meant_whatever_partitions_a_consumer_has(
-    make_delay: Open, opened: Open, target: Target, name: str, others: int | None
+    make_delay_writer: Open, opened: Open, target: Target, name: str, others: int | None
 ) -> None:
-    writer = make_delay(partitions=4)
+    writer = make_delay_writer(partitions=4)
     leave(writer, entries(writer, 1200), 3)
     other = opened(PartitionedDelayQueue, name, others) if others else opened(DelayQueue, name)
     first = other.take(1)
@@ -199,22 +201,22 @@ def test_rows_go_where_their_writer_meant_whatever_partitions_a_consumer_has(
 
 
 def test_messages_are_kept_as_long_as_their_writer_said(
-    make_topic: Open, consuming: Open, target: Target, name: str
+    make_topic_writer: Open, consuming: Open, target: Target, name: str
 ) -> None:
-    leave(make_topic(max_age=3600.0, max_messages=100), rows(1500))
+    leave(make_topic_writer(max_age=3600.0, max_messages=100), rows(1500))
     topic = consuming(Topic, max_age=7200.0, on_trimmed="report")
     assert read(topic) == rows(1500)[-100:]
     assert 0 < target.control.pttl(f"{name}:messages:1500") <= 3_600_000
-    leave(make_topic("other"), rows(1))
+    leave(make_topic_writer("other"), rows(1))
     assert topic.consume("reader", timeout=30)
     assert target.control.pttl(f"{name}:messages:1501") == -1
 
 
 @pytest.mark.parametrize("first", ["topic", "delay queue"])
 def test_a_topic_and_a_delay_queue_of_one_name_leave_each_other_alone(
-    make_delay: Open, make_topic: Open, opened: Open, name: str, first: str
+    make_delay_writer: Open, make_topic_writer: Open, opened: Open, name: str, first: str
 ) -> None:
-    writer, publisher = make_delay(partitions=4), make_topic("other")
+    writer, publisher = make_delay_writer(partitions=4), make_topic_writer("other")
     leave(writer, entries(writer, 10), task="d")
     commit_and_die(publisher, 2, [stage(publisher, 2, rows(10), "t")], 2)
     found = read(opened(Topic, name)) if first == "topic" else None
@@ -223,10 +225,10 @@ def test_a_topic_and_a_delay_queue_of_one_name_leave_each_other_alone(
 
 
 def test_a_list_of_an_earlier_version_waits_for_its_writer(
-    make_delay: Open, opened: Open, target: Target, name: str
+    make_delay_writer: Open, opened: Open, target: Target, name: str
 ) -> None:
     """As one of an earlier version: a consumer cannot know how many partitions it is for."""
-    writer = make_delay(partitions=4)
+    writer = make_delay_writer(partitions=4)
     writer._staging = StagingSpec("delay queue", StagingKeys.of_topic(name), "query")
     waiting = [row for row in entries(writer, 40) if row.startswith(b"1:")]
     leave(writer, waiting)
@@ -271,10 +273,10 @@ def sent(client: redis.Redis, name: str, call: Callable[[], None]) -> list[str]:
 
 
 def test_a_take_moves_for_a_second_and_the_next_goes_on(
-    make_delay: Open, opened: Open, name: str, monkeypatch: pytest.MonkeyPatch
+    make_delay_writer: Open, opened: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "CHECK_INTERVAL", 0.0)
-    writer = make_delay()
+    writer = make_delay_writer()
     leave(writer, entries(writer, 1200))
     delays = opened(DelayQueue, name)
     for count in (500, 1000, 1200, 1200):
@@ -326,12 +328,16 @@ def test_a_key_of_another_application_is_left_alone(plain_client: redis.Redis, n
 
 
 def test_rows_that_cannot_be_moved_wait_and_stop_no_others(
-    make_topic: Open, opened: Open, target: Target, name: str, caplog: pytest.LogCaptureFixture
+    make_topic_writer: Open,
+    opened: Open,
+    target: Target,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     topic = opened(Topic, name)
     topic.publish(b"x")
     target.control.set(f"{name}:messages:2", b"precious")
-    leave(make_topic(), rows(3))
+    leave(make_topic_writer(), rows(3))
     with caplog.at_level(logging.WARNING, "ackq.staging"):
         assert read(topic) == [b"x"]
     waiting = f"committed rows of {name}:held could not be moved in yet"
@@ -342,14 +348,14 @@ def test_rows_that_cannot_be_moved_wait_and_stop_no_others(
 
 
 def test_a_consumer_leaves_it_to_a_quicker_one(
-    make_topic: Open,
+    make_topic_writer: Open,
     opened: Open,
     name: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Or many of them would be in the way of a driver that is at it, whose attempts are counted."""
-    leave(make_topic(), rows(3))
+    leave(make_topic_writer(), rows(3))
     topic = opened(Topic, name)
     topic.publish(b"x")
     send, tries = topic._driver._request, []
