@@ -65,7 +65,8 @@ def stats(
     unknown if that message contains no time. For a sharded or partitioned queue, these are sums.
 
     A list queue that is empty has no keys, so Redis cannot tell it from one that never was. It is
-    found while its messages are counted, as a worker or --totals does.
+    found while its messages are counted, as a worker or --totals does. Otherwise the exit code is
+    1, and only --json prints its zeros.
 
     A queue of RSMQ, NAMESPACE:QUEUE, has its settings and counts. msgs includes hiddenmsgs, those
     that were received or are delayed. For topics, see ackq topic stats.
@@ -77,9 +78,9 @@ def stats(
         counts = opened.kind.stats(opened.client)
         missing = not totals and opened.kind is LIST and not _has_keys(opened.client)
         counted = opened.client.counters(MAX_WATCH) if totals else None
-    if parts:
+    if parts and (as_json or not missing):
         _print_parts([*rows, (queue, counts)], as_json)
-    else:
+    elif as_json or not missing:
         _print(queue, counts, asdict(counted) if counted else {}, as_json)
     if missing:
         text = f"ackq: there is no queue {queue!r}, or it is empty; ackq queues lists what there is"

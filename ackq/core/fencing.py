@@ -8,7 +8,7 @@ that may have been applied, and which one certainly was.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, TypeVar
 
@@ -85,6 +85,21 @@ class Leased:
 M = TypeVar("M", bound=Leased)
 
 
+def is_several(given: object) -> bool:
+    """Return whether a settling method was given a list or another iterable of messages."""
+    if hasattr(given, "lease_lost"):  # a topic's batch is one of them, and a sequence
+        return False
+    return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+
+
+def unpacked(given: Iterable[Any]) -> list[Any]:
+    """Return the arguments of a settling method, those in lists or other iterables one by one."""
+    listed: list[Any] = []
+    for argument in given:
+        listed += unpacked(argument) if is_several(argument) else (argument,)
+    return listed
+
+
 def not_leased(
     given: object, method: str, taken_by: str = "pop", kinds: str = "messages"
 ) -> ConfigurationError:
@@ -97,11 +112,14 @@ def not_leased(
         kinds: what these are, in the plural.
     """
     if given is None:
-        why = f"{taken_by} returns None if there is nothing to take: check for that first"
-    elif isinstance(given, list | tuple | set):
-        why = f"unpack it, as in {method}(*{kinds})"
+        why = f"{taken_by} returns None if there is nothing to take, so check for that first"
+    elif isinstance(given, Awaitable):
+        why = f"await {taken_by} first"
     else:
-        why = "pass a reason, a delay or a timeout by its name, as in reject(message, reason='…')"
+        why = (
+            f"pass the {kinds} themselves, and a reason, a delay or a timeout by its name, as in"
+            " reject(message, reason='…')"
+        )
     return ConfigurationError(
         f"{method} takes {kinds} that {taken_by} returned, not {_name_of(given)}: {why}"
     )

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ackq.core.fencing import unpacked
+
 Args = tuple[Any, ...]
 Observed = TypeVar("Observed", bound=Callable[..., Any])
 
@@ -45,7 +47,7 @@ class Receive:
 
     def settled(self, args: Args) -> tuple[Args, Sequence[Any]]:
         """Return the arguments, which can be read again, and the messages that are settled."""
-        return _listed(args, self.settles) if self.settles else (args, ())
+        return _unpacked(args, self.settles) if self.settles else (args, ())
 
     def group(self, args: Args) -> str | None:
         """Return the id of a topic's consumer."""
@@ -61,7 +63,7 @@ class Settle:
 
     def messages(self, args: Args) -> tuple[Args, Sequence[Any]]:
         """Return the arguments, which can be read again, and what is settled."""
-        return _listed(args, self.at)
+        return _unpacked(args, self.at)
 
     def named(self, settings: Mapping[str, Any]) -> str:
         """Return the name of the client's method: a nack that does not count is a release."""
@@ -80,6 +82,13 @@ def observed(what: Send | Receive | Settle) -> Callable[[Observed], Observed]:
         return operation
 
     return register
+
+
+def _unpacked(args: Args, at: int) -> tuple[Args, Sequence[Any]]:
+    """Return the arguments with the messages to settle at ``at``, not in lists, and these."""
+    args, given = _listed(args, at)
+    messages = unpacked(given)
+    return (*args[:at], messages, *args[at + 1 :]) if given else args, messages
 
 
 def _listed(args: Args, at: int) -> tuple[Args, Sequence[Any]]:

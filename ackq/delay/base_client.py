@@ -170,7 +170,7 @@ class DelayClient(Client):
             take.take, self._spec, n, timeout, visibility_timeout, session, self._unfinished
         )
 
-    def delete(self, *messages: DelayedMessage) -> int:
+    def delete(self, *messages: DelayedMessage | Iterable[DelayedMessage]) -> int:
         """Delete messages that `take` returned and whose work is done, and return how many.
 
         Deletes can be repeated: a message that this consumer has already deleted counts 0 and is
@@ -185,7 +185,7 @@ class DelayClient(Client):
 
     def nack(
         self,
-        *messages: DelayedMessage,
+        *messages: DelayedMessage | Iterable[DelayedMessage],
         delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
@@ -195,7 +195,7 @@ class DelayClient(Client):
         counted too.
 
         Args:
-            messages: messages that `take` returned.
+            messages: messages that `take` returned, or lists of them.
             delay: seconds until they are ready. Defaults to a backoff by receive count: 1, 2,
                 4, ... at most 300 seconds.
             error: why they failed, stored as ``record_errors`` says. `peek` and `dead_letters`
@@ -207,7 +207,7 @@ class DelayClient(Client):
         """
         return self._perform(settle.nack, self._spec, messages, delay, error=error)
 
-    def release(self, *messages: DelayedMessage) -> int:
+    def release(self, *messages: DelayedMessage | Iterable[DelayedMessage]) -> int:
         """Return messages to the queue at once, without counting the delivery.
 
         Raises:
@@ -218,14 +218,14 @@ class DelayClient(Client):
 
     def reject(
         self,
-        *messages: DelayedMessage,
+        *messages: DelayedMessage | Iterable[DelayedMessage],
         reason: str = "",
         error: BaseException | None = None,
     ) -> int:
         """Move messages to the dead letters at once, with the reason.
 
         Args:
-            messages: messages that `take` returned.
+            messages: messages that `take` returned, or lists of them.
             reason: stored with the dead letters, at most 1024 bytes. Defaults to no text.
             error: why they failed, stored as in `nack`. Defaults to None.
 
@@ -235,13 +235,15 @@ class DelayClient(Client):
         """
         return self._perform(settle.reject, self._spec, messages, reason, error=error)
 
-    def extend(self, *messages: DelayedMessage, timeout: Seconds | None = None) -> int:
+    def extend(
+        self, *messages: DelayedMessage | Iterable[DelayedMessage], timeout: Seconds | None = None
+    ) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
         This sets each message's ``lease_expires_at``. The receipt does not change.
 
         Args:
-            messages: messages that `take` returned.
+            messages: messages that `take` returned, or lists of them.
             timeout: seconds from now, up to 43200. Defaults to the queue's visibility timeout.
 
         Raises:

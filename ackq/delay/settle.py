@@ -9,12 +9,14 @@ from ackq.core.backoff import backoff
 from ackq.core.chunking import settle_chunks
 from ackq.core.effects import Arg, Operation
 from ackq.core.failure_notes import failed_chunks, note_error
-from ackq.core.fencing import Verb, not_leased, settle
+from ackq.core.fencing import Verb, not_leased, settle, unpacked
 from ackq.core.observed import Settle, observed
 from ackq.delay.messages import MAX_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
 
 Messages = Sequence[DelayedMessage]
+#: What the settling methods take.
+Given = Sequence[DelayedMessage | Iterable[DelayedMessage]]
 
 
 def _by_session(messages: Messages) -> Iterable[Messages]:
@@ -42,15 +44,15 @@ EXTEND = Verb("extend", "delay/extend", _by_session, settles=False)
 
 
 @observed(Settle("delete"))
-def delete(spec: DelaySpec, messages: Messages) -> Operation[int]:
+def delete(spec: DelaySpec, given: Given) -> Operation[int]:
     """Delete; see `ackq.delay.DelayQueue.delete`."""
-    return (yield from _settle(spec, DELETE, (), messages))
+    return (yield from _settle(spec, DELETE, (), given))
 
 
 @observed(Settle("nack"))
 def nack(
     spec: DelaySpec,
-    messages: Messages,
+    given: Given,
     delay: Seconds | None,
     charge: bool = True,
     error: BaseException | None = None,
@@ -64,38 +66,38 @@ def nack(
 
     head = (int(charge), spec.config.max_receives or 0)
     verb = NACK if charge else RELEASE
-    return (yield from _settle(spec, verb, head, messages, delay_of, error))
+    return (yield from _settle(spec, verb, head, given, delay_of, error))
 
 
 @observed(Settle("reject"))
 def reject(
     spec: DelaySpec,
-    messages: Messages,
+    given: Given,
     reason: str,
     error: BaseException | None = None,
 ) -> Operation[int]:
     """Move to the dead letters; see `ackq.delay.DelayQueue.reject`."""
     if not isinstance(reason, str) or len(reason.encode()) > 1024:
         raise ConfigurationError("reason is at most 1024 bytes of text")
-    return (yield from _settle(spec, REJECT, (reason,), messages, error=error))
+    return (yield from _settle(spec, REJECT, (reason,), given, error=error))
 
 
-def extend(spec: DelaySpec, messages: Messages, timeout: Seconds | None) -> Operation[int]:
+def extend(spec: DelaySpec, given: Given, timeout: Seconds | None) -> Operation[int]:
     """Renew leases; see `ackq.delay.DelayQueue.extend`."""
     seconds = spec.config.visibility_timeout if timeout is None else timeout
     lease = microseconds(seconds, "timeout")
-    return (yield from _settle(spec, EXTEND, (lease, spec.outside.jitter()), messages))
+    return (yield from _settle(spec, EXTEND, (lease, spec.outside.jitter()), given))
 
 
 def _settle(
     spec: DelaySpec,
     verb: Verb,
     head: tuple[Arg, ...],
-    messages: Messages,
+    given: Given,
     delay_of: Callable[[DelayedMessage], int] | None = None,
     error: BaseException | None = None,
 ) -> Operation[int]:
-    _check_own(spec, messages, verb)
+    messages = _own_messages(spec, given, verb)
     note_error(messages, error, spec.config.record_errors)
 
     def arguments(chunk: Messages) -> tuple[tuple[Arg, ...], Messages]:
@@ -127,7 +129,9 @@ def _group(
     return [*spec.fence.all()[:2], *spec.keys_of(partitions)], args, order
 
 
-def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage], verb: Verb) -> None:
+def _own_messages(spec: DelaySpec, given: Given, verb: Verb) -> Messages:
+    """Return messages of this queue, those in lists too."""
+    messages = unpacked(given)
     for message in messages:
         if not isinstance(message, DelayedMessage):
             raise not_leased(message, verb.name, "take")
@@ -142,3 +146,4 @@ def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage], verb: Verb) 
                 f"message {message.key!r} was taken from {message.queue!r} as a delay queue {kind}"
                 " partitions: settle it with a client of that kind"
             )
+    return messages

@@ -333,14 +333,16 @@ class Queue(Client):
         """
         return self._perform(take.pop_many, self._spec, n, timeout, visibility_timeout, ack)
 
-    def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
+    def ack(
+        self, *messages: Message | Iterable[Message], confirm: int | Confirm | None = None
+    ) -> int:
         """Delete messages whose work is done, and return how many were deleted.
 
         Acks can be repeated: a message that this consumer has already acked counts 0 and is no
         error. If a reply is lost, ackq repeats the ack itself. Cost: one round trip per 1,000.
 
         Args:
-            messages: messages that pop returned.
+            messages: messages that pop returned, or lists of them.
             confirm: number of replicas that must have the deletion, or a `Confirm`. Defaults to
                 None.
 
@@ -362,7 +364,7 @@ class Queue(Client):
 
     def nack(
         self,
-        *messages: Message,
+        *messages: Message | Iterable[Message],
         delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
@@ -372,7 +374,7 @@ class Queue(Client):
         counted too.
 
         Args:
-            messages: messages that pop returned.
+            messages: messages that pop returned, or lists of them.
             delay: seconds until they are ready again. Defaults to a backoff by receive count:
                 1, 2, 4, ... at most 300 seconds. With ``requeue="back"`` the default is no
                 delay, and they go to the back.
@@ -385,11 +387,11 @@ class Queue(Client):
         """
         return self._perform(settle.nack, self._spec, messages, delay, error=error)
 
-    def release(self, *messages: Message, delay: Seconds = 0) -> int:
+    def release(self, *messages: Message | Iterable[Message], delay: Seconds = 0) -> int:
         """Return messages to the queue, without counting the delivery, and return how many.
 
         Args:
-            messages: messages that pop returned.
+            messages: messages that pop returned, or lists of them.
             delay: seconds until they are ready again. Defaults to 0, at once.
 
         Raises:
@@ -399,12 +401,15 @@ class Queue(Client):
         return self._perform(settle.nack, self._spec, messages, delay, charge=False)
 
     def reject(
-        self, *messages: Message, reason: str = "", error: BaseException | None = None
+        self,
+        *messages: Message | Iterable[Message],
+        reason: str = "",
+        error: BaseException | None = None,
     ) -> int:
         """Move messages to the dead letters at once, with the reason.
 
         Args:
-            messages: messages that pop returned.
+            messages: messages that pop returned, or lists of them.
             reason: stored with the dead letters. Defaults to no text.
             error: why they failed, stored as in `nack`. Defaults to None.
 
@@ -414,14 +419,14 @@ class Queue(Client):
         """
         return self._perform(settle.reject, self._spec, messages, reason, error)
 
-    def extend(self, *messages: Message, timeout: Seconds | None = None) -> int:
+    def extend(self, *messages: Message | Iterable[Message], timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
         This sets each message's ``lease_expires_at``. The receipt does not change, so a lost
         reply does no harm. A message that this consumer has settled counts 0 and is no error.
 
         Args:
-            messages: messages that pop returned.
+            messages: messages that pop returned, or lists of them.
             timeout: seconds from now, up to 43200. Defaults to the queue's visibility timeout.
 
         Raises:

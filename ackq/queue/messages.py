@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ackq.core.counters import Counters
 from ackq.core.creation_time import created_at
 from ackq.core.effects import Arg
-from ackq.core.fencing import Leased, not_leased
+from ackq.core.fencing import Leased, is_several, not_leased, unpacked
 from ackq.core.ids import text_of_key
 from ackq.core.json_values import from_json
 from ackq.errors import ConfigurationError
@@ -131,16 +131,24 @@ class Pushed(str):
     stored: bool | None = True
 
 
-def check_own(name: str, messages: Iterable[Message], method: str) -> None:
-    """Raise an error for a message of another queue: its receipt would match nothing here."""
-    for message in messages:
+def own_messages(name: str, given: Sequence[Any], method: str) -> Sequence[Message]:
+    """Return messages of this queue, those in lists too.
+
+    Raises:
+        ConfigurationError: an argument is not a message, or is one of another queue, whose receipt
+            would match nothing here.
+    """
+    for message in given:
         if type(message) is not Message:
+            if is_several(message):
+                return own_messages(name, unpacked(given), method)
             check_message(message, method)
         if message.queue != name:
             raise ConfigurationError(
                 f"message {message.id!r} was taken from queue {message.queue!r},"
                 f" not {name!r}: settle it there"
             )
+    return given
 
 
 def check_message(message: Any, method: str) -> None:

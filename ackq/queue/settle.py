@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from ackq import scripts
@@ -15,7 +15,7 @@ from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
 from ackq.core.limits import MAX_DELAY
 from ackq.core.observed import Settle, observed
-from ackq.queue.messages import Message, by_receipt, check_own
+from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.spec import QueueSpec
 
 ACK = Verb("ack", "ack")
@@ -24,16 +24,16 @@ RELEASE = Verb("release", "nack", gives_back=True)
 REJECT = Verb("reject", "reject", failed_chunks, kills=True, notes_errors=True)
 EXTEND = Verb("extend", "extend", settles=False)
 
+#: What a settling method takes.
+Given = Message | Iterable[Message]
 #: The arguments of a call that settles some messages, and the messages in its order.
 Named = tuple[tuple[Arg, ...], Sequence[Message]]
 
 
 @observed(Settle("ack"))
-def ack(
-    spec: QueueSpec, messages: Sequence[Message], confirm: Confirm | None = None
-) -> Operation[int]:
+def ack(spec: QueueSpec, given: Sequence[Given], confirm: Confirm | None = None) -> Operation[int]:
     """Ack messages; see `ackq.Queue.ack`."""
-    check_own(spec.name, messages, ACK.name)
+    messages = own_messages(spec.name, given, ACK.name)
 
     def arguments(chunk: Sequence[Message]) -> Named:
         # Acked messages are gone, so their order does not matter.
@@ -67,7 +67,7 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
 @observed(Settle("nack"))
 def nack(
     spec: QueueSpec,
-    messages: Sequence[Message],
+    given: Sequence[Given],
     delay: Seconds | None,
     charge: bool = True,
     error: BaseException | None = None,
@@ -85,7 +85,7 @@ def nack(
 
     head = (*keys.passed("nack"), int(charge), config.max_receives or 0)
     verb = NACK if charge else RELEASE
-    check_own(spec.name, messages, verb.name)
+    messages = own_messages(spec.name, given, verb.name)
     note_error(messages, error, config.record_errors)
 
     def arguments(chunk: Sequence[Message]) -> Named:
@@ -96,11 +96,11 @@ def nack(
 
 @observed(Settle("reject"))
 def reject(
-    spec: QueueSpec, messages: Sequence[Message], reason: str, error: BaseException | None = None
+    spec: QueueSpec, given: Sequence[Given], reason: str, error: BaseException | None = None
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.reject`."""
     head = (*spec.keys.passed("reject"), reason)
-    check_own(spec.name, messages, REJECT.name)
+    messages = own_messages(spec.name, given, REJECT.name)
     note_error(messages, error, spec.config.record_errors)
 
     def arguments(chunk: Sequence[Message]) -> Named:
@@ -109,12 +109,12 @@ def reject(
     return (yield from settle(spec, REJECT, messages, arguments))
 
 
-def extend(spec: QueueSpec, messages: Sequence[Message], timeout: Seconds | None) -> Operation[int]:
+def extend(spec: QueueSpec, given: Sequence[Given], timeout: Seconds | None) -> Operation[int]:
     """Renew leases; see `ackq.Queue.extend`."""
     if timeout is None:
         timeout = spec.config.visibility_timeout
     lease = microseconds(timeout, "timeout")
-    check_own(spec.name, messages, EXTEND.name)
+    messages = own_messages(spec.name, given, EXTEND.name)
 
     def arguments(chunk: Sequence[Message]) -> Named:
         named, order = by_receipt(chunk)

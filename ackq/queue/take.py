@@ -26,7 +26,7 @@ from ackq.core.waiting import (
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue import pop_from
 from ackq.queue.held_lists import return_some
-from ackq.queue.messages import Message, by_receipt, check_own
+from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.settle import ACK, ack, ack_request
 from ackq.queue.spec import QueueSpec
 
@@ -263,6 +263,5 @@ def _finish_acks(
 
 
 def _as_messages(spec: QueueSpec, acked: Iterable[Message] | Message) -> Sequence[Message]:
-    messages = tuple(acked) if isinstance(acked, Iterable) else (acked,)
-    check_own(spec.name, messages, ACK.name)
-    return messages
+    given = tuple(acked) if isinstance(acked, Iterable) else (acked,)
+    return own_messages(spec.name, given, ACK.name)

@@ -383,13 +383,15 @@ class ShardedQueue(Closable):
                 if not self._changed(shards):
                     raise
 
-    def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
+    def ack(
+        self, *messages: Message | Iterable[Message], confirm: int | Confirm | None = None
+    ) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""
         return self._settle("ack", messages, lambda queue, part: queue.ack(*part, confirm=confirm))
 
     def nack(
         self,
-        *messages: Message,
+        *messages: Message | Iterable[Message],
         delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
@@ -398,21 +400,24 @@ class ShardedQueue(Closable):
             "nack", messages, lambda queue, part: queue.nack(*part, delay=delay, error=error)
         )
 
-    def release(self, *messages: Message, delay: Seconds = 0) -> int:
+    def release(self, *messages: Message | Iterable[Message], delay: Seconds = 0) -> int:
         """Return messages to the queue, not counting the delivery; see `Queue.release`."""
         return self._settle(
             "release", messages, lambda queue, part: queue.release(*part, delay=delay)
         )
 
     def reject(
-        self, *messages: Message, reason: str = "", error: BaseException | None = None
+        self,
+        *messages: Message | Iterable[Message],
+        reason: str = "",
+        error: BaseException | None = None,
     ) -> int:
         """Move messages to the dead letters at once; see `Queue.reject`."""
         return self._settle(
             "reject", messages, lambda queue, part: queue.reject(*part, reason=reason, error=error)
         )
 
-    def extend(self, *messages: Message, timeout: Seconds | None = None) -> int:
+    def extend(self, *messages: Message | Iterable[Message], timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now; see `Queue.extend`."""
         return self._settle(
             "extend", messages, lambda queue, part: queue.extend(*part, timeout=timeout)
@@ -733,7 +738,7 @@ class ShardedQueue(Closable):
     def _settle(
         self,
         method: str,
-        messages: Iterable[Message],
+        messages: Iterable[Message | Iterable[Message]],
         settling: Callable[[Queue, list[Message]], int],
     ) -> int:
         settled = 0

@@ -382,7 +382,9 @@ class AsyncShardedQueue(Closable):
                 if not await self._changed(shards):
                     raise
 
-    async def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
+    async def ack(
+        self, *messages: Message | Iterable[Message], confirm: int | Confirm | None = None
+    ) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""
         return await self._settle(
             "ack", messages, lambda queue, part: queue.ack(*part, confirm=confirm)
@@ -390,7 +392,7 @@ class AsyncShardedQueue(Closable):
 
     async def nack(
         self,
-        *messages: Message,
+        *messages: Message | Iterable[Message],
         delay: Seconds | None = None,
         error: BaseException | None = None,
     ) -> int:
@@ -399,21 +401,26 @@ class AsyncShardedQueue(Closable):
             "nack", messages, lambda queue, part: queue.nack(*part, delay=delay, error=error)
         )
 
-    async def release(self, *messages: Message, delay: Seconds = 0) -> int:
+    async def release(self, *messages: Message | Iterable[Message], delay: Seconds = 0) -> int:
         """Return messages to the queue, not counting the delivery; see `Queue.release`."""
         return await self._settle(
             "release", messages, lambda queue, part: queue.release(*part, delay=delay)
         )
 
     async def reject(
-        self, *messages: Message, reason: str = "", error: BaseException | None = None
+        self,
+        *messages: Message | Iterable[Message],
+        reason: str = "",
+        error: BaseException | None = None,
     ) -> int:
         """Move messages to the dead letters at once; see `Queue.reject`."""
         return await self._settle(
             "reject", messages, lambda queue, part: queue.reject(*part, reason=reason, error=error)
         )
 
-    async def extend(self, *messages: Message, timeout: Seconds | None = None) -> int:
+    async def extend(
+        self, *messages: Message | Iterable[Message], timeout: Seconds | None = None
+    ) -> int:
         """Make leases end ``timeout`` seconds from now; see `Queue.extend`."""
         return await self._settle(
             "extend", messages, lambda queue, part: queue.extend(*part, timeout=timeout)
@@ -745,7 +752,7 @@ class AsyncShardedQueue(Closable):
     async def _settle(
         self,
         method: str,
-        messages: Iterable[Message],
+        messages: Iterable[Message | Iterable[Message]],
         settling: Callable[[AsyncQueue, list[Message]], Awaitable[int]],
     ) -> int:
         settled = 0

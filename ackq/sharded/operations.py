@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, get_args
 
@@ -16,6 +16,7 @@ from ackq.core.call import call
 from ackq.core.chunking import chunked
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.encode import Pushable, encode_many
+from ackq.core.fencing import unpacked
 from ackq.core.inspection_results import Found, Place
 from ackq.core.outside import Outside
 from ackq.core.waiting import PAUSED_POLL, block
@@ -180,14 +181,14 @@ def account(error: Exception, parts: Sequence[Part], turn: int) -> Exception:
     return error
 
 
-def by_queue(messages: Iterable[Message] | Message, method: str) -> dict[str, list[Message]]:
-    """Group messages by the queue that they were taken from.
+def by_queue(given: object, method: str) -> dict[str, list[Message]]:
+    """Group messages, those in lists too, by the queue that they were taken from.
 
     Raises:
         ConfigurationError: an argument is not a message.
     """
     grouped: dict[str, list[Message]] = {}
-    for message in messages if isinstance(messages, Iterable) else (messages,):
+    for message in unpacked((given,)):
         check_message(message, method)
         grouped.setdefault(message.queue, []).append(message)
     return grouped

@@ -240,7 +240,7 @@ class Topic(Client):
             self._unfinished,
         )
 
-    def commit(self, *batches: Batch) -> int:
+    def commit(self, *batches: Batch | Iterable[Batch]) -> int:
         """Commit batches, and return how many were not committed before.
 
         The position moves past a batch once all messages before it are committed too. Commits can
@@ -252,7 +252,7 @@ class Topic(Client):
         """
         return self._perform(settle.commit, self._spec, batches)
 
-    def release(self, *batches: Batch) -> int:
+    def release(self, *batches: Batch | Iterable[Batch]) -> int:
         """Return batches to the topic, to be read again at once, and return how many.
 
         Raises:
@@ -260,7 +260,7 @@ class Topic(Client):
         """
         return self._perform(settle.release, self._spec, batches)
 
-    def extend(self, *batches: Batch, timeout: Seconds | None = None) -> int:
+    def extend(self, *batches: Batch | Iterable[Batch], timeout: Seconds | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
         This sets each batch's ``lease_expires_at``. The receipt does not change, so a lost reply

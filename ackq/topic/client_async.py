@@ -243,7 +243,7 @@ class AsyncTopic(Client):
             self._unfinished,
         )
 
-    async def commit(self, *batches: Batch) -> int:
+    async def commit(self, *batches: Batch | Iterable[Batch]) -> int:
         """Commit batches, and return how many were not committed before.
 
         The position moves past a batch once all messages before it are committed too. Commits can
@@ -255,7 +255,7 @@ class AsyncTopic(Client):
         """
         return await self._perform(settle.commit, self._spec, batches)
 
-    async def release(self, *batches: Batch) -> int:
+    async def release(self, *batches: Batch | Iterable[Batch]) -> int:
         """Return batches to the topic, to be read again at once, and return how many.
 
         Raises:
@@ -263,7 +263,9 @@ class AsyncTopic(Client):
         """
         return await self._perform(settle.release, self._spec, batches)
 
-    async def extend(self, *batches: Batch, timeout: Seconds | None = None) -> int:
+    async def extend(
+        self, *batches: Batch | Iterable[Batch], timeout: Seconds | None = None
+    ) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
         This sets each batch's ``lease_expires_at``. The receipt does not change, so a lost reply

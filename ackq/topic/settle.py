@@ -8,18 +8,20 @@ from ackq import scripts
 from ackq.config import Seconds, microseconds
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.fencing import not_leased, others_settled
+from ackq.core.fencing import not_leased, others_settled, unpacked
 from ackq.core.observed import Settle, observed
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.topic.messages import Batch
 from ackq.topic.spec import TopicSpec
 
+#: What the settling methods take.
+Given = Sequence[Batch | Iterable[Batch]]
 #: Most ranges that one call settles.
 CHUNK = 1000
 
 
 @observed(Settle("commit"))
-def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
+def commit(spec: TopicSpec, batches: Given) -> Operation[int]:
     """Commit batches; see `ackq.topic.Topic.commit`."""
     settled = 0
     refused: list[Batch] = []
@@ -31,7 +33,7 @@ def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     return settled
 
 
-def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: Seconds | None) -> Operation[int]:
+def extend(spec: TopicSpec, batches: Given, timeout: Seconds | None) -> Operation[int]:
     """Extend leases; see `ackq.topic.Topic.extend`."""
     if timeout is None:
         timeout = spec.config.visibility_timeout
@@ -39,22 +41,20 @@ def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: Seconds | None) -
 
 
 @observed(Settle("release"))
-def release(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
+def release(spec: TopicSpec, batches: Given) -> Operation[int]:
     """Return ranges to the topic; see `ackq.topic.Topic.release`."""
     return (yield from _extend(spec, "release", batches, 0))
 
 
 def leased(
-    spec: TopicSpec, batches: Iterable[Batch] | Batch, method: str = "commit"
+    spec: TopicSpec, batches: Given | Iterable[Batch] | Batch, method: str = "commit"
 ) -> list[Batch]:
-    """Return the batches that have a lease; the others have nothing to settle.
+    """Return the batches, those in lists too, that have a lease; the others need no settling.
 
     Raises:
         ConfigurationError: an argument is not a batch of this topic.
     """
-    if isinstance(batches, Batch) or not isinstance(batches, Iterable):
-        batches = (batches,)
-    listed = list(batches)
+    listed = unpacked((batches,))
     for batch in listed:
         if not isinstance(batch, Batch):
             raise not_leased(batch, method, "consume", "batches")
@@ -73,9 +73,7 @@ def mark_lost(batches: Sequence[Batch], positions: Iterable[int]) -> list[Batch]
     return lost
 
 
-def _extend(
-    spec: TopicSpec, verb: str, batches: Sequence[Batch], timeout_us: int
-) -> Operation[int]:
+def _extend(spec: TopicSpec, verb: str, batches: Given, timeout_us: int) -> Operation[int]:
     extended = 0
     refused: list[Batch] = []
     for consumer, chunk in _chunks(spec, batches, verb):
@@ -105,9 +103,7 @@ def _send(
     return reply
 
 
-def _chunks(
-    spec: TopicSpec, batches: Iterable[Batch], method: str
-) -> Iterable[tuple[str, Sequence[Batch]]]:
+def _chunks(spec: TopicSpec, batches: Given, method: str) -> Iterable[tuple[str, Sequence[Batch]]]:
     by_consumer: dict[str, list[Batch]] = {}
     for batch in leased(spec, batches, method):
         by_consumer.setdefault(batch.consumer, []).append(batch)

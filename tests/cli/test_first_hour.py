@@ -38,9 +38,11 @@ def test_queues_lists_queues_and_lists_that_no_consumer_has_used(
 
 
 def test_stats_of_a_queue_that_does_not_exist_is_code_1(ackq: Run, name: str) -> None:
-    result = ackq("stats", name, "--json", code=1)
-    assert json.loads(result.stdout)["ready"] == 0
-    assert f"there is no queue '{name}', or it is empty" in result.stderr
+    for options in ((), ("--parts",)):
+        result = ackq("stats", name, *options, code=1)
+        assert result.stdout == ""
+        assert f"there is no queue '{name}', or it is empty" in result.stderr
+    assert json.loads(ackq("stats", name, "--json", code=1).stdout)["ready"] == 0
 
 
 def test_help_shows_every_command_in_a_group(ackq: Run) -> None:

@@ -260,7 +260,7 @@ def test_extend_keeps_receipt_and_lease(make_delay: MakeDelay) -> None:
     delay.push("k", "x")
     (message,) = delay.take()
     before = message.lease_expires_at
-    assert delay.extend(message, timeout=60) == 1
+    assert delay.extend([message], timeout=60) == 1
     assert message.lease_expires_at > before + 30
     assert delay.take(timeout=0.5) == []
     assert delay.extend(message) == 1
@@ -287,7 +287,7 @@ def test_a_lease_ends_up_to_66_ms_later_than_asked(
 def test_a_nacked_message_comes_back_after_its_delay_and_is_counted(delay: DelayQueue) -> None:
     delay.push("k", "x")
     (message,) = delay.take()
-    assert delay.nack(message, delay=0.2) == 1
+    assert delay.nack([message], delay=0.2) == 1
     assert delay.take() == []
     assert delay.nack(message, delay=0.2) == 0
     (again,) = delay.take(timeout=5)
@@ -314,7 +314,7 @@ def test_a_released_message_is_ready_at_once_and_not_counted(delay: DelayQueue) 
     for _ in range(3):
         (message,) = delay.take()
         assert message.receive_count == 1
-        assert delay.release(message) == 1
+        assert delay.release([message]) == 1
 
 
 def test_a_message_dies_at_max_receives_and_can_be_redriven(make_delay: MakeDelay) -> None:
@@ -381,7 +381,7 @@ def test_what_is_settled_in_several_calls_is_counted_and_refused_as_in_one(
     while taken := queue.take(5, visibility_timeout=60):
         messages += taken
     with pytest.raises(ackq.LeaseLost) as refused:
-        queue.reject(*messages[:4], *late, messages[4], reason="too long")
+        queue.reject(messages[:4], late, messages[4], reason="too long")
     assert (refused.value.messages, refused.value.settled) == (tuple(late), 5)
     assert [letter.id for letter in queue.dead_letters()] == keys_of(messages)
 

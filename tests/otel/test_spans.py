@@ -69,12 +69,17 @@ def test_every_settle_has_the_name_of_its_method(recorded: Recorded, name: str) 
     queue = recorded.connect(Queue, name)
     queue.push_many([{"n": n} for n in range(3)])
     nacked, released, rejected = queue.pop_many(3)
-    queue.nack(nacked)
+    queue.nack([nacked])
     queue.release(released)
-    queue.reject(rejected, reason="no such order")
+    queue.reject(iter([rejected]), reason="no such order")
     settles = [span for span in recorded.spans() if attributes(span)["operation.type"] == "settle"]
     assert names(settles) == [f"nack {name}", f"release {name}", f"reject {name}"]
     assert {span.kind for span in settles} == {SpanKind.CLIENT}
+    assert [attributes(span)["message.id"] for span in settles] == [
+        nacked.id,
+        released.id,
+        rejected.id,
+    ]
 
 
 def test_an_ack_that_travels_with_a_pop_has_a_span_that_ends_before_the_wait(

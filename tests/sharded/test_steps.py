@@ -97,8 +97,9 @@ def test_messages_are_settled_by_shard_and_the_lost_ones_are_one_error() -> None
     a, b, c = _message("a"), _message("b", "{jobs:1.0}"), _message("c")
     assert operations.by_queue([a, b, c], "ack") == {SHARD: [a, c], "{jobs:1.0}": [b]}
     assert operations.by_queue(a, "ack") == {SHARD: [a]}
+    assert operations.by_queue([[a], c], "ack") == {SHARD: [a, c]}
     with pytest.raises(ConfigurationError):
-        operations.by_queue(["a"], "ack")  # type: ignore[list-item]
+        operations.by_queue(["a"], "ack")
     operations.raise_lost([], 3)
     errors = [LeaseLost("one", messages=(a, c)), LeaseLost("two", messages=(b,))]
     with pytest.raises(LeaseLost, match="one; two") as raised:

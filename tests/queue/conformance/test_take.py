@@ -274,6 +274,26 @@ def test_an_extended_lease_keeps_the_message_and_its_receipt(make_queue: MakeQue
     assert queue.extend(message) == 0
 
 
+def test_every_settle_takes_messages_and_lists_of_them(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many([{"n": n} for n in range(9)])
+
+    def taken() -> list[Any]:
+        first, second = queue.pop_many(8), queue.pop()
+        return [tuple(first[:3]), first[3], iter(first[4:]), [[second]], []]
+
+    assert queue.extend(*taken()) == 9
+    queue.purge()
+    for settle in (queue.release, queue.nack, queue.reject, queue.ack):
+        queue.push_many([{"n": n} for n in range(9)])
+        assert settle(*taken()) == 9
+        assert settle([]) == settle() == 0
+        queue.purge()
+    queue.push_many([{"n": n} for n in range(9)])
+    assert queue.pop(ack=taken()) is None
+    assert queue.stats().in_flight == 0
+
+
 def test_a_message_that_is_passed_twice_counts_once(make_queue: MakeQueue) -> None:
     queue = make_queue()
     queue.push({"id": "a"})
