@@ -23,6 +23,7 @@ from ackq.core.io.settings import (
     with_timeouts,
 )
 from ackq.core.io.together_async import Prepared
+from ackq.core.names import check_text
 from ackq.core.server import check_server
 
 P = ParamSpec("P")
@@ -52,6 +53,7 @@ class Client(Closable):
     """Runs operations on the server that has ``key``, the name of a queue or topic."""
 
     def __init__(self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, key: str) -> None:
+        check_text(key)
         route = route_of(client, key.encode())
         self._key = key
         self._driver = Driver(route)

@@ -194,16 +194,17 @@ def mapping_of(message: Any) -> Mapping[str, Any]:
 
 
 def several(messages: Iterable[T], method: str) -> Iterable[T]:
-    """Return ``messages``, unless this is one message instead of several.
+    """Return ``messages``, unless this is one message, or none, instead of several.
 
     Raises:
-        InvalidMessage: it is one message.
+        InvalidMessage: that is so.
     """
     single = isinstance(messages, Mapping | str | bytes | bytearray | memoryview)
-    if single or is_record(messages):
+    if single or is_record(messages) or not isinstance(messages, Iterable):
+        given = "None" if messages is None else f"one {type(messages).__name__}"
         raise InvalidMessage(
-            f"{method} takes several messages, not one {type(messages).__name__}: pass a list of"
-            f" messages, or call {method.removesuffix('_many')}"
+            f"{method} takes several messages, not {given}: pass a list of messages, or call"
+            f" {method.removesuffix('_many')}"
         )
     return messages
 

@@ -25,6 +25,7 @@ _INSTEAD: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (Decimal, "text, as in str(value), which keeps every digit"),
     ((bytes, bytearray, memoryview), "text: value.decode(), or Base64 for binary data"),
     (timedelta, "seconds, as in value.total_seconds()"),
+    (tuple, "a list or a dict, as in list(value)"),  # a subclass, such as a NamedTuple
     ((complex, PurePath), "text, as in str(value)"),
 )
 
@@ -140,8 +141,10 @@ def _refusal(value: Any) -> str | None:
 
 
 def _advice(value: Any, error: TypeError) -> str:
-    if isinstance(value, str | int):
-        return str(error)  # a lone surrogate, or too many bits
+    if isinstance(value, str):
+        return str(error)  # a lone surrogate
+    if isinstance(value, int):
+        return "it needs more than 64 bits, so push text, as in str(value)"
     for kinds, instead in _INSTEAD:
         if isinstance(value, kinds):
             return f"push {instead}"
@@ -165,7 +168,7 @@ def _members(value: Any) -> Iterable[tuple[Any, Any]]:
     """Return the members that orjson writes, by name or position."""
     if isinstance(value, dict):
         return value.items()
-    if isinstance(value, list | tuple):
+    if isinstance(value, list) or type(value) is tuple:
         return enumerate(value)
     if not is_record(value):
         return ()

@@ -69,23 +69,34 @@ def check_name(name: str) -> None:
     """Raise an error for a name that would be ambiguous in a key, a pattern or a terminal.
 
     Raises:
-        QueueNameError: empty, over 200 bytes, with control characters or one of ``*?[]\\``,
-            with unbalanced braces, or ending like a key of another queue.
+        QueueNameError: not text, empty, over 200 bytes, with control characters or one of
+            ``*?[]\\``, with unbalanced braces, or ending like a key of another queue.
     """
-    if not isinstance(name, str):
-        raise QueueNameError(
-            f"the name of a queue is text, not {_described(name)}. The client comes first, then the"
-            " name, as in Queue(client, 'jobs')"
-        )
+    check_text(name)
     problem = _problem_of(name)
     if problem:
         raise QueueNameError(f"queue name {name!r} {problem}; choose another name")
 
 
+def check_text(name: object) -> None:
+    """Raise an error for a name that is no text.
+
+    Raises:
+        QueueNameError: that is so.
+    """
+    if not isinstance(name, str):
+        raise QueueNameError(f"the name of a queue is text, not {_described(name)}")
+
+
 def _described(name: object) -> str:
+    if name is None:
+        return "None"
     if isinstance(name, bytes):
         return f"bytes: pass {name.decode(errors='replace')!r}"
-    return f"a {type(name).__name__}"  # a client's text may contain its password
+    # Not the object itself: a client's text may contain its password.
+    return (
+        f"{type(name).__name__}. The client comes first, then the name, as in Queue(client, 'jobs')"
+    )
 
 
 def _problem_of(name: str) -> str | None:

@@ -14,9 +14,10 @@ from ackq.core.call import call
 from ackq.core.chunking import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.encode import several
 from ackq.core.observed import Send, observed
 from ackq.delay.messages import DelayEntry, DelaySpec, due, encode_body, encode_key, raw_key
-from ackq.errors import DuplicateMessage, KeyTypeError, UnknownOutcome
+from ackq.errors import DuplicateMessage, InvalidMessage, KeyTypeError, UnknownOutcome
 
 #: Most messages that one call pushes: a script adds them one by one, at up to 10 µs each.
 CHUNK_PUSHED = 500
@@ -27,7 +28,7 @@ def push_many(
     spec: DelaySpec, entries: Iterable[DelayEntry], confirm: Confirm | None = None
 ) -> Operation[int]:
     """Push; see `ackq.delay.DelayQueue.push_many`."""
-    encoded = [_encoded(spec, entry) for entry in entries]
+    encoded = [_encoded(spec, entry) for entry in several(entries, "push_many")]
     if confirm is not None:
         yield from require_confirmable(confirm)
     stored = sent = 0
@@ -121,6 +122,11 @@ class _Encoded(NamedTuple):
 
 
 def _encoded(spec: DelaySpec, entry: DelayEntry) -> _Encoded:
+    if not isinstance(entry, DelayEntry):
+        raise InvalidMessage(
+            f"push_many takes a list of DelayEntry, not of {type(entry).__name__}: wrap each, as in"
+            " DelayEntry(key, body, delay=60)"
+        )
     raw = encode_key(entry.key)
     body = encode_body(entry.key, entry.body, spec.config.max_body_bytes)
     clock, time = due(entry.delay, entry.delay_ms, entry.at, entry.at_ms)

@@ -13,6 +13,7 @@ from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
+from ackq.core.names import check_text
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MAX_PARTITIONS
 
@@ -78,7 +79,8 @@ def check_shards(name: str, shards: int | None) -> None:
     """
     if shards is not None:
         check_integer(shards, "shards", 1, MAX_PARTITIONS)
-    if not isinstance(name, str) or not name or "{" in name or "}" in name:
+    check_text(name)
+    if not name or "{" in name or "}" in name:
         raise QueueNameError(
             f"sharded queue name {name!r} is text without braces: each shard gets its own"
         )

@@ -21,6 +21,7 @@ from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import (
     ConfigurationError,
     InvalidValue,
+    MessageNotString,
     MessageTooLong,
     NoAttributeSupplied,
     QueueExists,
@@ -146,6 +147,11 @@ def send_messages(
     spec: RSMQSpec, qname: str, messages: Iterable[str | bytes], delay: int | None
 ) -> Operation[list[str]]:
     """Send many messages; see `ackq.rsmq.RSMQ.send_messages`."""
+    if isinstance(messages, str | bytes):
+        raise MessageNotString(
+            f"send_messages takes several messages, not one {type(messages).__name__}: pass a list"
+            " of messages, or call send_message"
+        )
     bodies = [encoded(message) for message in messages]
     ids: list[str] = []
     weights = [_weight(body) for body in bodies]

@@ -145,6 +145,7 @@ def test_a_url_with_an_address_that_cannot_be_read() -> None:
     with pytest.raises(ConfigurationError, match=r"^Redis URL 'redis://\[::1': Invalid IPv6 URL"):
         check_url("redis://[::1")
     assert "'***'" in str(bad_url("a@b", ValueError("a@b")))
+    assert "a URL begins with redis://" in str(bad_url("jobs", ValueError("a scheme")))
     for secret in ("redis://h?PASSWORD=x1", "redis://:x1@h"):
         assert "x1" not in str(bad_url(secret, ValueError("x1")))
 

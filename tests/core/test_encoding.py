@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pydantic
 import pytest
@@ -36,6 +36,11 @@ class Point:
 class Inner:
     y: Any
     _private: float = math.inf
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
 
 
 class Colour(enum.Enum):
@@ -123,7 +128,13 @@ def test_a_message_without_an_id_gets_one_of_sixteen_characters() -> None:
         ),
         (
             {"id": "x", "big": [2**64]},
-            "message 'x' cannot be JSON: $.big[0] is of type int: Integer exceeds 64-bit range",
+            "message 'x' cannot be JSON: $.big[0] is of type int: it needs more than 64 bits, so"
+            " push text, as in str(value)",
+        ),
+        (
+            {"id": "x", "a": (1, Pair(1, 2))},
+            "message 'x' cannot be JSON: $.a[1] is of type Pair: push a list or a dict, as in"
+            " list(value)",
         ),
         (
             {"id": "x", "loop": LOOP},

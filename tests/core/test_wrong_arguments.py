@@ -143,8 +143,9 @@ def test_arguments_of_operations(plain_client: redis.Redis, token: str) -> None:
                         getattr(many, method)(nothing)
             with pytest.raises(ackq.ConfigurationError, match=r"^ack takes .* not None"):
                 many.pop(ack=None)  # type: ignore[arg-type]
-            with pytest.raises(ackq.InvalidMessage, match="push_many takes several"):
-                many.push_many({"id": "a"})  # type: ignore[dict-item]
+            for one in ({"id": "a"}, None, 5):
+                with pytest.raises(ackq.InvalidMessage, match="push_many takes several"):
+                    many.push_many(one)  # type: ignore[arg-type]
             assert many.ack(message) == 1
         with pytest.raises(ackq.ConfigurationError, match="dedup"):
             topic.publish({"id": "a"}, dedup=5)  # type: ignore[arg-type]
@@ -161,13 +162,31 @@ def test_a_pop_that_is_not_awaited_is_no_message(url: str, name: str) -> None:
     asyncio.run(use())
 
 
-def test_a_name_that_is_no_text_and_swapped_arguments_name_the_order() -> None:
-    client: Any = redis.Redis(password="secret")
-    with pytest.raises(ackq.QueueNameError, match="text, not bytes: pass 'jobs'"):
-        ackq.Queue(client, b"jobs")  # type: ignore[arg-type]
+def test_several_messages_of_other_queues(plain_client: redis.Redis, token: str) -> None:
+    with DelayQueue(plain_client, token) as delay, RSMQ(plain_client, ns=token) as rsmq:
+        for wrong in ({"key": "body"}, None):
+            with pytest.raises(ackq.InvalidMessage, match="push_many takes several"):
+                delay.push_many(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ackq.InvalidMessage, match="push_many takes a list of DelayEntry"):
+            delay.push_many([("key", "body")])  # type: ignore[list-item]
+        with pytest.raises(ackq.InvalidMessage, match="send_messages takes several"):
+            rsmq.send_messages("q", "text")
+
+
+@pytest.mark.parametrize("kind", [kind for kind, rest in BLOCKING.items() if rest])
+def test_a_name_that_is_no_text_and_swapped_arguments_name_the_order(kind: Any) -> None:
+    client, (_, *rest) = redis.Redis(password="secret"), BLOCKING[kind]
+    for name, text in ((b"jobs", "text, not bytes: pass 'jobs'$"), (None, "text, not None$")):
+        with pytest.raises(ackq.QueueNameError, match=text):
+            kind(client, name, *rest)
     with pytest.raises(ackq.QueueNameError, match=r"as in Queue\(client, 'jobs'\)") as caught:
-        ackq.Queue("jobs", client)  # type: ignore[arg-type]
+        kind("jobs", client, *rest)
     assert "secret" not in str(caught.value)
+
+
+def test_a_url_that_is_no_text() -> None:
+    with pytest.raises(ackq.ConfigurationError, match="a Redis URL is text, not bytes"):
+        ackq.Queue.from_url(b"redis://:secret@host", "jobs")  # type: ignore[arg-type]
 
 
 def test_a_queue_in_a_second_event_loop_says_how_to_use_it(url: str, name: str) -> None:

@@ -222,13 +222,16 @@ def with_hint(error: Exception, tls: bool) -> Exception:
 
 
 def check_url(url: str) -> None:
-    """Raise an error for a URL whose password has a reserved character without percent-encoding.
+    """Raise an error for a URL that is none, or one whose password needs percent-encoding.
 
-    The parser would end the password there and take part of it for the host, which errors show.
+    At a reserved character, the parser would end the password, and take the rest for the host,
+    which errors show.
 
     Raises:
-        ConfigurationError: the password has such a character. The error does not show it.
+        ConfigurationError: the URL is such. The error does not show its password.
     """
+    if not isinstance(url, str):
+        raise ConfigurationError(f"a Redis URL is text, not {type(url).__name__}")
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -243,6 +246,8 @@ def check_url(url: str) -> None:
 def bad_url(url: str, error: Exception) -> ConfigurationError:
     """Return the error for a URL that redis-py rejected, without its password."""
     if "@" not in url and "password" not in url.lower():
+        if "://" not in url:
+            error = ValueError("a URL begins with redis://, as in redis://localhost:6379/0")
         return ConfigurationError(f"Redis URL {url!r}: {error}")
     # The parser's error quotes what it could not read, which may be part of the password.
     scheme, separator, _ = url.partition("://")
