@@ -149,8 +149,13 @@ function check.receives(key, count)
   end
 end
 
-function check.extended(key)
-  if not redis.call('ZSCORE', backup, key) and report('stale extension', key) then
+-- A note of a canceled delivery is no problem; it is deleted when its lease would have ended.
+function check.extended(key, note)
+  local ends = tonumber(string.match(note, ':canceled:(%d+)$') or nil)
+  if redis.call('ZSCORE', backup, key) or (ends and ends > now) then
+    return
+  end
+  if (ends and repair) or (not ends and report('stale extension', key)) then
     redis.call('HDEL', extended, key)
   end
 end

@@ -10,8 +10,9 @@
 --
 -- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
 -- then (a repeated key counts once), and the positions, from 1, of refused keys. Negative: the key
--- is in neither set, so the caller or another consumer settled the message. The receipt stays
--- valid, so a lost reply does no harm.
+-- is in neither set, so the caller or another consumer settled the message. If deliveries of the
+-- caller were canceled, a list follows of the positions of their keys, from 1; these are refused,
+-- too. The receipt stays valid, so a lost reply does no harm.
 -- Atomic because the new deadline and the record that keeps the receipt valid belong together.
 -- Cost: O(extended log in-flight).
 -- Roles: consumer, worker, doctor
@@ -45,7 +46,13 @@ local function holds(receipt, key, score)
 end
 -- End of parts (edit them in lua/parts)
 
-local renewed, known, reply, position = {}, {}, {deadline, 0}, 0
+-- Return whether cancel.lua has noted that the delivery with this receipt was canceled.
+local function was_canceled(receipt, key)
+  local note = has_extended and redis.call('HGET', extended, key)
+  return note and string.find(note, receipt .. ':canceled:', 1, true) == 1
+end
+
+local renewed, known, reply, position, canceled = {}, {}, {deadline, 0}, 0, {}
 while at <= #ARGV do
   local receipt, size = ARGV[at], tonumber(ARGV[at + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
@@ -64,6 +71,9 @@ while at <= #ARGV do
     else
       local waits = scores[i] or redis.call('ZSCORE', delayed, key)
       reply[#reply + 1] = waits and position or -position
+      if was_canceled(receipt, key) then
+        canceled[#canceled + 1] = position
+      end
     end
   end
   at = at + 2 + size
@@ -77,4 +87,5 @@ for _, entry in ipairs(renewed) do
   redis.call('HSET', extended, entry[1], entry[2] .. ':' .. deadline_text)
 end
 reply[2] = #renewed
+reply[#reply + 1] = #canceled > 0 and canceled or nil
 return reply

@@ -37,6 +37,7 @@ PYTHON = r"^```python(?: no-run)?\n(.*?)^```"
 PAGES = {
     "tutorial.md": (5, "tutorial*"),
     "retries.md": (4, "mails*"),
+    "cancel.md": (2, "reports-to*"),
     "find.md": (2, "orders-to*"),
     "idempotence.md": (2, "payments*"),
     "recipes.md": (13, "recipe-*"),

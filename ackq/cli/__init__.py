@@ -39,6 +39,7 @@ GROUPS = {
         "peek": "Show messages without taking them.",
         "find": "Find a message by its id.",
         "search": "Search for messages by their fields.",
+        "cancel": "Cancel messages by their ids.",
     },
     "Watching and operating": {
         "top": "Watch all queues live.",

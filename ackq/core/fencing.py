@@ -40,6 +40,8 @@ class Verb:
     kills: bool = False
     #: Whether the queue records why the message failed.
     notes_errors: bool = False
+    #: The attribute of the messages whose positions are in a list at the end of a reply.
+    marks: str = "dead"
 
 
 class Leased:
@@ -169,12 +171,12 @@ def settle(
                 reply, confirmation = reply
                 check_confirmed(confirm, confirmation)
             lease_ends = None if verb.settles else reply.pop(0) / 1_000_000
-            dead = reply.pop() if isinstance(reply[-1], list) else ()
+            marked = reply.pop() if isinstance(reply[-1], list) else ()
             reply, chunk = split_remaining(reply, order)
             settled += reply[0]
             refused += note_reply(verb, order, reply[1:], request, len(chunk))
-            for position in dead:
-                order[position - 1].dead = True
+            for position in marked:
+                setattr(order[position - 1], verb.marks, True)
             if verb.kills:
                 for message in order:
                     message.dead = message.settled_by == verb

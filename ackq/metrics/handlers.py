@@ -48,7 +48,7 @@ def handler_metrics(
     )
     handled = CounterMetricFamily(
         "ackq_handled",
-        "Messages handled, by outcome: ack, nack, reject, release, or lost (its lease).",
+        "Messages handled, by outcome: ack, nack, reject, release, lost (its lease), or canceled.",
         labels=("queue", "outcome"),
     )
     for name, each in sorted(queues.items()):

@@ -21,7 +21,7 @@ from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage, State
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared
 from ackq.errors import AckqError
-from ackq.queue import delayed_messages, held_lists, inspection, places, push, settle, take
+from ackq.queue import chosen_messages, held_lists, inspection, places, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.renewal_async import AsyncRenewer
@@ -638,24 +638,30 @@ class AsyncQueue(Client):
             ConfigurationError: that is not an entry, or not an id.
             UnknownOutcome: the reply was lost, so up to 500 messages may or may not be ready.
         """
-        return await self._run(delayed_messages.run_now(self._spec, entries, ids))
+        return await self._run(chosen_messages.run_now(self._spec, entries, ids))
 
-    async def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
-        """Move delayed messages to the dead letters, and return how many.
+    async def cancel(
+        self, *entries: str, ids: Iterable[str | int] = (), running: bool = False
+    ) -> int:
+        """Move messages to the dead letters, and return how many.
 
         They are no longer delivered, but not lost: the reason is "canceled", and `redrive` makes
-        them ready again. To delete them for good, use `drop_dead_letters`. A message that a
-        consumer has taken already is left alone. Cost: one round trip per 100 messages or 1 MiB.
+        them ready again. To delete them for good, use `drop_dead_letters`. Cost: one round trip per
+        100 messages or 1 MiB.
 
         Args:
-            entries: as in `run_now`.
-            ids: as in `run_now`.
+            entries: delayed messages, as in `run_now`.
+            ids: also the delayed messages with these ids, whatever their due times.
+            running: also those with these ``ids`` that are in flight. Their consumers can no longer
+                settle them. A worker notices when it renews the lease, at most a third of the
+                visibility timeout later: it sets ``message.canceled`` and cancels an asynchronous
+                handler. Defaults to False: a message that a consumer has taken is left alone.
 
         Raises:
             ConfigurationError: as in `run_now`.
             UnknownOutcome: the reply was lost, so up to 100 messages may or may not be canceled.
         """
-        return await self._run(delayed_messages.cancel(self._spec, entries, ids))
+        return await self._run(chosen_messages.cancel(self._spec, entries, ids, running))
 
     async def purge(self, *, dead: bool = False) -> int:
         """Delete all messages for good, also those in flight, and return how many.

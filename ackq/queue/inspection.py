@@ -22,8 +22,8 @@ from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError, PopFromMismatch
 from ackq.queue import held_lists, pop_from
+from ackq.queue.chosen_messages import entry_of
 from ackq.queue.claims import end_holds
-from ackq.queue.delayed_messages import entry_of
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec

@@ -34,11 +34,14 @@ class Message(Leased):
         lease_lost: True once a settle of this message was refused, or another consumer or an
             operator was found to have settled it.
         timed_out: True once a worker's time limit for this message has passed.
+        canceled: True once an `extend` has found that an operator canceled this delivery. Workers
+            and `Queue.lease` extend leases after a third of their time. ``lease_lost`` is then
+            True as well.
         dead: True once a nack or reject of this consumer moved it to the dead letters. False if
             the reply was lost, since then nobody knows.
     """
 
-    __slots__ = ("_delivery", "_trace_id", "key", "timed_out")
+    __slots__ = ("_delivery", "_trace_id", "canceled", "key", "timed_out")
     kind = "queue"
 
     def __init__(
@@ -58,6 +61,7 @@ class Message(Leased):
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
         self.timed_out = False
+        self.canceled = False
         self.dead = False
         self.settles_sent = 0
         self.settled_by = None

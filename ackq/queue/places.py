@@ -23,7 +23,7 @@ from ackq.core.ids import key_of_id, text_of_key
 from ackq.core.inspection_results import Found
 from ackq.errors import ConfigurationError
 from ackq.queue import held_lists, inspection, registry
-from ackq.queue.delayed_messages import entry_of
+from ackq.queue.chosen_messages import entry_of
 from ackq.queue.spec import QueueSpec
 
 #: Default for how many messages of each place are looked through.

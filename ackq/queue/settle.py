@@ -22,7 +22,7 @@ ACK = Verb("ack", "ack")
 NACK = Verb("nack", "nack", failed_chunks, gives_back=True, notes_errors=True)
 RELEASE = Verb("release", "nack", gives_back=True)
 REJECT = Verb("reject", "reject", failed_chunks, kills=True, notes_errors=True)
-EXTEND = Verb("extend", "extend", settles=False)
+EXTEND = Verb("extend", "extend", settles=False, marks="canceled")
 
 #: What a settling method takes.
 Given = Message | Iterable[Message]

@@ -558,15 +558,16 @@ class ShardedQueue(Closable):
         chosen = list(ids)
         return self._sum(lambda queue: queue.run_now(*entries, ids=chosen))
 
-    def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
-        """Move delayed messages to the dead letters, and return how many; see `Queue.cancel`.
+    def cancel(self, *entries: str, ids: Iterable[str | int] = (), running: bool = False) -> int:
+        """Move messages to the dead letters, and return how many; see `Queue.cancel`.
 
         Args:
             entries: as in `run_now`.
-            ids: as in `run_now`.
+            ids: as in `Queue.cancel`.
+            running: as in `Queue.cancel`.
         """
         chosen = list(ids)
-        return self._sum(lambda queue: queue.cancel(*entries, ids=chosen))
+        return self._sum(lambda queue: queue.cancel(*entries, ids=chosen, running=running))
 
     def purge(self, *, dead: bool = False) -> int:
         """Delete all messages of all shards for good, and return how many.

@@ -572,15 +572,18 @@ class AsyncShardedQueue(Closable):
         chosen = list(ids)
         return await self._sum(lambda queue: queue.run_now(*entries, ids=chosen))
 
-    async def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
-        """Move delayed messages to the dead letters, and return how many; see `Queue.cancel`.
+    async def cancel(
+        self, *entries: str, ids: Iterable[str | int] = (), running: bool = False
+    ) -> int:
+        """Move messages to the dead letters, and return how many; see `Queue.cancel`.
 
         Args:
             entries: as in `run_now`.
-            ids: as in `run_now`.
+            ids: as in `Queue.cancel`.
+            running: as in `Queue.cancel`.
         """
         chosen = list(ids)
-        return await self._sum(lambda queue: queue.cancel(*entries, ids=chosen))
+        return await self._sum(lambda queue: queue.cancel(*entries, ids=chosen, running=running))
 
     async def purge(self, *, dead: bool = False) -> int:
         """Delete all messages of all shards for good, and return how many.

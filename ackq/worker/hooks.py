@@ -21,8 +21,9 @@ class Hooks:
 
         Args:
             message: the message that the handler received.
-            outcome: "ack", "nack", "reject", "release", or "lost" if the lease was lost: then
-                the worker does not settle the message. Otherwise it does so within 50 ms.
+            outcome: "ack", "nack", "reject", "release", "lost" if the lease was lost, or
+                "canceled" if an operator canceled the message meanwhile. The worker settles the
+                message within 50 ms, unless it was lost or canceled.
             seconds: how long the handler took.
         """
 
@@ -37,7 +38,10 @@ class Hooks:
         """
 
     def lost_lease(self, message: Message) -> None:
-        """Run when the message's lease is lost: another consumer has it, or will receive it."""
+        """Run when the message's lease is lost: another consumer has it, or will receive it.
+
+        Or an operator has canceled it: then ``message.canceled`` is True.
+        """
 
 
 def call(hooks: Iterable[Hooks], name: str, *args: object) -> None:

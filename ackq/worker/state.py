@@ -176,7 +176,7 @@ class State:
             return
         outcome = "ack"
         if message.lease_lost:
-            outcome = "lost"
+            outcome = _lost(message)
         else:
             self.by_name[message.queue].upkeep.done.append(message)
         self._finished(slot, message, outcome)
@@ -219,7 +219,7 @@ class State:
     def _settle(self, slot: Slot, message: Message, settlement: Settlement) -> None:
         outcome = settlement.verb
         if message.lease_lost:
-            outcome = "lost"
+            outcome = _lost(message)
         else:
             self.by_name[message.queue].upkeep.returned.append((message, settlement))
         self._finished(slot, message, outcome)
@@ -266,10 +266,14 @@ class State:
         ]
 
     def lost(self, messages: Iterable[Message]) -> None:
-        """Mark messages as having lost their leases, call hooks and interrupt handlers."""
+        """Mark messages as having lost their leases, call hooks and interrupt handlers.
+
+        Canceled ones have lost theirs, too.
+        """
         for message in messages:
             message.lease_lost = True
-            about(logging.WARNING, "lost its lease", message)
+            what = "canceled by an operator" if message.canceled else "lost its lease"
+            about(logging.WARNING, what, message)
             if self.handling.hooks:
                 call(self.handling.hooks, "lost_lease", message)
             for slot in self.slots:
@@ -321,3 +325,8 @@ class State:
         for lane in self.lanes:
             lane.take.bell.ring()
         self.wake()
+
+
+def _lost(message: Message) -> str:
+    """Return the outcome of a handler whose message is no longer this worker's."""
+    return "canceled" if message.canceled else "lost"

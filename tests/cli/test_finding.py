@@ -7,7 +7,7 @@ import json
 import pytest
 import redis
 
-from ackq import Queue
+from ackq import LeaseLost, Queue
 from ackq.queue.registry import cropped
 from ackq.sharded import ShardedQueue
 from ackq.worker.registration import heartbeat
@@ -102,3 +102,17 @@ def test_a_sharded_queue_is_searched_shard_by_shard(
     assert json.loads(line)["queue"].startswith(f"{{{name}")
     found = ackq("search", name, "--where", "customer=1").output.splitlines()
     assert sorted(row.split("\t")[0] for row in found) == ["a-1", "a-3", "a-5", "a-7"]
+
+
+def test_what_runs_is_canceled_by_its_id_if_that_is_asked_for(
+    ackq: Run, name: str, plain_client: redis.Redis
+) -> None:
+    queue = Queue(plain_client, name)
+    queue.push_many({"id": f"a-{n}"} for n in range(3))
+    taken = queue.pop_many(2)
+    assert ackq("cancel", name, "a-0", code=1).output == "0\n"
+    assert ackq("cancel", name, "a-0", "a-1", "none", "--running").output == "2\n"
+    assert {letter.reason for letter in queue.dead_letters()} == {"canceled"}
+    with pytest.raises(LeaseLost):
+        queue.extend(*taken)
+    assert all(message.canceled for message in taken)

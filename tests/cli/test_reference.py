@@ -58,6 +58,7 @@ WRITING = {
     "dead redrive",
     "dead drop",
     "claims release",
+    "cancel",
     "delayed run",
     "delayed cancel",
     "pause",

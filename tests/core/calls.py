@@ -133,6 +133,7 @@ VALUES: dict[str, Any] = {
     "ids": ("i", "j"),
     "first": 14,
     "in_flight": True,
+    "running": True,
     "last": 15,
     "keep": 8,
     "key": "k",

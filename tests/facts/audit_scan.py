@@ -24,6 +24,21 @@ FACTS = Facts(
     fewest=2,
     refused={"cursor": ("context", "x", 0), "walk": ("ready", 0, 0)},
     mistakes={
+        "test_cancel.test_an_audit_finds_no_fault_with_a_note_and_deletes_it_at_its_end": (
+            Mistake(
+                "deletes notes that are needed",
+                " or (ends and ends > now) then",
+                " then",
+                given={"repair": 1},
+            ),
+            Mistake("keeps notes for ever", "if (ends and repair) or", "if", given={"repair": 1}),
+            Mistake(
+                "takes a note for a stale extension",
+                "(not ends and report('stale extension', key))",
+                "report('stale extension', key)",
+                given={"repair": 0},
+            ),
+        ),
         "test_audit.test_a_count_of_a_message_on_a_list_stays_and_any_other_goes": (
             Mistake(
                 "a message on a list hides every stale count",

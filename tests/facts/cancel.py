@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackq.queue import delayed_messages
+from ackq.queue import chosen_messages
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
@@ -12,20 +12,21 @@ from tests.queue.scripts.space import FUTURE
 
 FACTS = Facts(
     "cancel",
-    calls=(("", "due", FUTURE, "later"),),
-    operation=lambda: delayed_messages.cancel(SPEC, ["99-k"], ["m"]),
+    calls=((0, "", "due", FUTURE, "later"), (1, "", "mine", "", "dying")),
+    operation=lambda: chosen_messages.cancel(SPEC, ["99-k"], ["m"], True),
     replies=[[2, 2]],
-    passes={"chosen": ["99", b"k", "", "m"]},
-    refused=bad_pairs(1000),
-    named_arguments="none",
+    passes={"running": [1], "chosen": ["99", b"k", "", "m"]},
+    fewest=3,
+    refused={name: (0, *args) for name, args in bad_pairs(1000).items()},
+    named_arguments="some",
     mistakes={
         "test_delayed.test_a_message_is_canceled_with_its_body_its_count_and_its_errors": (
-            Mistake("delayed and dead at once", "    redis.call('ZREM', delayed, key)\n", ""),
+            Mistake("delayed and dead at once", "    redis.call('ZREM', zset, key)\n", ""),
             Mistake("the body stays", "    redis.call('HDEL', context, key)\n", ""),
             Mistake("the count stays", "    redis.call('HDEL', receives, key)\n", ""),
             Mistake("the note stays", "    redis.call('HDEL', errors, key)\n", ""),
             Mistake("the errors are lost", "unpack(errors_field(found)))", "unpack({}))"),
-            Mistake("the last error is lost", "note, body, count + 1", "note, body, count"),
+            Mistake("the last error is lost", "count + 1 or count)", "count)"),
         ),
         "test_delayed.test_a_note_of_an_earlier_message_with_the_same_id_is_not_kept": (
             NOTE_OF_ANOTHER_BODY,
@@ -33,18 +34,17 @@ FACTS = Facts(
         "test_delayed.test_what_is_leased_or_delayed_anew_or_has_no_body_is_not_canceled": (
             Mistake(
                 "cancels a later message with the same id",
-                "(due == '' or tonumber(score) == tonumber(due))",
-                "true",
+                "return (due == '' or score == tonumber(due)) and score, delayed",
+                "return score, delayed",
             ),
             Mistake(
                 "cancels what is leased",
-                "local body = score and (due == ''",
-                "local body = (not score or due == ''",
-                error=True,
+                "(running == '1' or score <= now) and score",
+                "score",
             ),
         ),
         "test_delayed.test_one_call_cancels_a_hundred_or_a_mebibyte": (
-            Mistake("any number in one call", " and looked < MOST", ""),
+            Mistake("any number in one call", " and canceled < MOST", ""),
             Mistake("any number of bytes in one call", " and bytes < BODY_BUDGET do", " do"),
         ),
         "test_delayed.test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (
@@ -54,6 +54,37 @@ FACTS = Facts(
         "test_delayed.test_notes_of_other_messages_count_against_the_budget_too": (
             NOTE_COSTS_NOTHING,
         ),
+        "test_cancel.test_a_running_message_becomes_a_dead_letter_with_its_count_and_its_errors": (
+            Mistake("a lease had no delivery", "(is_delayed and 0 or 1)", "0"),
+            Mistake(
+                "the holder's errors are lost", "and count + 1 or count)", "and count + 1 or 1)"
+            ),
+            Mistake(
+                "the receipt of an extended lease is not known",
+                "string.match(note, '^(%d+):' .. ends .. '$') or ends",
+                "ends",
+            ),
+        ),
+        (
+            "test_cancel.test_what_runs_is_left_alone_unless_that_is_asked_for_and_what_has_ended"
+            "_is_not"
+        ): (
+            Mistake("cancels what runs", "(running == '1' or score <= now)", "true"),
+            Mistake("leaves what has ended", "(running == '1' or score <= now)", "running == '1'"),
+            Mistake("any due time names a lease", "score = due == '' and", "score ="),
+        ),
+        "test_cancel.test_the_next_extend_reports_that_its_delivery_was_canceled": (
+            Mistake("leaves no note", "      note_for_holder(key, score)\n", ""),
+        ),
+        "test_cancel.test_notes_of_leases_that_have_ended_are_swept_and_no_others": (
+            Mistake("sweeps nothing", "if ends and tonumber(ends) <= now", "if false"),
+            Mistake(
+                "sweeps notes whose leases run", "if ends and tonumber(ends) <= now", "if ends"
+            ),
+        ),
+        "test_cancel.test_a_cancel_looks_at_a_few_notes": (
+            Mistake("looks at all notes", "local SWEPT = 100", "local SWEPT = 1000"),
+        ),
         "test_counts.test_canceled_messages_were_never_taken_and_run_now_counts_nothing": (
             Mistake("does not count", "count_up('dead:canceled', canceled)", ""),
             Mistake(
@@ -61,6 +92,9 @@ FACTS = Facts(
                 "count_up('dead:canceled', canceled)",
                 "count_up('dead:canceled', looked)",
             ),
+        ),
+        "test_counts.test_a_delivery_that_is_canceled_has_ended": (
+            Mistake("no delivery ends", "count_up('ended', ended)", ""),
         ),
     },
 )
@@ -90,6 +124,14 @@ def cancel_larger(scene: Scene) -> Act:
     return _cancel(scene, 16)
 
 
-def _cancel(scene: Scene, count: int) -> Act:
+@FACTS.worst("100,000 of 3,000,000 that run, 1,000,000 extended")
+def cancel_running(scene: Scene) -> Act:
+    scene.leased(scene.many(3_000_000), score=scene.far, step=1)
+    line = "redis.call('HSET', KEYS[1], id, '7:8')"
+    scene.fill(line, (scene.keys.extended,), scene.many(1_000_000))
+    return _cancel(scene, scene.many(100_000), running=True)
+
+
+def _cancel(scene: Scene, count: int, running: bool = False) -> Act:
     queue, ids = scene.queue(), [f"m{n:07d}" for n in range(1, count + 1)]
-    return lambda: queue.cancel(ids=ids)
+    return lambda: queue.cancel(ids=ids, running=running)

@@ -42,6 +42,16 @@ FACTS = Facts(
         "test_extend.test_an_extension_moves_the_deadline_and_notes_the_receipt": (
             Mistake("a deadline without jitter", " + timeout + jitter", " + timeout"),
         ),
+        "test_cancel.test_the_next_extend_reports_that_its_delivery_was_canceled": (
+            Mistake("names the wrong key", "canceled[#canceled + 1] = position", "canceled[1] = 1"),
+        ),
+        "test_cancel.test_a_note_of_a_canceled_delivery_applies_to_no_other_delivery": (
+            Mistake(
+                "a note applies to any delivery of the key",
+                "string.find(note, receipt .. ':canceled:', 1, true) == 1",
+                "string.find(note, ':canceled:', 1, true)",
+            ),
+        ),
         "test_own_servers.test_a_lease_can_be_extended_on_a_full_server": (FREES_NO_MEMORY,),
     },
 )

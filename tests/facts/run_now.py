@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackq.queue import delayed_messages
+from ackq.queue import chosen_messages
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
@@ -12,7 +12,7 @@ from tests.queue.scripts.space import FUTURE
 FACTS = Facts(
     "run_now",
     calls=((FUTURE, "later"),),
-    operation=lambda: delayed_messages.run_now(SPEC, ["99-k"], ["m"]),
+    operation=lambda: chosen_messages.run_now(SPEC, ["99-k"], ["m"]),
     replies=[1],
     passes={"chosen": ["99", b"k", "", "m"]},
     refused=bad_pairs(500),

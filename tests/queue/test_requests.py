@@ -22,8 +22,8 @@ from ackq.core.effects import Pipeline, Request
 from ackq.core.limits import LATEST
 from ackq.errors import AckqError
 from ackq.queue import (
+    chosen_messages,
     claims,
-    delayed_messages,
     held_lists,
     inspection,
     places,
@@ -285,11 +285,11 @@ def lists() -> Traces:
     yield "into the queue", held_lists.into_queue(spec(), b"qSTAGED:w:1:0")
     yield "into the queue from the left", held_lists.into_queue(spec("left"), b"qSTAGED:w:1:0")
     entries = ["1795252215312092-order-7", "5-a%20b"]
-    yield "run now", delayed_messages.run_now(spec(), entries, ["x", 7])
-    yield "run many now", delayed_messages.run_now(spec(), (), range(501))
-    yield "cancel", delayed_messages.cancel(spec(), entries, ["x"])
-    yield "cancel no entry", delayed_messages.cancel(spec(), ["x"], ())
-    yield "cancel no id", delayed_messages.cancel(spec(), (), [""])
+    yield "run now", chosen_messages.run_now(spec(), entries, ["x", 7])
+    yield "run many now", chosen_messages.run_now(spec(), (), range(501))
+    yield "cancel", chosen_messages.cancel(spec(), entries, ["x"], False)
+    yield "cancel no entry", chosen_messages.cancel(spec(), ["x"], (), False)
+    yield "cancel no id", chosen_messages.cancel(spec(), (), [""], False)
 
 
 def group(end: Any = "right", epoch: int = 4) -> claims.Group:

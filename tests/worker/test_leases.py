@@ -125,6 +125,33 @@ def test_a_message_that_is_gone_is_a_lost_lease(rig: Rig) -> None:
     assert made.running
 
 
+def test_a_canceled_message_ends_its_handler_and_no_other(rig: Rig) -> None:
+    queue = rig.queue_of(visibility_timeout=LEASE)
+    queue.push_many([{"id": "m"}, {"id": "other"}])
+    cancelled: list[str] = []
+    ended = threading.Event()
+
+    async def wait(message: ackq.Message) -> None:
+        nonlocal cancelled
+        try:
+            while not ended.is_set():
+                await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            cancelled += [message.id] * message.canceled
+            raise
+
+    rig.handler.behave = wait
+    lost = Lost()
+    rig.work(queue, hooks=lost)
+    rig.handler.wait_for(2)
+    assert rig.queue_of().cancel(ids=["m"], running=True) == 1
+    wait_until(lambda: lost.outcomes, "the handler to end")
+    assert (lost.ids, lost.outcomes, cancelled) == (["m"], ["canceled"], ["m"])
+    ended.set()
+    wait_until(lambda: lost.outcomes == ["canceled", "ack"], "the other")
+    assert [letter.reason for letter in queue.dead_letters()] == ["canceled"]
+
+
 def test_a_stale_ack_is_refused_and_not_fatal(plain_client: redis.Redis, rig: Rig) -> None:
     queue = rig.queue_of(visibility_timeout=30)  # so long that no renewal notices the loss
     queue.push({"id": "m"})

@@ -29,6 +29,7 @@ Verb = Literal[
     "pop",
     "delayed",
     "run_now",
+    "cancel",
     "seek",
     "workers",
 ]

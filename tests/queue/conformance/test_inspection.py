@@ -123,6 +123,27 @@ def test_chosen_delayed_messages_run_now_or_are_canceled(make_queue: MakeQueue) 
         queue.run_now(ids=[""])
 
 
+def test_a_running_message_is_canceled_and_its_holder_can_see_it(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many([{"id": "a"}, {"id": "b"}])
+    first, other = queue.pop_many(2)
+    assert queue.cancel(ids=["a", "b", "none"]) == 0
+    assert queue.cancel(ids=["a", "none"], running=True) == 1
+    with pytest.raises(ackq.LeaseLost, match="extend refused for 'a'"):
+        queue.extend(other, first)
+    assert (first.canceled, first.lease_lost) == (True, True)
+    assert (other.canceled, other.lease_lost) == (False, False)
+    with pytest.raises(ackq.LeaseLost):
+        queue.ack(first)
+    assert queue.redrive() == 1
+    again = queue.pop()
+    with pytest.raises(ackq.LeaseLost):
+        queue.extend(first)
+    assert (queue.extend(again), again.canceled) == (1, False)
+    assert queue.ack(again, other) == 2
+    assert (queue.audit().findings, queue.stats().dead) == ((), 0)
+
+
 def test_an_entry_does_not_name_a_later_message_with_the_same_id(make_queue: MakeQueue) -> None:
     queue = make_queue()
     queue.push({"id": "a", "n": 1}, delay=600)

@@ -127,9 +127,15 @@ def test_canceled_messages_were_never_taken_and_run_now_counts_nothing(space: Sp
     watched = busy(space)
     for id in "abc":
         watched.delay(id)
-    assert watched.call("cancel", "", "a", "", "b", "", "gone") == [2, 3]
+    assert watched.call("cancel", 0, "", "a", "", "b", "", "gone") == [2, 3]
     assert watched.call("run_now", "", "c") == 1
     assert shown(watched) == {"pushed": 3, "taken": 0, "dead": {"canceled": 2}}
+
+
+def test_a_delivery_that_is_canceled_has_ended(space: Space) -> None:
+    watched = busy(space)
+    assert watched.call("cancel", 1, "", "leased before") == [1, 1]
+    assert shown(watched) == {"pushed": 0, "taken": 0, "dead": {"canceled": 1}}
 
 
 def test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked(space: Space) -> None:

@@ -34,7 +34,7 @@ def test_a_message_is_canceled_with_its_body_its_count_and_its_errors(space: Spa
     space.note("a", b"\xff not its id", b"1:7:{}", b"2:8:{}")
     space.delay("b", due=PAST)
     space.delay("c")
-    assert space.call("cancel", FUTURE, "a", "", "b") == [2, 2]
+    assert space.call("cancel", 0, FUTURE, "a", "", "b") == [2, 2]
     assert space.dead == [
         (b"a", b"\xff not its id", "canceled", 2),
         (b"b", body("b"), "canceled", 0),
@@ -50,7 +50,7 @@ def test_a_note_of_an_earlier_message_with_the_same_id_is_not_kept(space: Space)
     space.note("a", body("a"), b"2:7:{}")
     space.delay("b", count=1)
     space.note("b", b"another body", b"1:7:{}")
-    assert space.call("cancel", "", "a", "", "b") == [2, 2]
+    assert space.call("cancel", 0, "", "a", "", "b") == [2, 2]
     assert space.dead_lettered == [[], []]
 
 
@@ -60,7 +60,7 @@ def test_what_is_leased_or_delayed_anew_or_has_no_body_is_not_canceled(space: Sp
     space.client.zadd(space.key("DELAYED"), {"hollow": FUTURE})
     before = space.dump()
     chosen = (FUTURE - 1, "again", "", "leased", FUTURE, "leased", "", "hollow", "", "gone")
-    assert space.call("cancel", *chosen) == [0, 5]
+    assert space.call("cancel", 0, *chosen) == [0, 5]
     assert space.dump() == before
 
 
@@ -69,11 +69,11 @@ def test_one_call_cancels_a_hundred_or_a_mebibyte(space: Space) -> None:
         for number in range(150):
             keys.delay(f"{number}")
     chosen = [each for number in range(150) for each in ("", f"{number}")]
-    assert space.call("cancel", *chosen) == [100, 100]
-    assert space.call("cancel", *chosen[200:]) == [50, 50]
+    assert space.call("cancel", 0, *chosen) == [100, 100]
+    assert space.call("cancel", 0, *chosen[200:]) == [50, 50]
     for number in range(5):
         space.delay(f"{number}", b"x" * (3 * MIB // 8))
-    weighed = space.weigh("cancel", *chosen[:10])
+    weighed = space.weigh("cancel", 0, *chosen[:10])
     assert weighed.reply == [3, 3]
     assert weighed.total < 3 * (3 * MIB // 8) + 10_000
     assert len(space.delayed) == 2
@@ -84,7 +84,7 @@ def test_notes_of_other_messages_count_against_the_budget_too(space: Space) -> N
         space.delay(f"{number}", count=2)
         space.note(f"{number}", b"another body", b"1:7:" + b"x" * 50_000)
     chosen = [each for number in range(10) for each in ("", f"{number}")]
-    assert space.call("cancel", *chosen) == [6, 6]
+    assert space.call("cancel", 0, *chosen) == [6, 6]
 
 
 def test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space: Space) -> None:
@@ -92,5 +92,5 @@ def test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space
         space.delay(f"{number}", count=2)
         space.note(f"{number}", body(f"{number}"), b"1:7:" + b"x" * 50_000)
     chosen = [each for number in range(10) for each in ("", f"{number}")]
-    assert space.call("cancel", *chosen) == [6, 6]
-    assert space.call("cancel", *chosen[12:]) == [4, 4]
+    assert space.call("cancel", 0, *chosen) == [6, 6]
+    assert space.call("cancel", 0, *chosen[12:]) == [4, 4]

@@ -1,4 +1,4 @@
-"""Chosen delayed messages: make them ready now, or cancel them."""
+"""Chosen messages: make them ready now, or cancel them."""
 
 from __future__ import annotations
 
@@ -41,14 +41,16 @@ def run_now(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -
     return moved
 
 
-def cancel(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -> Operation[int]:
-    """Move delayed messages to the dead letters; see `ackq.Queue.cancel`."""
+def cancel(
+    spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int], running: bool
+) -> Operation[int]:
+    """Move messages to the dead letters; see `ackq.Queue.cancel`."""
     passed = spec.keys.passed("cancel")
     chosen = _chosen(entries, ids)
     canceled = first = 0
     while first < len(chosen):
         chunk = chosen[first : first + 2 * CANCEL_CHUNK]
-        request = Request((*passed, *chunk), script=scripts.load("cancel"))
+        request = Request((*passed, int(running), *chunk), script=scripts.load("cancel"))
         count, looked = yield from call(spec, request)
         canceled += count
         first += 2 * looked  # one call stops at 1 MiB of bodies

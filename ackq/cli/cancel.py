@@ -1,0 +1,34 @@
+"""``ackq cancel``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ackq.cli import NOTHING
+from ackq.cli.options import examples
+from ackq.cli.queues import on_any_queue, open_any
+
+
+@click.command(epilog=examples("ackq cancel jobs a-4 a-9", "ackq cancel jobs a-1 --running"))
+@on_any_queue("cancel")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option(
+    "--running",
+    is_flag=True,
+    help="Also messages in flight. Their workers cancel asynchronous handlers, and set"
+    " message.canceled, at most a third of the visibility timeout later.",
+)
+def cancel(queue: str, url: str | None, ids: tuple[str, ...], running: bool) -> None:
+    """Move the messages of QUEUE with these IDs to the dead letters.
+
+    The reason is "canceled". Prints the number canceled, and exits with 1 if it is 0. Messages in
+    flight are left alone without --running. ackq dead redrive makes canceled messages ready again;
+    ackq dead drop deletes them permanently.
+    """
+    with open_any(url, queue, "cancel") as opened:
+        canceled = opened.client.cancel(ids=ids, running=running)
+    click.echo(canceled)
+    if not canceled:
+        sys.exit(NOTHING)
