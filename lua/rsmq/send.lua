@@ -36,7 +36,7 @@ end
 -- End of parts (edit them in lua/parts)
 
 local count = #ARGV - bodies
-if not string.match(random, '^%w+$') or #random ~= 20 or count < 1 or count > 1000
+if not string.match(random or '', '^%w+$') or #random ~= 20 or count < 1 or count > 1000
   or (delay ~= '' and outside(tonumber(delay), 0, 9999999)) then
   return redis.error_reply('ACKQ_ARGUMENT send: an argument is out of range; see send.lua')
 end

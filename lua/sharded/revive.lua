@@ -26,5 +26,6 @@ if redis.call('TYPE', ready).ok ~= 'string'
   or (tonumber(redis.call('GET', ready)) or version) >= version then
   return 0
 end
+redis.call('GET', context) -- an error if it holds messages
 redis.call('DEL', ready, context)
 return 1

@@ -1,7 +1,7 @@
 -- staging/merge: move rows of one task's list to the end of another's, before the commit.
 --
 -- KEYS[1] {name}STAGED:<writer>:<batch>:<task>  LIST  emptied from its right end
--- KEYS[2] {name}STAGED:<writer>:<batch>:<task>  LIST  grows at its left end; must exist
+-- KEYS[2] {name}STAGED:<writer>:<batch>:<other>  LIST  grows at its left end; must exist
 --
 -- ARGV[1] wanted           integer 1..2000     rows
 --

@@ -411,7 +411,6 @@ CALLS = {
     "claim_beat": (1, 1, TIMEOUT),
     "claim_ack": (1, 1, 1),
 }
-CHECKED = {**CALLS, "claim_return": (1,), "claim_read": (1, 0, 10)}
 
 
 @pytest.mark.parametrize("script", CALLS)
@@ -422,19 +421,6 @@ def test_a_replaced_driver_changes_nothing(partition: Partition, script: str) ->
     claiming.now = NOW + TIMEOUT // 2
     before = claiming.everything()
     assert claiming.call(script, *CALLS[script]) == [b"fenced", 2]
-    assert claiming.everything() == before
-
-
-@pytest.mark.parametrize("script", CHECKED)
-def test_bad_arguments_are_refused(partition: Partition, script: str) -> None:
-    claiming = filled(partition, 3)
-    claiming.claim(2)
-    before = claiming.everything()
-    good = CHECKED[script]
-    for at in range(len(good)):
-        for bad in ("nan", "-1", "1.5", "", "1e400", 2**53):
-            with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
-                claiming.call(script, *good[:at], bad, *good[at + 1 :])
     assert claiming.everything() == before
 
 
@@ -459,7 +445,7 @@ def test_a_key_of_another_type_changes_nothing(partition: Partition, script: str
         client.set(key(part), "another type")
         before = claiming.everything()
         with pytest.raises(ResponseError, match="WRONGTYPE"):
-            claiming.call(script, *CHECKED[script])
+            claiming.call(script, *{**CALLS, "claim_return": (1,)}[script])
         assert claiming.everything() == before, part
         client.delete(key(part))
         if key(part).encode() in saved:

@@ -77,16 +77,25 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of one script. Scripts of other queues than the list have no calls so far."""
+    """The facts of one script.
+
+    What Python passes to the scripts of other products than the list queue, and what it does with
+    their replies, stands in the ``requests.txt`` of their tests: ``operation``, ``replies`` and
+    ``passes`` are those of the list queue.
+    """
 
     script: str
     calls: tuple[Args, ...] = ()
+    #: What follows the name of the queue in keys of a call that the header does not number.
+    more_keys: tuple[str, ...] = ()
     changes_nothing: bool = False
     operation: Callable[[], Generator[Any, Any, Any]] | None = None
     replies: Sequence[Any] = ()
     passes: Mapping[str, list[Any]] = field(default_factory=dict)
     fewest: int = 0
     refused: Mapping[str, Args] = field(default_factory=dict)
+    #: Arguments whose range depends on other arguments, too.
+    dependent: tuple[str, ...] = ()
     #: Which arguments are bound to locals with the names in the header; others are walked over.
     named_arguments: Literal["all", "some", "none"] = "all"
     #: By the test that notices them: its module and name in tests/queue/scripts, or below tests.

@@ -13,6 +13,8 @@ GROUP = GroupSpec.of(NAME, SHARES, 10.0).keys
 
 ASSIGN = Facts(
     "members/assign",
+    calls=((1, 1, "s"),),
+    fewest=3,
     mistakes={
         "membership.test_scripts.test_an_assignment_counts_once_and_only_for_its_generation": (
             Mistake(
@@ -40,6 +42,9 @@ ASSIGN = Facts(
 )
 HEARTBEAT = Facts(
     "members/heartbeat",
+    calls=(("s", 1, 1, 1, 0),),
+    fewest=5,
+    refused={"no session": ("", 1, 1, 1, 0)},
     mistakes={
         "membership.test_scripts.test_a_session_that_left_is_fenced_and_the_others_hear_of_it": (
             Mistake(
@@ -111,6 +116,7 @@ HEARTBEAT = Facts(
 )
 LEAVE = Facts(
     "members/leave",
+    calls=(("s",),),
     mistakes={
         "membership.test_scripts.test_a_session_that_left_is_fenced_and_the_others_hear_of_it": (
             Mistake("keeps the session", "redis.call('ZREM', KEYS[1], ARGV[1]) == 0", "false"),

@@ -26,6 +26,8 @@ end
 
 LISTS = Facts(
     "overview/lists",
+    calls=((0, "specversion", "made"),),
+    fewest=3,
     mistakes={
         "test_lists.test_the_figures_are_those_of_the_scripts_for_one_queue": (
             Mistake(

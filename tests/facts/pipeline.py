@@ -7,9 +7,18 @@ from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad
 
+REJECT_CALL = ("7", 1, "r", "", "b", "")
 REJECT = Facts(
     "pipeline/reject",
+    calls=(REJECT_CALL,),
+    fewest=2,
+    refused={
+        **bad(REJECT_CALL, {0: ("", "x" * 65)}),
+        "half a row": REJECT_CALL[:-1],
+        "too many rows": ("7", 1, *["r"] * 4004),
+    },
     mistakes={
         "test_counts.test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked": (
             Mistake(

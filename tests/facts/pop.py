@@ -17,7 +17,6 @@ from tests.facts.parts import (
 )
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE, Call
-from tests.queue.scripts.headers import Slot
 from tests.queue.scripts.space import SECOND
 
 FACTS = Facts(
@@ -585,7 +584,6 @@ FACTS = Facts(
                         "pop",
                         (10, 30000000, 0, 3, 1048576, "front", -1, 4000000000000000, 1, "mine"),
                     ),
-                    "slot": Slot(6, "{name}EXTENDED", "HASH"),
                 },
             ),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tests.queue.scripts.busy import MINE
 from tests.queue.scripts.space import FUTURE, Value
@@ -39,6 +39,20 @@ def _bad_groups(head: Args, delay: Args) -> Iterator[tuple[str, Args]]:
     if delay:
         for wrong in (*NO_NUMBERS, -3, 2**53):
             yield f"delay-{wrong!r}", (*good, FUTURE, wrong, 1, "key")
+
+
+def bad(good: Args, values: Mapping[int, Iterable[Value]]) -> dict[str, Args]:
+    """Return calls in which one argument of a good one is bad; ``values`` are by its place."""
+    return {
+        f"{place}-{value!r:.30}": (*good[:place], value, *good[place + 1 :])
+        for place, wrong in values.items()
+        for value in wrong
+    }
+
+
+def cut(good: Args, *lengths: int) -> dict[str, Args]:
+    """Return calls with only the first arguments of a good one."""
+    return {f"{length} arguments": good[:length] for length in lengths}
 
 
 def bad_pairs(most: int) -> dict[str, Args]:

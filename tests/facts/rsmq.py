@@ -7,6 +7,7 @@ from typing import Any
 from ackq.rsmq import RSMQ
 from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene, times
 from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import NO_NUMBERS, bad
 
 QUEUE = "jobs"
 ZSET = f"{NAME}:{QUEUE}".encode()
@@ -16,6 +17,18 @@ ID = "local long = string.rep('0', 24) .. id"
 
 ATTRIBUTES = Facts(
     "rsmq/attributes",
+    calls=(("vt", 5),),
+    refused={
+        "no value": ("vt",),
+        "nothing of that name": ("x", 5),
+        "too many": ("vt", 5) * 4,
+        **{
+            f"{name}={value!r}": (name, value)
+            for name in ("vt", "delay", "maxsize")
+            for value in (*NO_NUMBERS, -2, 10_000_000)
+        },
+        "maxsize=1023": ("maxsize", 1023),
+    },
     mistakes={
         "rsmq.test_operations.test_attributes_are_set_and_counted": (
             Mistake(
@@ -44,6 +57,7 @@ ATTRIBUTES = Facts(
 )
 COUNTERS = Facts(
     "rsmq/counters",
+    calls=((),),
     mistakes={
         "rsmq.test_operations.test_the_counts_of_a_queue_go_on_until_it_is_deleted": (
             Mistake(
@@ -59,6 +73,9 @@ COUNTERS = Facts(
 )
 CREATE_QUEUE = Facts(
     "rsmq/create_queue",
+    calls=(("q", 30, 0, 65536 - 1),),
+    fewest=4,
+    refused={"no name": ("", 30, 0, 1024)},
     mistakes={
         (
             "rsmq.test_operations."
@@ -80,6 +97,9 @@ CREATE_QUEUE = Facts(
 )
 DELETE = Facts(
     "rsmq/delete",
+    calls=(("a" * 32,),),
+    fewest=1,
+    refused={"no id": ("a" * 31,), "too many": ("a" * 32,) * 1001},
     mistakes={
         "test_budgets.test_rsmq_deletes_eight_mebibytes": (
             Mistake(
@@ -92,6 +112,7 @@ DELETE = Facts(
 )
 DELETE_QUEUE = Facts(
     "rsmq/delete_queue",
+    calls=(("q",),),
     mistakes={
         "rsmq.test_operations.test_a_queue_is_listed_and_deleted_with_all_it_has": (
             Mistake(
@@ -104,6 +125,8 @@ DELETE_QUEUE = Facts(
 )
 RECEIVE = Facts(
     "rsmq/receive",
+    calls=(("hide", 1, 30, 0, 0),),
+    fewest=5,
     mistakes={
         "test_budgets.test_rsmq_sets_strange_ids_aside_unread": (
             Mistake(
@@ -145,6 +168,9 @@ RECEIVE = Facts(
 )
 REDRIVE = Facts(
     "rsmq/redrive",
+    calls=((1,),),
+    fewest=1,
+    refused={"no entry": (1, "1-1", "x"), "too many": (1, *["1-1"] * 17)},
     mistakes={
         "test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call": (
             Mistake(
@@ -167,8 +193,15 @@ REDRIVE = Facts(
         ),
     },
 )
+SEND_CALL = ("a" * 20, 0, "", "body")
 SEND = Facts(
     "rsmq/send",
+    calls=(SEND_CALL,),
+    fewest=4,
+    refused={
+        **bad(SEND_CALL, {0: ("", "a" * 19, "-" * 20)}),
+        "too many": (*SEND_CALL, *["body"] * 1000),
+    },
     mistakes={
         "rsmq.test_operations.test_a_message_is_measured_as_javascript_does": (
             Mistake(
@@ -235,6 +268,8 @@ SEND = Facts(
 )
 VISIBILITY = Facts(
     "rsmq/visibility",
+    calls=(("a" * 32, 5),),
+    fewest=2,
     mistakes={
         "test_budgets.test_the_notes_of_rsmq_keep_to_their_messages_and_to_five": (
             Mistake("any number of failures", "#found > FAILURES", "false"),

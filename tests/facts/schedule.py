@@ -7,7 +7,6 @@ from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
 from tests.queue.scripts.busy import Call
-from tests.queue.scripts.headers import Slot
 from tests.queue.scripts.space import FUTURE, SECOND
 
 FACTS = Facts(
@@ -47,7 +46,6 @@ FACTS = Facts(
                 ),
                 given={
                     "call": Call("schedule", ("delay", 1000000, "new", b"body")),
-                    "slot": Slot(2, "{name}DELAYED", "ZSET"),
                 },
             ),
         ),

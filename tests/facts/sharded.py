@@ -7,12 +7,18 @@ from ackq.membership.shards import read
 from ackq.queue.keys import QueueKeys
 from ackq.sharded import operations, resize
 from benchmarks.worst.scene import Act, Scene
+from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad
 
 NAME = "ackq-benchmark:sharded"
 
+CHANGE_CALL = (1, 3, "")
 CHANGE = Facts(
     "sharded/change",
+    calls=(CHANGE_CALL,),
+    fewest=3,
+    refused=bad(CHANGE_CALL, {2: ("x", "1" * 8193)}),
     mistakes={
         "sharded.test_resize.test_a_change_needs_the_version_that_it_is_based_on": (
             Mistake(
@@ -34,6 +40,9 @@ CHANGE = Facts(
 )
 SHARD_COUNTS = Facts(
     "sharded/look",
+    calls=((),),
+    operation=lambda: operations.shard_counts(SPEC),
+    replies=[[1, 0, -1]],
     mistakes={
         "sharded.test_choice.test_a_look_counts_what_a_pop_would_take": (
             Mistake("forgets what was handed over", " + redis.call('LLEN', handoff)", ""),
@@ -51,6 +60,8 @@ SHARD_COUNTS = Facts(
 )
 OPEN = Facts(
     "sharded/open",
+    calls=((2,),),
+    fewest=1,
     mistakes={
         "sharded.test_record.test_open_creates_once_and_reads": (
             Mistake("overwrites the record", "redis.call('EXISTS', record) == 0", "true"),
@@ -70,6 +81,11 @@ OPEN = Facts(
 )
 RETIRE = Facts(
     "sharded/retire",
+    calls=((5,),),
+    fewest=1,
+    operation=lambda: resize.retire(SPEC, 5),
+    replies=[1],
+    passes={"version": [5]},
     mistakes={
         "sharded.test_resize.test_a_shard_is_retired_only_if_it_has_nothing": (
             Mistake(
@@ -101,6 +117,11 @@ RETIRE = Facts(
 )
 REVIVE = Facts(
     "sharded/revive",
+    calls=((5,),),
+    fewest=1,
+    operation=lambda: resize.revive(SPEC, 5),
+    replies=[1],
+    passes={"version": [5]},
     mistakes={
         "sharded.test_resize.test_a_shard_is_revived_by_a_later_version_only": (
             Mistake(

@@ -17,6 +17,10 @@ TASKS = 1000
 
 COMMIT = Facts(
     "staging/commit",
+    calls=(("writer", 5, 2),),
+    more_keys=(":list",),
+    fewest=3,
+    refused={"no writer": ("", 5, 2), "more counts than lists": ("writer", 5, 2, 2)},
     mistakes={
         "staging.test_staging.test_a_batch_that_was_committed_is_dropped": (
             Mistake(
@@ -61,6 +65,8 @@ COMMIT = Facts(
 )
 DELAY = Facts(
     "staging/delay",
+    calls=((10,),),
+    fewest=1,
     mistakes={
         "staging.test_scripts.test_one_call_stores_a_mebibyte": (
             ANY_BYTES,
@@ -153,6 +159,8 @@ DELAY = Facts(
 )
 DROP = Facts(
     "staging/drop",
+    calls=((),),
+    more_keys=(":list",),
     mistakes={
         "staging.test_staging.test_an_abort_after_the_commit_deletes_nothing": (
             Mistake("deletes what is committed", "not redis.call('ZSCORE', held, list) and ", ""),
@@ -166,6 +174,8 @@ DROP = Facts(
 )
 MERGE = Facts(
     "staging/merge",
+    calls=((10,),),
+    fewest=1,
     mistakes={
         "staging.test_staging.test_the_lists_of_many_tasks_are_merged": (
             Mistake("takes the last row first", "'RIGHT', 'LEFT'", "'LEFT', 'LEFT'"),
@@ -178,6 +188,7 @@ MERGE = Facts(
 )
 QUEUE = Facts(
     "staging/queue",
+    calls=((),),
     mistakes={
         "staging.test_scripts.test_a_list_goes_behind_ready_messages_in_steps": (
             Mistake(
@@ -228,6 +239,9 @@ QUEUE = Facts(
 )
 STAGE = Facts(
     "staging/stage",
+    calls=((60_000, "row"),),
+    fewest=2,
+    refused={"too many": (60_000, *["row"] * 17)},
     mistakes={
         "staging.test_staging.test_what_is_staged_expires_and_what_is_committed_does_not": (
             Mistake("lets rows live for ever", "redis.call('PEXPIRE', list, ARGV[1])\n", ""),
@@ -243,6 +257,9 @@ STAGE = Facts(
 )
 TOPIC = Facts(
     "staging/topic",
+    calls=((0, 0),),
+    more_keys=(":messages:1",),
+    fewest=2,
     mistakes={
         "staging.test_topic.test_rows_get_the_next_indexes_in_their_order": (
             Mistake(

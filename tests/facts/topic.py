@@ -8,6 +8,7 @@ from ackq.topic import Batch, Topic
 from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene, times
 from tests.facts.facts import Facts, Mistake
 from tests.facts.parts import ANY_DELETED_BYTES
+from tests.facts.refused import bad
 
 READER = "reader"
 PLACE, LEASES, RANGES = (
@@ -17,6 +18,8 @@ TOKEN = "0123456789abcdef"
 
 COMMIT = Facts(
     "topic/commit",
+    calls=((f"1:1:{TOKEN}",),),
+    refused={"no range": ("1:1",), "too many": ("1:1:x",) * 1001},
     mistakes={
         "faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves": (
             Mistake(
@@ -28,8 +31,14 @@ COMMIT = Facts(
         ),
     },
 )
+CONSUME_CALL = (0, 2, 30_000_000, TOKEN, 0)
 CONSUME = Facts(
     "topic/consume",
+    calls=(CONSUME_CALL,),
+    more_keys=(":messages:1", ":messages:2"),
+    fewest=5,
+    dependent=("skipped",),
+    refused={"no range": (*CONSUME_CALL, "no range"), **bad(CONSUME_CALL, {3: ("no token",)})},
     mistakes={
         "test_budgets.test_a_topic_is_read_one_by_one": (
             Mistake(
@@ -50,6 +59,9 @@ CONSUME = Facts(
 )
 EXTEND = Facts(
     "topic/extend",
+    calls=((1_000_000, f"1:1:{TOKEN}"),),
+    fewest=1,
+    refused={"no range": (0, "1:x:y"), "too many": (0, *["1:1:x"] * 1001)},
     mistakes={
         "topic.test_consume.test_extend_keeps_the_receipt": (
             Mistake(
@@ -77,6 +89,8 @@ EXTEND = Facts(
 )
 PROBE = Facts(
     "topic/probe",
+    calls=((),),
+    more_keys=(":messages:1",),
     mistakes={
         "topic.test_retention.test_a_new_consumer_starts_at_the_oldest_that_is_there": (
             Mistake(
@@ -88,14 +102,26 @@ PROBE = Facts(
         ),
     },
 )
+PUBLISH_CALL = (2, 0, 0, 0, 1, 0, "body")
 PUBLISH = Facts(
     "topic/publish",
+    calls=(PUBLISH_CALL,),
+    more_keys=(":messages:3",),
+    fewest=7,
+    dependent=("trims",),
+    refused={
+        "more bodies than keys": (*PUBLISH_CALL, "than keys"),
+        "more trims than keys": (2, 0, 0, 2, 1, 0, "x"),
+    },
     mistakes={
         "test_budgets.test_a_publish_trims_eight_mebibytes": (ANY_DELETED_BYTES,),
     },
 )
 SEEK = Facts(
     "topic/seek",
+    calls=((1, "present"),),
+    fewest=2,
+    refused={"no place": ("start", "present")},
     mistakes={
         "topic.test_consume.test_seek_moves_the_place_and_voids_what_is_held": (
             Mistake("old ranges stay", "redis.call('UNLINK', leases, ranges)\n", ""),
@@ -113,6 +139,9 @@ SEEK = Facts(
 )
 TRIM = Facts(
     "topic/trim",
+    calls=((1, 1),),
+    more_keys=(":messages:1",),
+    fewest=2,
     mistakes={
         "test_budgets.test_a_topic_is_trimmed_by_eight_mebibytes": (ANY_DELETED_BYTES,),
     },

@@ -8,10 +8,20 @@ from ackq.worker.registration import heartbeat
 from ackq.worker.registration import leave as leave_list
 from ackq.worker.schedule import tick
 from benchmarks.worst.scene import LARGE, Act, Scene, times
+from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad
+from tests.queue.scripts.space import SECOND
 
+HEARTBEAT_CALL = ("w", "{}", 60 * SECOND)
 HEARTBEAT = Facts(
     "worker/heartbeat",
+    calls=(HEARTBEAT_CALL,),
+    fewest=3,
+    refused=bad(HEARTBEAT_CALL, {0: ("", "x" * 257), 1: ("", "x" * 8193)}),
+    operation=lambda: heartbeat(SPEC, "w", b"{}", 30.0, b"quiet"),
+    replies=[b""],
+    passes={"worker": ["w"], "record": [b"{}"], "lifetime": [30_000_000], "obeyed": [b"quiet"]},
     mistakes={
         "worker.test_list_scripts.test_an_order_waits_until_it_is_confirmed": (
             Mistake("deletes any order", "if order and order == obeyed then", "if order then"),
@@ -59,6 +69,11 @@ HEARTBEAT = Facts(
 )
 LEAVE = Facts(
     "worker/leave",
+    calls=(("w",),),
+    fewest=1,
+    operation=lambda: leave_list(SPEC, "w"),
+    replies=[1],
+    passes={"worker": ["w"]},
     mistakes={
         "worker.test_list_scripts.test_a_worker_that_leaves_takes_its_order_along": (
             Mistake("keeps the record", "redis.call('HDEL', doing, worker)", ""),
@@ -68,6 +83,12 @@ LEAVE = Facts(
 )
 LIST = Facts(
     "worker/list",
+    calls=((0,),),
+    fewest=1,
+    refused={"no cursor": ("x",)},
+    operation=lambda: entries(SPEC),
+    replies=[[b"0", 1]],
+    passes={"cursor": [b"0"]},
     mistakes={
         "worker.test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted": (
             Mistake("shows the dead", "if ends > now then", "if true then"),
@@ -86,6 +107,12 @@ LIST = Facts(
 )
 ORDER = Facts(
     "worker/order",
+    calls=(("quiet", "w"),),
+    fewest=2,
+    refused={"too many": ("stop", *"w" * 101)},
+    operation=lambda: leave_order(SPEC, "quiet", [b"w"]),
+    replies=[[1]],
+    passes={"order": ["quiet"], "workers": [b"w"]},
     mistakes={
         "worker.test_list_scripts.test_a_worker_that_is_not_listed_gets_no_order": (
             Mistake(
@@ -103,6 +130,17 @@ ORDER = Facts(
 )
 PERMIT = Facts(
     "worker/permit",
+    calls=((1, 0, 1, 1_000_000, 1),),
+    fewest=5,
+    operation=lambda: permit(SPEC, RateLimit(100, per=2.0), 5, 1),
+    replies=[[5, 0]],
+    passes={
+        "wanted": [5],
+        "returned": [1],
+        "count": [100],
+        "period": [2_000_000],
+        "burst": [5],
+    },
     mistakes={
         "worker.test_scripts.test_a_burst_is_permitted_and_then_the_rate": (
             Mistake("takes nothing from the allowance", "whole = whole + permitted * each", ""),
@@ -134,6 +172,18 @@ PERMIT = Facts(
 )
 TICK = Facts(
     "worker/tick",
+    calls=(("s", 1, 0, 0, b""),),
+    fewest=5,
+    operation=lambda: tick(SPEC, "s", 3, 2, 1, b"body"),
+    replies=[[b"pushed", 3, 4, 1]],
+    passes={
+        "schedule": ["s"],
+        "tick": [3],
+        "previous": [2],
+        "missed": [1],
+        "body": [b"body"],
+        "pop_from": ["right"],
+    },
     mistakes={
         "worker.test_scripts.test_a_tick_is_pushed_once": (
             Mistake(

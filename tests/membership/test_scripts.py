@@ -2,41 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-from redis.exceptions import ResponseError
-
 from tests.membership.scripted import NOW, SECOND, SESSION, Group
 
 #: µs that a member has to compute an assignment.
 ASSIGNING = 50_000
-
-
-@pytest.mark.parametrize(
-    ("script", "args"),
-    [
-        ("heartbeat", ["", 1, 1, 1, 0]),
-        ("heartbeat", ["s", 0, 1, 1, 0]),
-        ("heartbeat", ["s", "nan", 1, 1, 0]),
-        ("heartbeat", ["s", 3_600_000_001, 1, 1, 0]),
-        ("heartbeat", ["s", 1, 0, 1, 0]),
-        ("heartbeat", ["s", 1, 1025, 1, 0]),
-        ("heartbeat", ["s", 1, 1, 2, 0]),
-        ("heartbeat", ["s", 1, 1, 1, -1]),
-        ("heartbeat", ["s", 1, 1, 1]),
-        ("assign", [0, 1, "s"]),
-        ("assign", ["nan", 1, "s"]),
-        ("assign", [1, 1]),
-        ("assign", [1]),
-    ],
-)
-def test_a_bad_argument_is_refused_before_anything_is_written(
-    group: Group, script: str, args: list[Any]
-) -> None:
-    with pytest.raises(ResponseError, match=f"ACKQ_ARGUMENT members/{script}"):
-        group.call(script, *args)
-    assert not group.client.exists(*group.keys)
 
 
 def test_an_assignment_counts_once_and_only_for_its_generation(group: Group) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Any
 
 import pytest
@@ -13,20 +12,11 @@ from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 from ackq import scripts
 from ackq.embedded import Server
 from ackq.topic import Topic
+from tests.facts.topic import TOKEN
+from tests.queue.scripts.calls import ALL
 from tests.topic.conftest import Keys, bodies
 
-NAMES = [name for name in scripts.names() if name.startswith("topic/")]
-TOKEN = "0123456789abcdef"
-#: Good arguments of each script, and their ranges where they are integers.
-ARGUMENTS: dict[str, list[Any]] = {
-    "topic/publish": [2, 0, 0, 0, 1, 0, "body"],
-    "topic/consume": [0, 2, 30_000_000, TOKEN, 0],
-    "topic/commit": [f"1:1:{TOKEN}"],
-    "topic/extend": [1_000_000, f"1:1:{TOKEN}"],
-    "topic/seek": [1, "present"],
-    "topic/trim": [1, 1],
-    "topic/probe": [],
-}
+CALLS = {call.script: call.args for call in ALL if call.script.startswith("topic/")}
 KEYS = {
     "topic/publish": ["nextIndex", "firstIndex", "wake", "dedup:", "messages:3"],
     "topic/consume": [
@@ -73,47 +63,9 @@ def filled(plain_keys: Keys, plain: Any) -> Keys:
     return plain_keys
 
 
-@pytest.mark.parametrize("script", NAMES)
-def test_an_integer_out_of_its_range_is_refused_before_anything_is_changed(
-    filled: Keys, script: str
-) -> None:
-    before = dump(filled)
-    slots = re.findall(r"^-- ARGV\[(\d+)\] \w+ +integer (\d+)\.\.(\S+)", text_of(script), re.M)
-    for place, low, high in slots:
-        top = 2**53 - 1 if high.startswith("2^53") else int(high.rstrip(","))
-        for bad in ("", "x", "nan", "inf", "1.5", int(low) - 1, top + 1):
-            args = list(ARGUMENTS[script])
-            args[int(place) - 1] = bad
-            with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
-                call(filled, script, *args)
-    assert dump(filled) == before
-
-
-@pytest.mark.parametrize(
-    ("script", "args"),
-    [
-        ("topic/publish", [2, 0, 0, 0, 1, 0]),
-        ("topic/publish", [2, 0, 0, 0, 1, 0, "more bodies", "than keys"]),
-        ("topic/publish", [2, 0, 0, 2, 1, 0, "x"]),
-        ("topic/consume", [0, 2, 1, "no token", 0]),
-        ("topic/consume", [0, 2, 1, TOKEN, 0, "no range"]),
-        ("topic/commit", ["1:1"]),
-        ("topic/commit", ["1:1:x"] * 1001),
-        ("topic/extend", [0, "1:x:y"]),
-        ("topic/seek", ["start", "present"]),
-        ("topic/seek", [1, "maybe"]),
-    ],
-)
-def test_other_bad_arguments_are_refused(filled: Keys, script: str, args: list[Any]) -> None:
-    before = dump(filled)
-    with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
-        call(filled, script, *args)
-    assert dump(filled) == before
-
-
 @pytest.mark.parametrize(
     ("script", "slot"),
-    [(script, slot) for script in NAMES for slot in KEYS[script] if "messages" not in slot],
+    [(script, slot) for script in CALLS for slot in KEYS[script] if "messages" not in slot],
 )
 def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
     filled: Keys, script: str, slot: str
@@ -124,7 +76,7 @@ def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
     else:
         filled.client.rpush(filled.key(slot), "a list")
     before = dump(filled)
-    args = list(ARGUMENTS[script])
+    args = list(CALLS[script])
     if script == "topic/publish" and slot == "dedup:":
         args[5] = 1000
     with pytest.raises(ResponseError, match="WRONGTYPE"):
@@ -137,7 +89,7 @@ def test_ranges_that_are_void_are_not_deleted_beside_a_key_of_another_type(fille
     filled.client.set(filled.key("leases:c"), "text")
     before = dump(filled)
     with pytest.raises(ResponseError, match="WRONGTYPE"):
-        call(filled, "topic/consume", *ARGUMENTS["topic/consume"], f"1:1:{TOKEN}")
+        call(filled, "topic/consume", *CALLS["topic/consume"], f"1:1:{TOKEN}")
     assert dump(filled) == before
 
 
@@ -184,5 +136,5 @@ def test_a_full_server_still_reads_commits_and_trims(server: Server, token: str)
 
 
 def test_the_sha_is_of_the_text() -> None:
-    for script in map(scripts.load, NAMES):
+    for script in map(scripts.load, CALLS):
         assert hashlib.sha1(script.text).hexdigest().encode() == script.sha

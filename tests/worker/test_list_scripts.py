@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.queue.keys import QueueKeys
@@ -156,53 +155,3 @@ def test_a_record_that_is_too_long_is_not_read(call: Call, target: Target, name:
     assert len(listed(call)[b"w"][0]) == 8192
     target.control.hset(QueueKeys.of(name).workers[1].decode(), "w", "x" * 8193)
     assert listed(call) == {b"w": (b"", b"")}
-
-
-@pytest.mark.parametrize(
-    ("script", "args"),
-    [
-        *(
-            ("heartbeat", args)
-            for args in (
-                ("", "{}", MINUTE),
-                ("x" * 257, "{}", MINUTE),
-                ("w", "", MINUTE),
-                ("w", "x" * 8193, MINUTE),
-                ("w", "{}", 999),
-                ("w", "{}", 3600000001),
-                ("w", "{}", "nan"),
-                ("w", "{}", 1000.5),
-                ("w", "{}"),
-                ("w",),
-            )
-        ),
-        ("leave", ()),
-        ("list", ()),
-        ("list", ("x",)),
-        ("order", ("quiet",)),
-        ("order", ("kill", "w")),
-        ("order", ("stop", *"w" * 101)),
-    ],
-    ids=str,
-)
-def test_arguments_out_of_range_change_nothing(
-    call: Call, target: Target, name: str, script: str, args: tuple[Any, ...]
-) -> None:
-    with pytest.raises(ResponseError, match=f"ACKQ_ARGUMENT {script}"):
-        call(script, *args)
-    assert state(target, name) == [[], {}, {}]
-
-
-@pytest.mark.parametrize("wrong", range(3))
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_a_key_of_another_type_changes_nothing(
-    call: Call, target: Target, name: str, script: str, wrong: int
-) -> None:
-    if script == "order" and wrong == 1:
-        return  # it does not touch the records
-    keys = [worker.decode() for worker in QueueKeys.of(name).workers]
-    target.control.set(keys[wrong], "x")
-    args = {"heartbeat": ("w", "{}", MINUTE), "leave": ("w",), "order": ("stop", "w"), "list": (0,)}
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        call(script, *args[script])
-    assert target.control.exists(*keys) == 1

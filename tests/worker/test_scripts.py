@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import redis
-from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.queue.keys import QueueKeys
-from tests.queue.scripts.headers import parse, read
 from tests.servers import Target
 from tests.waiting import wait_until
 
@@ -59,18 +56,6 @@ def test_a_clock_that_was_set_back_delays_no_caller(
     assert (permitted, wait <= 1_000_000) == (0, True)
 
 
-@pytest.mark.parametrize("place", range(5))
-@pytest.mark.parametrize("value", [-1, 1.5, "x", "nan", 10**11])
-def test_permit_checks_its_arguments(
-    permit: Call, target: Target, name: str, place: int, value: Any
-) -> None:
-    args: list[Any] = [1, 0, 1, 1_000_000, 1]
-    args[place] = value
-    with pytest.raises(ResponseError, match="ACKQ_ARGUMENT permit"):
-        permit(*args)
-    assert not target.control.exists(QueueKeys.of(name).rate)
-
-
 def test_a_tick_is_pushed_once(tick: Call, target: Target, name: str) -> None:
     status, latest, now, missed = tick("s", 0, 0, 0, b"")
     assert (status, latest, missed) == (b"known", 0, 0)
@@ -107,27 +92,3 @@ def test_a_tick_that_lies_ahead_is_not_pushed(tick: Call, target: Target, name: 
     now = tick("s", 0, 0, 0, b"")[2]
     assert tick("s", now + 3_600_000_000, 0, 0, b"body")[0] == b"early"
     assert not target.control.exists(name)
-
-
-@pytest.mark.parametrize(
-    "args", [("s", -1, 0, 0, b""), ("s", 1, "x", 0, b""), ("s", 1, 0, -1, b"")]
-)
-def test_tick_checks_its_arguments(tick: Call, target: Target, name: str, args: Any) -> None:
-    with pytest.raises(ResponseError, match="ACKQ_ARGUMENT tick"):
-        tick(*args)
-    assert not target.control.exists(name)
-
-
-def test_a_key_of_another_type_changes_nothing(tick: Call, target: Target, name: str) -> None:
-    keys = QueueKeys.of(name)
-    target.control.set(keys.ticks, "not a hash")
-    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        tick("s", 1, 0, 0, b"body")
-    assert not target.control.exists(keys.ready)
-
-
-@pytest.mark.parametrize("script", ["worker/permit", "worker/tick"])
-def test_headers_number_their_slots(script: str) -> None:
-    header = parse(read(scripts.directory(), script))
-    assert [slot.number for slot in header.keys] == list(range(1, len(header.keys) + 1))
-    assert [slot.number for slot in header.arguments] == list(range(1, len(header.arguments) + 1))

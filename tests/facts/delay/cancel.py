@@ -6,9 +6,14 @@ from ackq.delay import DelayEntry
 from benchmarks.worst.delay import of, partitioned, stored
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad
 
+GOOD = (0, 1, "k")
 FACTS = Facts(
     "delay/cancel",
+    calls=(GOOD,),
+    fewest=3,
+    refused=bad(GOOD, {1: (0, 2, "x")}),
     mistakes={
         "test_budgets.test_one_call_cancels_eight_mebibytes": (
             Mistake(

@@ -6,9 +6,12 @@ from benchmarks.worst.delay import EXTENDED, LEASES, RECEIVES, H, Z, claiming, s
 from benchmarks.worst.scene import MIB, Act, Scene
 from tests.facts.facts import Facts, Mistake
 from tests.facts.parts import REPLACED_DRIVER
+from tests.queue.scripts.space import SECOND
 
 FACTS = Facts(
     "delay/claim",
+    calls=((1, 2, 10, 0, 3600 * SECOND, 0),),
+    fewest=6,
     mistakes={
         "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
             REPLACED_DRIVER.on({"script": "claim"}),

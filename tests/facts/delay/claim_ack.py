@@ -9,6 +9,8 @@ from tests.facts.parts import FROM_THE_FRONT, PUSHED_AGAIN, REPLACED_DRIVER, WHA
 
 FACTS = Facts(
     "delay/claim_ack",
+    calls=((1, 1, 1),),
+    fewest=3,
     mistakes={
         "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
             REPLACED_DRIVER.on({"script": "claim_ack"}),

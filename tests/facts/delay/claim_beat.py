@@ -7,9 +7,12 @@ from benchmarks.worst.delay import beside, claimed
 from benchmarks.worst.scene import NAME, Act, Scene
 from tests.facts.facts import Facts, Mistake
 from tests.facts.parts import PUSHED_AGAIN, REPLACED_DRIVER, WHAT_LEFT
+from tests.queue.scripts.space import SECOND
 
 FACTS = Facts(
     "delay/claim_beat",
+    calls=((1, 1, 3600 * SECOND),),
+    fewest=3,
     mistakes={
         "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
             REPLACED_DRIVER.on({"script": "claim_beat"}),

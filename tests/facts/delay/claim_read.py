@@ -10,6 +10,8 @@ from tests.facts.parts import PUSHED_AGAIN, WHAT_LEFT
 
 FACTS = Facts(
     "delay/claim_read",
+    calls=((1, 0, 10),),
+    fewest=3,
     mistakes={
         "delay.test_claim_scripts.test_messages_that_left_are_not_read": (
             WHAT_LEFT,

@@ -9,6 +9,8 @@ from tests.facts.parts import FROM_THE_FRONT, PUSHED_AGAIN, WHAT_LEFT
 
 FACTS = Facts(
     "delay/claim_return",
+    calls=((1,),),
+    fewest=1,
     mistakes={
         "delay.test_claim_scripts.test_only_a_released_claim_is_returned": (
             Mistake(

@@ -5,9 +5,15 @@ from __future__ import annotations
 from benchmarks.worst.delay import of, taken
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad, cut
 
+GOOD = ("", 1, 1, 1, "k")
 FACTS = Facts(
     "delay/delete",
+    calls=(GOOD,),
+    fewest=1,
+    refused=cut(GOOD, 2, 3, 4)
+    | bad(GOOD, {1: (0, 2, "x"), 2: (-1, 2**53, "nan"), 3: (0, 2, 4001)}),
     mistakes={
         "delay.test_counts.test_a_take_and_a_delete": (
             Mistake("does not count", "count_up(first, 'acked', deleted)", ""),

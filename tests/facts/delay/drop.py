@@ -8,6 +8,9 @@ from tests.facts.facts import Facts, Mistake
 
 FACTS = Facts(
     "delay/drop",
+    calls=(("1-1",),),
+    fewest=1,
+    refused={"no entry": ("no entry",)},
     mistakes={
         "delay.test_counts.test_dropped_dead_letters": (
             Mistake(

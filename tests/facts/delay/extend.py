@@ -5,9 +5,14 @@ from __future__ import annotations
 from benchmarks.worst.delay import of, taken
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.facts import Facts, Mistake
+from tests.facts.refused import bad, cut
 
+GOOD = ("", 1, 0, 1, 1, 1, "k")
 FACTS = Facts(
     "delay/extend",
+    calls=(GOOD,),
+    fewest=3,
+    refused=cut(GOOD, 4, 5, 6) | bad(GOOD, {3: (2,), 4: ("x",), 5: (2,)}),
     mistakes={
         "delay.test_delay.test_extend_keeps_receipt_and_lease": (
             Mistake(

@@ -13,9 +13,28 @@ from tests.facts.parts import (
     NOTE_OF_AN_EARLIER_LIFE,
     NOTE_OF_ANOTHER_BODY,
 )
+from tests.facts.refused import bad, cut
 
+GOOD = ("", 1, 0, 1, 1, 0, 1, "k", "errors", 1, "{}")
 FACTS = Facts(
     "delay/nack",
+    calls=(GOOD,),
+    fewest=3,
+    refused={
+        **cut(GOOD, 4, 5, 6, 7, 10),
+        **bad(
+            GOOD,
+            {
+                3: (2,),
+                4: ("nan",),
+                5: (-1, "nan", 3153600000000001),
+                6: (0, 7),
+                8: ("causes",),
+                9: (0, 2, "nan"),
+                10: ("x" * 8193, "two\nlines"),
+            },
+        ),
+    },
     mistakes={
         "test_budgets.test_a_nack_of_a_delay_queue_reads_no_body": (
             Mistake(

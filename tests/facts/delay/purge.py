@@ -8,6 +8,8 @@ from tests.facts.facts import Facts, Mistake
 
 FACTS = Facts(
     "delay/purge",
+    calls=((0,),),
+    fewest=1,
     mistakes={
         "delay.test_counts.test_a_purge_resets_nothing": (
             Mistake(

@@ -7,9 +7,16 @@ from benchmarks.worst.delay import of, partitioned, stored
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.facts import Facts, Mistake
 from tests.facts.parts import DELIVERY_GOES_ON
+from tests.facts.refused import NO_NUMBERS, bad
 
+GOOD = (1, "delay", 0, "k", "b")
 FACTS = Facts(
     "delay/push",
+    calls=(GOOD,),
+    fewest=5,
+    refused=bad(
+        GOOD, {0: (0, 2, "x"), 1: ("now",), 2: (*NO_NUMBERS, -1, 8589934591000001), 3: ("",)}
+    ),
     mistakes={
         "delay.test_counts.test_a_lease_that_another_client_left_behind_ends": (
             DELIVERY_GOES_ON.on({"means": "push"}),

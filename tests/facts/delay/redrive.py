@@ -10,6 +10,9 @@ from tests.facts.parts import ERRORS_COST_NOTHING
 
 FACTS = Facts(
     "delay/redrive",
+    calls=((1, ""),),
+    fewest=2,
+    refused={"no entry": (1, "", "1-1", "x"), "too many": (1, "", *["1-1"] * 1001)},
     mistakes={
         "test_budgets.test_a_delay_queue_redrives_a_mebibyte": (
             Mistake(

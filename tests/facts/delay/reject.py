@@ -7,9 +7,28 @@ from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts, Mistake
 from tests.facts.failures import with_failures
 from tests.facts.parts import ANY_MESSAGES, BODIES_COST_NOTHING, NOTE_OF_ANOTHER_BODY
+from tests.facts.refused import bad, cut
 
+GOOD = ("", "why", 1, 1, 1, "k", "errors", 1, "{}")
 FACTS = Facts(
     "delay/reject",
+    calls=(GOOD,),
+    fewest=2,
+    refused={
+        **cut(GOOD, 3, 4, 5, 8),
+        **bad(
+            GOOD,
+            {
+                1: ("x" * 1025,),
+                2: (2,),
+                3: ("nan",),
+                4: (7,),
+                6: ("causes",),
+                7: (0, 2),
+                8: ("x" * 8193, "two\nlines"),
+            },
+        ),
+    },
     mistakes={
         "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte": (
             BODIES_COST_NOTHING,

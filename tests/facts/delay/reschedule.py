@@ -8,6 +8,8 @@ from tests.facts.facts import Facts, Mistake
 
 FACTS = Facts(
     "delay/reschedule",
+    calls=(("k", "at", 1),),
+    fewest=3,
     mistakes={
         "delay.test_delay.test_reschedule_moves_what_waits_and_leaves_what_is_held": (
             Mistake(

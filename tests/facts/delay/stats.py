@@ -8,6 +8,7 @@ from tests.facts.facts import Facts, Mistake
 
 FACTS = Facts(
     "delay/stats",
+    calls=((),),
     mistakes={
         "delay.test_inspection.test_a_purge_deletes_all_and_keeps_the_dead_unless_asked": (
             Mistake("forgets the dead", "dead = dead + redis.call('XLEN', KEYS[first + 5])", ""),

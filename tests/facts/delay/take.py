@@ -24,6 +24,8 @@ from tests.facts.parts import NOTE_OF_ANOTHER_BODY
 
 FACTS = Facts(
     "delay/take",
+    calls=(("", 0, 1, 1, 0, 0),),
+    fewest=6,
     mistakes={
         "test_budgets.test_a_take_forgets_so_many_leases_whatever_the_partitions": (
             Mistake(

@@ -9,6 +9,8 @@ from tests.facts.parts import SHORTER_WINDOW
 
 FACTS = Facts(
     "delay/watch",
+    calls=((10_000,),),
+    fewest=1,
     mistakes={
         "delay.test_counts.test_counting_ends_by_itself_and_a_shorter_window_does_not_shorten": (
             SHORTER_WINDOW,

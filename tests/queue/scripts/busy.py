@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.queue.scripts.headers import is_of_the_list_queue, parse, read
 from tests.queue.scripts.space import CLAIM, FUTURE, PAST, Space, Value, body
 
 #: A lease that the caller holds.
@@ -17,15 +19,16 @@ class Call:
 
     script: str
     args: tuple[Value, ...] = ()
+    more_keys: tuple[str, ...] = ()
 
     def on(self, space: Space) -> Any:
         if self.script == "held/give_back":
             space = space.frozen(FUTURE)  # when the time of the list has come
-        return space.call(self.script, *self.args)
+        return space.call(self.script, *self.args, lists=self.more_keys)
 
     def but(self, place: int, value: Value) -> Call:
         """Return the same call with another argument, counted from 0."""
-        return Call(self.script, (*self.args[:place], value, *self.args[place + 1 :]))
+        return replace(self, args=(*self.args[:place], value, *self.args[place + 1 :]))
 
     def __str__(self) -> str:
         words = [str(arg) for arg in self.args if isinstance(arg, str) and arg.isidentifier()]
@@ -50,6 +53,24 @@ def fill(space: Space) -> None:
         keys.note("dying", body("dying"), b"1:7:{}", b"2:8:{}")
         keys.note("expired", body("expired"), b"1:7:{}")
     space.die("letter", b"body")
+
+
+def prepare(space: Space, script: str) -> None:
+    """Put something into every key of a script."""
+    if is_of_the_list_queue(script):
+        fill(space)
+        return
+    client = space.client
+    put: dict[str, Callable[[bytes], object]] = {
+        "list": lambda key: client.lpush(key, "1"),
+        "zset": lambda key: client.zadd(key, {"k": FUTURE, "ready": 1}),
+        "hash": lambda key: client.hset(key, mapping={"k": "1", "ready": "1"}),
+        "set": lambda key: client.sadd(key, "k"),
+        "stream": lambda key: client.xadd(key, {"k": "1"}),
+        "string": lambda key: client.set(key, "1"),
+    }
+    for slot in parse(read(space.directory, script)).keys:
+        put[slot.type](space.key(slot.suffix))
 
 
 def damage(space: Space) -> None:

@@ -20,8 +20,8 @@ class Slot:
 
     @property
     def suffix(self) -> str:
-        """What follows the queue's name: "BACKUP", and "" for the ready list itself."""
-        return self.name.removeprefix("{name}")
+        """What follows the name of the queue: "BACKUP", and "" for the ready list itself."""
+        return self.name.partition("}")[2]
 
     @property
     def type(self) -> str:
@@ -41,6 +41,11 @@ class Header:
     def argument(self, name: str) -> int:
         """Return the place of an argument among the arguments, from 0."""
         return next(slot.number - 1 for slot in self.arguments if slot.name == name)
+
+
+def is_of_the_list_queue(script: str) -> bool:
+    """Return whether a script is one of the list queue; others lie in folders of their own."""
+    return "/" not in script or script.startswith(("claims/", "held/"))
 
 
 def comment(text: str) -> str:

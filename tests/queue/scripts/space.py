@@ -279,6 +279,11 @@ class Space:
         """Set what is known of the group of claims."""
         self.client.hset(self.key(GROUP), mapping=facts)
 
+    def clear(self) -> None:
+        """Delete every key that begins with the queue's name."""
+        if keys := [*self.client.scan_iter(f"{self.name}*", 1000)]:
+            self.client.unlink(*keys)
+
     # What it compares.
 
     def dump(self) -> dict[str, Any]:

@@ -13,14 +13,9 @@ import pytest
 from ackq import scripts
 from ackq.core.effects import Arg, Clock, Request
 from tests import facts
-from tests.queue.scripts.headers import Header, parse, read
+from tests.queue.scripts.headers import Header, is_of_the_list_queue, parse, read
 
-#: The scripts of the list queue; those of other queues lie in folders of their own.
-SCRIPTS = [
-    script
-    for script in scripts.names()
-    if "/" not in script or script.startswith(("claims/", "held/"))
-]
+SCRIPTS = [*filter(is_of_the_list_queue, scripts.names())]
 every_script = pytest.mark.parametrize("script", SCRIPTS)
 
 #: What a key may be called where it is passed to a function or walked over.
@@ -37,6 +32,14 @@ LOCALS = {
 
 #: What holds the place of the next group of keys among the arguments.
 GROUPS = {"at", "settled", "claims"}
+
+
+#: Only tests on a server show what Python passes to these.
+UNSHOWN = {
+    "overview/lists",
+    "sharded/change",
+    *(f"delay/claim{step}" for step in ("", "_ack", "_beat", "_read", "_return")),
+}
 
 
 def header(directory: Path, script: str) -> Header:
@@ -222,7 +225,12 @@ def called(script: str) -> tuple[Arg, ...]:
     return run(operation())[script].args
 
 
-@every_script
+every_example = pytest.mark.parametrize(
+    "script", [each.script for each in facts.every() if each.operation]
+)
+
+
+@every_example
 def test_python_passes_the_keys_in_the_order_of_the_header(
     scripts_directory: Path, script: str
 ) -> None:
@@ -232,7 +240,7 @@ def test_python_passes_the_keys_in_the_order_of_the_header(
     assert list(args[: len(expected) + 1]) == [len(expected), *expected]
 
 
-@every_script
+@every_example
 def test_python_passes_the_arguments_in_the_order_of_the_header(
     scripts_directory: Path, script: str
 ) -> None:
@@ -249,3 +257,25 @@ def test_python_passes_the_arguments_in_the_order_of_the_header(
             assert list(passed[at : at + len(expected)]) == expected, slot.name
             at += len(expected)
     assert at == len(passed)
+
+
+def traced() -> Iterator[tuple[str, list[str]]]:
+    """Yield the scripts, and the keys of each call, that stand in the traces of operations."""
+    for path in Path("tests").glob("*/requests.txt"):
+        for line in path.read_text().splitlines():
+            if found := re.match(r"> (\S+)\.lua (\d+) ?(.*)", line):
+                yield found[1], found[3].split(" ")[: int(found[2])]
+
+
+def test_python_passes_the_keys_of_every_trace_in_the_order_of_the_header(
+    scripts_directory: Path,
+) -> None:
+    for script, keys in traced():
+        for slot, key in zip(header(scripts_directory, script).keys, keys, strict=False):
+            fixed = slot.name.partition("<")[0].rpartition("}")[2]
+            assert fixed in key or "STAGED:" in key, f"{script}: {key}"
+
+
+def test_what_python_passes_to_each_script_stands_in_its_facts_or_in_a_trace() -> None:
+    shown = {script for script, _ in traced()} | {e.script for e in facts.every() if e.operation}
+    assert set(scripts.names()) - shown == UNSHOWN
