@@ -76,6 +76,25 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     help="Maximum run time of a handler.  [no limit]",
 )
 @click.option(
+    "--kill-after",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
+    help="Kill a process whose handler still runs this long after the time limit.  [never]",
+)
+@click.option(
+    "--max-messages",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Replace a process that has handled so many messages, when it is idle.  [never]",
+)
+@click.option(
+    "--max-memory",
+    type=click.IntRange(1),
+    metavar="MIB",
+    help="Replace a process that uses more memory, when it is idle.  [never]",
+)
+@click.option(
     "--grace",
     type=float,
     callback=seconds,
@@ -178,6 +197,8 @@ def work(
 
     if traceback:
         settings["log_errors"] = "traceback"
+    if settings["kill_after"] is not None and settings["time_limit"] is None:
+        raise ConfigurationError("--kill-after counts from the --time-limit: set that as well")
     plan = Plan(processes=processes, **settings)
     set_up_logs(plan.log_json, plan.verbose)
     changed = _watch(os.getcwd()) if reload else None

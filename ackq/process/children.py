@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ackq.process.figures import Reported
-from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, Plan
+from ackq.process.held_messages import HeldBy
+from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, RECYCLED, Plan
 from ackq.process.service import Service
+from ackq.process.settling import settle
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 from ackq.worker.logs import log
 from ackq.worker.signals import stopping_on_signals
@@ -44,21 +46,18 @@ EARLY_DEATH = 10.0
 class Child:
     """A place for one process. When the process dies, another takes its place."""
 
-    def __init__(self, number: int, plan: Plan, health: Path) -> None:
+    def __init__(self, number: int, plan: Plan, folder: Path) -> None:
         self.number = number
-        self.health = health
-        self.figures = health.with_suffix(".figures")
-        seen = plan.health_port is not None
-        self._plan = plan.replaced(
-            health_file=str(health),
-            health_port=None,
-            figures_file=str(self.figures) if seen else None,
-        )
+        self.health = folder / str(number)
+        self.figures = self.health.with_suffix(".figures")
+        self.held = HeldBy(self.health.with_suffix(".held"))
+        self._plan = plan.of_child(folder, number)
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self.reason = ""  #: why the plan cannot work, as the ended process reported it
         self.started = 0.0
         self.restarting = False  #: whether it is being restarted on purpose
+        self.killed = False  #: whether it was killed because a handler did not end
         self.finished = False  #: whether it needs no successor
         self.due = 0.0  #: when to start the next one
         self._deaths = 0
@@ -83,6 +82,8 @@ class Child:
             LIFELINE_VARIABLE: str(theirs.fileno()),
         }
         self.health.unlink(missing_ok=True)
+        self.held.forget()
+        self.killed = False
         try:
             # -P: files in the current folder cannot hide modules that are imported at the start.
             self._process = subprocess.Popen(
@@ -101,6 +102,18 @@ class Child:
         """End the process, so that another starts with the changed files."""
         self.restarting, self.finished, self.due = True, False, 0.0
         self.send(signal.SIGTERM)
+
+    def kill_if_stuck(self) -> None:
+        """Kill the process, and what it started, if a handler has not ended in time."""
+        if self._process is None or self.killed or not (count := self.held.overdue()):
+            return
+        # Its handlers may have started processes, which are in its group.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        handlers = "a handler" if count == 1 else f"{count} handlers"
+        log.warning("worker process %d: %s did not end in time: killed", self.pid, handlers)
+        self.killed = self.restarting = True
+        self.due = 0.0
 
     def poll(self) -> int | None:
         """Return the exit code once, when the process has ended."""
@@ -183,6 +196,7 @@ class Processes:
         self._code = 0
         self._last_warning = ""
         self._reported = Reported(())
+        self._settling: list[threading.Thread] = []
 
     def stop(self) -> None:
         """Stop all processes. A second call ends their grace at once."""
@@ -195,10 +209,7 @@ class Processes:
             The exit code: 0, or `CANNOT_WORK` if the plan cannot work, which ends all processes.
         """
         with private_folder() as folder:
-            children = [
-                Child(number, self._plan, folder / str(number))
-                for number in range(self._plan.processes)
-            ]
+            children = [Child(number, self._plan, folder) for number in range(self._plan.processes)]
             self._reported = Reported([child.figures for child in children])
             health = self._plan.health()
             if health is not None:
@@ -222,6 +233,8 @@ class Processes:
                         stopping=bool(self._stop_requests),
                     )
                     time.sleep(CHECK_INTERVAL)
+            for thread in self._settling:
+                thread.join(SHUTDOWN_TIMEOUT)
         return self._code
 
     def _is_over(self, children: list[Child]) -> bool:
@@ -230,9 +243,12 @@ class Processes:
         return bool(self._stop_requests) or all(child.finished for child in children)
 
     def _supervise(self, child: Child) -> None:
+        child.kill_if_stuck()
         code = child.poll()
         if code is not None:
             self._reported.end(child.figures)
+            if child.killed:
+                self._settle(child)
         if code is not None and not self._stop_requests and not child.restarting:
             self._ended(child, code)
         idle = child.pid is None and not child.finished and not self._stop_requests
@@ -249,9 +265,20 @@ class Processes:
                 self._code = CANNOT_WORK
                 self.stop()
             return
+        if code == RECYCLED:
+            log.info("worker process %d has ended: starting another", child.number)
+            child.due = 0.0
+            return
         child.finished = code == ORDERED_TO_STOP or (code == 0 and self._plan.drain)
         if not child.finished:
             log.warning("worker process %d ended (%d): starting another", child.number, code)
+
+    def _settle(self, child: Child) -> None:
+        """Settle what a killed process held, beside the supervision: Redis may be unreachable."""
+        held = child.held.read()
+        thread = threading.Thread(target=settle, args=(self._plan.url, held), daemon=True)
+        thread.start()
+        self._settling.append(thread)
 
     def _pass_on(self, children: list[Child]) -> None:
         """Pass file changes and stops on to the children."""

@@ -15,25 +15,35 @@ from pathlib import Path
 
 import orjson
 
+from ackq.process.recycling import Recycling
 from ackq.worker.effects import Routine
 from ackq.worker.figures import Figures, Handled, Snapshot
 from ackq.worker.health import Health
 from ackq.worker.state import State
 
 
-class ReportingHealth(Health):
-    """The health check of a child, which also writes its figures to a file."""
+class ChildHealth(Health):
+    """The health check of a child. It also reports figures, and ends a child that did enough."""
 
-    def __init__(self, file: str, stalled_after: float, figures_file: str) -> None:
+    def __init__(
+        self,
+        file: str,
+        stalled_after: float,
+        figures_file: str | None,
+        recycling: Recycling | None,
+    ) -> None:
         super().__init__(file=file, stalled_after=stalled_after)
-        self._own = Figures()
-        self.figures = self._own
-        self._figures_file = Path(figures_file)
+        self._figures_file = Path(figures_file) if figures_file is not None else None
+        if self._figures_file is not None:
+            self.figures = Figures()
+        self._recycling = recycling
         self._written = -1.0
 
     def watch(self, state: State) -> Routine[None]:
         """Check the worker, and write its figures as often."""
         yield from super().watch(state)
+        if self._recycling is not None:
+            self._recycling.watch(state)
         if self._seen != self._written:
             self._written = self._seen
             self._write()
@@ -41,13 +51,16 @@ class ReportingHealth(Health):
     def close(self) -> None:
         """Stop, and write that no handler runs any more."""
         super().close()
-        self._own.busy = 0
+        if self.figures is not None:
+            self.figures.busy = 0
         self._write()
 
     def _write(self) -> None:
+        if self._figures_file is None or self.figures is None:
+            return
         new = self._figures_file.with_suffix(".new")
         with contextlib.suppress(OSError):
-            new.write_bytes(orjson.dumps(self._own.snapshot()))
+            new.write_bytes(orjson.dumps(self.figures.snapshot()))
             os.replace(new, self._figures_file)  # never half a file
 
 

@@ -19,17 +19,20 @@ from typing import Any
 import orjson
 import redis
 
-from ackq.config import PopFrom, RecordErrors
+from ackq.config import PopFrom, QueueConfig, RecordErrors
 from ackq.core.client import client_of
 from ackq.errors import ConfigurationError, redact
 from ackq.ops.sharded import hides_list, is_sharded
-from ackq.process.figures import ReportingHealth
+from ackq.process.figures import ChildHealth
+from ackq.process.held_messages import HeldMessages
+from ackq.process.recycling import Recycling
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.worker.base import is_async
 from ackq.worker.failures import Detail
 from ackq.worker.health import Health
+from ackq.worker.hooks import Hooks
 from ackq.worker.logs import JsonFormatter, TextFormatter, location_of, log, reason_of
 from ackq.worker.outages import Outages
 from ackq.worker.policy import MAX_RECEIVES
@@ -45,6 +48,8 @@ PLAN_VARIABLE = "ACKQ_WORK_PLAN"
 DEFAULT_QUEUE = "jobs"
 #: Exit code of a process that an operator stopped through Redis. It is not replaced.
 ORDERED_TO_STOP = 4
+#: Exit code of a process that handled enough messages or uses too much memory. It is replaced.
+RECYCLED = 5
 #: Seconds between two tries to find out whether a queue is sharded.
 LOOK_AGAIN = 0.5
 _QUEUES = (Queue, AsyncQueue, ShardedQueue, AsyncShardedQueue)
@@ -69,6 +74,9 @@ class Plan:
     time_field: str | None = None
     record_errors: RecordErrors | None = None
     time_limit: float | None = None
+    kill_after: float | None = None  #: seconds over the time limit
+    max_messages: int | None = None  #: of one process, which is then replaced
+    max_memory: int | None = None  #: MiB of one process, which is then replaced
     grace: float = 30.0
     rate: str | None = None  #: count/seconds
     expiry_field: str | None = None
@@ -77,6 +85,7 @@ class Plan:
     health_port: int | None = None
     health_host: str = "127.0.0.1"
     figures_file: str | None = None  #: where a child writes what its handlers did
+    held_file: str | None = None  #: where a child writes which messages it holds
     stalled_after: float = 60.0
     log_errors: Detail = "text"
     log_json: bool = False
@@ -100,17 +109,24 @@ class Plan:
         return dataclasses.replace(self, **changes)
 
     def health(self) -> Health | None:
-        """Return the health check, or None if none is configured."""
+        """Return the health check of the whole plan, or None if none is configured."""
         if self.health_file is None and self.health_port is None:
             return None
-        if self.figures_file is not None:
-            assert self.health_file is not None
-            return ReportingHealth(self.health_file, self.stalled_after, self.figures_file)
         return Health(
             file=self.health_file,
             port=self.health_port,
             host=self.health_host,
             stalled_after=self.stalled_after,
+        )
+
+    def of_child(self, folder: Path, number: int) -> Plan:
+        """Return what one process does. It writes what its parent must know into ``folder``."""
+        own = folder / str(number)
+        return self.replaced(
+            health_file=str(own),
+            health_port=None,
+            figures_file=f"{own}.figures" if self.health_port is not None else None,
+            held_file=f"{own}.held" if self.kill_after is not None else None,
         )
 
     def run(self) -> int:
@@ -127,17 +143,21 @@ class Plan:
             raise ConfigurationError(f"{self.handler} is not callable")
         if not self.queues:
             return self.replaced(queues=(self._only_queue(),)).run()
+        recycling = None
+        if self.max_messages is not None or self.max_memory is not None:
+            recycling = Recycling(self.max_messages, self.max_memory)
         if is_async(handler):
-            code = asyncio.run(self._run_tasks(handler))
+            code = asyncio.run(self._run_tasks(handler, recycling))
         else:
-            code = self._run_threads(handler)
+            code = self._run_threads(handler, recycling)
         log.info("stopped")
-        return code
+        return RECYCLED if recycling is not None and recycling.ended else code
 
-    def _run_threads(self, handler: Callable[[Any], Any]) -> int:
-        settings = self._settings()
+    def _run_threads(self, handler: Callable[[Any], Any], recycling: Recycling | None) -> int:
+        settings = self._settings(recycling)
         opened = self._opened(Queue, ShardedQueue)
         try:
+            settings["hooks"] = self._hooks(opened, recycling)
             worker = Worker(self._weighted(opened), handler, **settings)
             self._log_start(opened)
             worker.run(drain=self.drain)
@@ -146,10 +166,11 @@ class Plan:
                 queue.close()
         return _code_of(worker)
 
-    async def _run_tasks(self, handler: Callable[[Any], Any]) -> int:
-        settings = self._settings()
+    async def _run_tasks(self, handler: Callable[[Any], Any], recycling: Recycling | None) -> int:
+        settings = self._settings(recycling)
         opened = self._opened(AsyncQueue, AsyncShardedQueue)
         try:
+            settings["hooks"] = self._hooks(opened, recycling)
             worker = AsyncWorker(self._weighted(opened), handler, **settings)
             self._log_start(opened)
             await worker.run(drain=self.drain)
@@ -242,7 +263,7 @@ class Plan:
         """Return the limit for queues that set none of their own."""
         return None if self.max_receives == 0 else MAX_RECEIVES
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, recycling: Recycling | None) -> dict[str, Any]:
         schedules = import_object(self.schedules) if self.schedules else ()
         if isinstance(schedules, Schedule):
             schedules = (schedules,)
@@ -251,7 +272,12 @@ class Plan:
             and all(isinstance(schedule, Schedule) for schedule in schedules)
         ):
             raise ConfigurationError(f"{self.schedules} must be a Schedule or a list of them")
+        health = self.health()
+        if health is not None and self.health_port is None:
+            assert self.health_file is not None
+            health = ChildHealth(self.health_file, self.stalled_after, self.figures_file, recycling)
         return {
+            "health": health,
             "concurrency": self.concurrency,
             "prefetch": self.prefetch,
             "max_receives": self._max_receives(),
@@ -259,12 +285,27 @@ class Plan:
             "grace": self.grace,
             "rate_limit": parse_rate(self.rate),
             "expiry_field": self.expiry_field,
-            "health": self.health(),
             "schedules": schedules,
             "log_errors": self.log_errors,
             "name": self.name,
             "heartbeat": self.heartbeat or None,
         }
+
+    def _hooks(self, opened: Sequence[Any], recycling: Recycling | None) -> list[Hooks]:
+        """Return what counts messages and writes down those that this process holds."""
+        hooks: list[Hooks] = [recycling] if recycling is not None else []
+        if self.held_file is not None:
+            assert self.time_limit is not None
+            assert self.kill_after is not None
+            limit = self.time_limit + self.kill_after
+            configs = {queue.name: self._with_limit(queue.config) for queue in opened}
+            file = Path(self.held_file)
+            hooks.append(HeldMessages(file, configs, self.concurrency, self.prefetch, limit))
+        return hooks
+
+    def _with_limit(self, config: QueueConfig) -> QueueConfig:
+        limit = config.max_receives or self._max_receives()
+        return dataclasses.replace(config, max_receives=limit)
 
     def _queue_weights(self) -> list[tuple[str, float | None]]:
         named: list[tuple[str, float | None]] = []

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ackq.queue.messages import Message
 from ackq.worker.logs import log
 
 
 class Hooks:
-    """Override the methods that you need. All but `lost_lease` and `dead` run in the handler's
-    thread or task, and must be quick. An exception in a hook is logged and has no other effect.
+    """Override the methods that you need. They must be quick. `before`, `after` and `error` run in
+    the handler's thread or task. An exception in a hook is logged and has no other effect.
     """
+
+    def taken(self, queue: str, messages: Sequence[Message]) -> None:
+        """Run when messages have arrived in this worker, before they wait for a handler.
+
+        Args:
+            queue: the queue's name; of a sharded queue, its name and not that of a shard.
+            messages: at least one.
+        """
 
     def before(self, message: Message) -> None:
         """Run before the handler is called."""

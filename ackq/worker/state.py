@@ -131,6 +131,8 @@ class State:
         taken_at = messages[-1].receipt / 1_000_000 - lane.timeout - JITTER_SECONDS
         lane.clocks[name] = taken_at - now
         self.feed.turns.took(lane.number, len(messages))
+        if self.handling.hooks:
+            call(self.handling.hooks, "taken", lane.queue.name, messages)
         self.feed.buffer.extend(self._without_running(lane, messages))
         self.wake()
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import threading
 import time
 from typing import Any
@@ -95,6 +96,21 @@ async def stubborn(message: Message) -> None:
     while True:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(3600)
+
+
+def stuck(message: Message) -> None:
+    """Call C code that never returns, and never lets another thread run, at the first delivery."""
+    note("begin", message)
+    job = message.json()
+    if job.get("stuck") and message.receive_count == 1:
+        re.match(r"(a+)+$", "a" * 60 + "b")
+    time.sleep(job["seconds"])
+    note("end", message)
+
+
+async def stuck_async(message: Message) -> None:
+    """The same, in the loop of all handlers."""
+    stuck(message)
 
 
 async def in_an_executor(message: Message) -> None:

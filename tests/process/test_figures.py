@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.process.figures import Reported, ReportingHealth
+from ackq.process.figures import ChildHealth, Reported
 from ackq.worker.figures import Handled, Snapshot
 from tests.metrics.test_collector import value
 from tests.waiting import wait_until
@@ -88,6 +88,6 @@ def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
 
 
 def test_a_process_whose_figures_cannot_be_written_goes_on(tmp_path: Path) -> None:
-    health = ReportingHealth(str(tmp_path / "healthy"), 5.0, str(tmp_path / "gone" / "0.figures"))
+    health = ChildHealth(str(tmp_path / "healthy"), 5.0, str(tmp_path / "gone" / "0.figures"), None)
     health._write()
     assert Reported([tmp_path / "gone" / "0.figures"]).snapshot().queues == {}

@@ -270,7 +270,7 @@ def test_a_worker_says_what_it_works_on_and_what_it_waits_for(
 
 
 def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(tmp_path: Path) -> None:
-    child = Child(0, Plan(QUICK, ("jobs",)), tmp_path / "0")
+    child = Child(0, Plan(QUICK, ("jobs",)), tmp_path)
 
     def pause(age: float) -> float:
         child.start()

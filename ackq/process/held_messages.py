@@ -1,0 +1,202 @@
+"""The messages that a worker process holds, in a file that its parent can read after killing it.
+
+A handler that never returns may hold Python's lock, so its process cannot report anything by then.
+Therefore each message is written down when it arrives and when its handler begins and ends. The
+file is mapped into memory, so this takes about two microseconds per message and no system call.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from ackq.config import QueueConfig
+from ackq.queue.messages import Message
+from ackq.worker.hooks import Hooks
+
+#: The states of a message. A finished one is about to be acked.
+FREE, WAITING, RUNNING, FINISHED = range(4)
+#: The file begins with the number of slots, of records, and of bytes of the queues' settings.
+_HEAD = struct.Struct("<III")
+#: When a slot's handler must have ended, by the machine's monotonic clock, and its record.
+_SLOT = struct.Struct("<dI4x")
+#: State, the number of the queue's settings, receipt, receive count, lengths of queue and key.
+_RECORD = struct.Struct("<BxHqIHH4x")
+#: Bytes of one record: long enough for the name of any queue and any lease key that ackq makes.
+_SIZE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One message of a process that was killed."""
+
+    message: Message
+    config: QueueConfig
+    state: int
+    #: Whether its handler was over its limit.
+    overdue: bool
+
+
+class HeldMessages(Hooks):
+    """Writes down what this process holds. Hooks of a worker."""
+
+    def __init__(
+        self,
+        file: Path,
+        queues: Mapping[str, QueueConfig],
+        concurrency: int,
+        prefetch: int,
+        limit: float,
+    ) -> None:
+        """Make the file.
+
+        Args:
+            file: where. It is replaced.
+            queues: the settings of each queue, by its name.
+            concurrency: how many handlers run at a time.
+            prefetch: how many messages wait for them at most.
+            limit: seconds after which a handler's process is to be killed.
+        """
+        self._limit = limit
+        self._numbers = {name: number for number, name in enumerate(queues)}
+        settings = orjson.dumps(list(queues.values()))
+        # Messages that the worker releases because they waited too long are overwritten in turn.
+        self._records = 2 * (concurrency + prefetch) + 1000
+        self._first_slot = _HEAD.size + len(settings)
+        self._first_record = self._first_slot + concurrency * _SLOT.size
+        with open(file, "w+b") as opened:
+            os.truncate(opened.fileno(), self._first_record + self._records * _SIZE)
+            self._map = mmap.mmap(opened.fileno(), 0)
+        self._map[_HEAD.size : self._first_slot] = settings
+        self._free_slots = deque(range(concurrency))
+        self._lock = threading.Lock()
+        self._next = 0
+        self._owners: list[Message | None] = [None] * self._records
+        self._places: dict[Message, int] = {}
+        self._running: dict[Message, int] = {}
+        # Last, so that the parent never reads half of it.
+        _HEAD.pack_into(self._map, 0, concurrency, self._records, len(settings))
+
+    def taken(self, queue: str, messages: Sequence[Message]) -> None:
+        """Write down messages that wait."""
+        number = self._numbers[queue]
+        with self._lock:
+            for message in messages:
+                name = message.queue.encode()
+                body = name + message.key
+                if len(body) > _SIZE - _RECORD.size:
+                    continue  # of another program; it comes back when its lease ends
+                place = self._free_place()
+                at = self._first_record + place * _SIZE
+                self._map[at] = FREE  # until the record is whole
+                start = at + _RECORD.size
+                self._map[start : start + len(body)] = body
+                lengths = len(name), len(message.key)
+                count = min(message.receive_count, 2**32 - 1)
+                _RECORD.pack_into(self._map, at, WAITING, number, message.receipt, count, *lengths)
+                self._places[message] = place
+                self._owners[place] = message
+
+    def before(self, message: Message) -> None:
+        """Write down when the handler must have ended."""
+        place = self._places.get(message)
+        if place is None:
+            return
+        slot = self._free_slots.popleft()
+        self._running[message] = slot
+        self._map[self._first_record + place * _SIZE] = RUNNING
+        deadline = time.monotonic() + self._limit
+        _SLOT.pack_into(self._map, self._first_slot + slot * _SLOT.size, deadline, place)
+
+    def after(self, message: Message, outcome: str, seconds: float) -> None:
+        """Write down that the handler has ended."""
+        slot = self._running.pop(message, None)
+        if slot is None:
+            return
+        place = self._places[message]
+        _SLOT.pack_into(self._map, self._first_slot + slot * _SLOT.size, 0.0, 0)
+        self._map[self._first_record + place * _SIZE] = FINISHED if outcome == "ack" else FREE
+        self._free_slots.append(slot)
+        with self._lock:
+            self._forget(place)
+
+    def _free_place(self) -> int:
+        """Return the next place whose message does not run, and forget that message."""
+        while True:
+            place = self._next
+            self._next = (place + 1) % self._records
+            owner = self._owners[place]
+            if owner is None or owner not in self._running:
+                self._forget(place)
+                return place
+
+    def _forget(self, place: int) -> None:
+        owner, self._owners[place] = self._owners[place], None
+        if owner is not None:
+            self._places.pop(owner, None)
+
+
+class HeldBy:
+    """What a process holds, as its parent reads it."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._map: mmap.mmap | None = None
+
+    def forget(self) -> None:
+        """Prepare for the next process, which makes its own file."""
+        self._map = None
+        self.file.unlink(missing_ok=True)
+
+    def overdue(self) -> int:
+        """Return how many handlers should have ended by now, and have not."""
+        now = time.monotonic()
+        return sum(1 for deadline, _ in self._slots() if 0.0 < deadline < now)
+
+    def read(self) -> list[Held]:
+        """Return all messages of a process that has ended, those that it settled just now too."""
+        now = time.monotonic()
+        overdue = {place for deadline, place in self._slots() if 0.0 < deadline < now}
+        if self._map is None:
+            return []
+        slots, records, length = _HEAD.unpack_from(self._map, 0)
+        configs = [
+            QueueConfig(**fields)
+            for fields in orjson.loads(self._map[_HEAD.size : _HEAD.size + length])
+        ]
+        first = _HEAD.size + length + slots * _SLOT.size
+        held = []
+        for place in range(records):
+            at = first + place * _SIZE
+            state, number, receipt, count, name, key = _RECORD.unpack_from(self._map, at)
+            if state == FREE:
+                continue
+            start = at + _RECORD.size
+            queue = self._map[start : start + name].decode()
+            leased = Message(
+                queue, self._map[start + name : start + name + key], b"", receipt, count
+            )
+            held.append(Held(leased, configs[number], state, place in overdue))
+        return held
+
+    def _slots(self) -> list[tuple[float, int]]:
+        if self._map is None:
+            try:
+                with open(self.file, "rb") as opened:
+                    self._map = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):  # not made yet, or still empty
+                return []
+        slots, records, length = _HEAD.unpack_from(self._map, 0)
+        if not records:
+            return []
+        first = _HEAD.size + length
+        return list(_SLOT.iter_unpack(self._map[first : first + slots * _SLOT.size]))

@@ -1,0 +1,64 @@
+"""Settles what a killed process held, instead of letting the leases end."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from ackq.errors import LeaseLost
+from ackq.process.held_messages import FINISHED, Held
+from ackq.queue.client import Queue
+from ackq.worker.logs import log
+from ackq.worker.outages import TEMPORARY
+from ackq.worker.policy import Backoff
+
+#: Seconds between two tries while Redis is unreachable.
+PAUSE = 0.5
+
+
+def settle(url: str | None, held: Iterable[Held]) -> None:
+    """Settle messages of a process that has ended.
+
+    A message whose handler was over its limit has failed: it is retried later, and counted. A
+    finished one is acked. The others go back to their queues, uncounted. Messages that the process
+    settled itself, or that others have by now, are left alone. While Redis is unreachable, this
+    tries again until the leases have ended.
+    """
+
+    def by_queue(one: Held) -> str:
+        return one.message.queue
+
+    for name, group in itertools.groupby(sorted(held, key=by_queue), by_queue):
+        of_queue = list(group)
+        config = of_queue[0].config
+        until = time.monotonic() + config.visibility_timeout
+        with Queue.from_url(url, name, **dataclasses.asdict(config)) as queue:
+            while True:
+                try:
+                    _settle(queue, of_queue)
+                    break
+                except TEMPORARY as error:
+                    if time.monotonic() >= until:
+                        log.warning("%r: messages of a killed process wait: %s", name, error)
+                        break
+                    time.sleep(PAUSE)
+
+
+def _settle(queue: Queue, held: Sequence[Held]) -> None:
+    finished = [one.message for one in held if one.state == FINISHED]
+    overdue = [one.message for one in held if one.overdue and one.state != FINISHED]
+    others = [one.message for one in held if not one.overdue and one.state != FINISHED]
+    for message in overdue:
+        error = TimeoutError("over the time limit, and its process was killed")
+        delay = Backoff().delay(message.receive_count, random.random())
+        with suppress(LeaseLost):
+            queue.nack(message, delay=delay, error=error)
+    # Those that others have by now are refused; the rest is settled.
+    with suppress(LeaseLost):
+        queue.ack(*finished)
+    with suppress(LeaseLost):
+        queue.release(*others)

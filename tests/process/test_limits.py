@@ -1,0 +1,148 @@
+"""Processes that are killed because a handler is stuck, or replaced because they did enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ackq
+from ackq.config import QueueConfig
+from ackq.embedded import Server
+from ackq.process.held_messages import FINISHED, RUNNING, WAITING, HeldBy, HeldMessages
+from ackq.process.recycling import resident
+from ackq.process.settling import settle
+from tests.servers import private_server
+from tests.waiting import wait_until
+from tests.worker.conftest import settled
+
+from .commands import working
+
+JOBS = "tests.process.jobs:"
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with private_server(tmp_path_factory.mktemp("server"), appendfsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture
+def queue(server: Server, token: str) -> Iterator[ackq.Queue]:
+    with ackq.Queue.from_url(server.url, token) as queue:
+        yield queue
+
+
+@pytest.mark.parametrize("handler", ["stuck", "stuck_async"])
+def test_a_stuck_handler_is_killed_counted_once_and_its_neighbours_are_handled(
+    tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
+) -> None:
+    queue.push({"id": "stuck", "stuck": True, "seconds": 0})
+    queue.push_many({"id": f"m{n}", "seconds": 0.02} for n in range(40))
+    # The lease is so long that nothing comes back because of it.
+    limits = ("--time-limit", "0.5", "--kill-after", "0.3", "--lease", "600")
+    options = ("-q", queue.name, *limits, "--concurrency", "4")
+    with working(tmp_path, server.url, JOBS + handler, *options) as command:
+        wait_until(lambda: settled(queue), "all, the stuck one at its second delivery", 40)
+        assert "did not end in time: killed" in command.log()
+        ended = [event["id"] for event in command.events("end")]
+        assert {*ended} == {"stuck", *(f"m{n}" for n in range(40))}
+        counts = {event["id"]: event["count"] for event in command.events("end")}
+        assert counts.pop("stuck") == 2
+        assert {*counts.values()} == {1}
+        assert len(command.children()) == 1
+
+
+def test_a_message_that_is_always_stuck_becomes_a_dead_letter_with_its_reason(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    queue.push({"id": "stuck", "stuck": True, "seconds": 0})
+    limits = ("--time-limit", "0.3", "--kill-after", "0.1", "--max-receives", "1")
+    with working(tmp_path, server.url, JOBS + "stuck", "-q", queue.name, *limits):
+        wait_until(lambda: queue.stats().dead == 1, "a dead letter", 40)
+    (dead,) = queue.dead_letters()
+    assert dead.receive_count == 1
+    assert "its process was killed" in dead.errors[-1].text
+
+
+def test_a_process_is_replaced_after_its_messages_and_none_is_lost(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    queue.push_many({"id": f"m{n}", "seconds": 0.03} for n in range(120))
+    options = ("-q", queue.name, "--max-messages", "30", "--concurrency", "2", "--prefetch", "0")
+    with working(tmp_path, server.url, JOBS + "scripted", *options) as command:
+        wait_until(lambda: settled(queue), "all", 40)
+        pids = [event["pid"] for event in command.events("end")]
+        assert len(pids) == 120
+        assert len({*pids}) >= 3
+        assert pids.count(pids[0]) >= 30
+        assert "starting another" in command.log()
+        command.process.terminate()
+        assert command.wait() == 0
+
+
+def test_a_process_is_replaced_when_it_uses_too_much_memory(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    options = ("-q", queue.name, "--max-memory", "1")
+    with working(tmp_path, server.url, JOBS + "quick", *options) as command:
+        wait_until(lambda: command.log().count("MiB of memory in use") >= 2, "two processes", 40)
+    assert 1 < resident() < 10_000
+
+
+def test_a_limit_to_kill_needs_a_limit_of_time(tmp_path: Path, server: Server) -> None:
+    with working(tmp_path, server.url, JOBS + "quick", "--kill-after", "1") as command:
+        assert command.wait() == 3
+        assert "set that as well" in command.log()
+
+
+def test_what_a_process_held_is_settled_by_what_became_of_it(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    """Also messages that are acked already, that others hold, and that were overwritten."""
+    config = queue.config
+    written = HeldMessages(tmp_path / "held", {queue.name: config}, 3, 2, limit=0.0)
+    queue.push_many({"id": name} for name in ("over", "runs", "done", "waits", "acked", "other"))
+    messages = {message.id: message for message in queue.pop_many(6)}
+    written.taken(queue.name, list(messages.values()))
+    for name in ("over", "done", "acked"):
+        written.before(messages[name])
+    written.after(messages["done"], "ack", 0.0)
+    written.after(messages["acked"], "ack", 0.0)
+    queue.ack(messages["acked"])
+    written._limit = 60.0
+    written.before(messages["runs"])
+    queue.release(messages["other"])
+    other = queue.pop()
+    assert other is not None
+    assert other.id == "other"
+    held = HeldBy(tmp_path / "held")
+    wait_until(lambda: held.overdue() == 1, "the limit")
+    states = {one.message.id: (one.state, one.overdue) for one in held.read()}
+    assert states == {
+        "over": (RUNNING, True),
+        "runs": (RUNNING, False),
+        "done": (FINISHED, False),
+        "acked": (FINISHED, False),
+        "waits": (WAITING, False),
+        "other": (WAITING, False),
+    }
+    settle(server.url, held.read())
+    assert [message.id for message in queue.peek(10, "delayed")] == ["over"]
+    assert {message.id for message in queue.peek(10)} == {"runs", "waits"}
+    assert [message.id for message in queue.peek(10, "in_flight")] == ["other"]
+    assert [message.receive_count for message in queue.pop_many(9)] == [1, 1]
+
+
+def test_the_places_of_running_messages_are_not_used_again(tmp_path: Path) -> None:
+    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, 1, 0, limit=60.0)
+    first = ackq.Message("q", b"first", b"", 1, 1)
+    written.taken("q", [first])
+    written.before(first)
+    written.taken("q", [ackq.Message("q", b"%d" % n, b"", 2, 1) for n in range(3000)])
+    keys = [one.message.key for one in HeldBy(tmp_path / "held").read()]
+    assert keys[0] == b"first"
+    assert b"2999" in keys
+    assert len(keys) == 1002
