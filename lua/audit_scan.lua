@@ -31,7 +31,7 @@ local held, heldrows, errors, counters = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local ready, handoff = KEYS[11], KEYS[12]
 local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
-local LONGEST_LEASE = 43200065535 -- µs: 12 h and the jitter
+local MAX_LEASE = 43200065535 -- µs: 12 h and the jitter
 local LARGEST = 9007199254740991
 local WHOLE = 1000 -- keys of CONTEXT that one call may read at once
 
@@ -115,7 +115,7 @@ function check.backup(key, score)
     redis.call('ZREM', delayed, key)
   end
   score = tonumber(score)
-  if not (score >= 0 and score <= now + LONGEST_LEASE)
+  if not (score >= 0 and score <= now + MAX_LEASE)
     and report('deadline out of range', key) then
     redis.call('ZADD', backup, now_text, key)
   end

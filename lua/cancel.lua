@@ -26,7 +26,7 @@ local dead, errors, counters, backup, extended = KEYS[4], KEYS[5], KEYS[6], KEYS
 local running = ARGV[1]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
-local MOST = 100 -- messages one call may move
+local MAX_IN_CALL = 100 -- messages one call may move
 local SWEPT = 100 -- notes that one call looks at, whose leases may have ended
 
 -- Parts: outside
@@ -116,7 +116,7 @@ local function note_for_holder(key, deadline)
 end
 
 local canceled, ended, looked, bytes = 0, 0, 0, 0
-while 2 * looked + 1 < #ARGV and canceled < MOST and bytes < BODY_BUDGET do
+while 2 * looked + 1 < #ARGV and canceled < MAX_IN_CALL and bytes < BODY_BUDGET do
   local due, key = ARGV[2 * looked + 2], ARGV[2 * looked + 3]
   looked = looked + 1
   local score, zset = place_of(key, due)

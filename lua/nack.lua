@@ -37,7 +37,7 @@ local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEY
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 100 -- messages one call may return to the queue
+local MAX_IN_CALL = 100 -- messages one call may return to the queue
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -121,7 +121,7 @@ local function add_failure(found, count, failure)
   keep_latest(found)
 end
 
-local LONGEST_FAILURE = 8192 -- bytes
+local MAX_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -129,7 +129,7 @@ local function read_failures(from, last)
   for i = from + 1, #ARGV, 2 do
     local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
     if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
-      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      or #failure > MAX_FAILURE or string.find(failure, '\n', 1, true) then
       return
     end
     for each = position, to do
@@ -166,10 +166,10 @@ if not failures then
 end
 
 -- The first write frees memory, so that messages can be returned at maxmemory.
-local most, bytes, died, missing = math.min(#returned, MOST), 0, {}, 0
+local most, bytes, died, missing = math.min(#returned, MAX_IN_CALL), 0, {}, 0
 for i, entry in ipairs(returned) do
   local key, delay, failure = entry[1], entry[2], failures[entry[3]]
-  if i > MOST or bytes >= BODY_BUDGET then
+  if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do
       reply[#reply] = nil

@@ -24,7 +24,7 @@ local ready, handoff, backup = KEYS[1], KEYS[2], KEYS[3]
 local delayed, held, heldrows = KEYS[4], KEYS[5], KEYS[6]
 local pop_from, member, other = ARGV[1], ARGV[2], ARGV[3]
 
-local LONGEST = 65536 -- bytes
+local MAX_BODY = 65536 -- bytes
 
 if (pop_from ~= 'right' and pop_from ~= 'left') or not other then
   return redis.error_reply('ACKQ_ARGUMENT oldest: an argument is out of range')
@@ -67,7 +67,7 @@ if listed then
   body = redis.call('LINDEX', handoff, -1)
     or redis.call('LINDEX', ready, pop_from == 'left' and 0 or -1)
 end
-if #body > LONGEST or not (has(body, member) or has(body, other)) then
+if #body > MAX_BODY or not (has(body, member) or has(body, other)) then
   body = ''
 end
 

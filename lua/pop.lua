@@ -53,7 +53,7 @@ local SLICE = 16 -- bodies of a list read at a time, as long as those before wer
 local GROUP = 128 -- bodies recorded at a time
 local SHORT = 4096 -- bytes
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
-local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
+local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
@@ -407,7 +407,7 @@ local function natural_key(body)
   local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
   local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
     or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
-  if not id and #body <= DECODE_LIMIT then
+  if not id and #body <= MAX_DECODED then
     local named = string.find(body, '"id"', 1, true)
     decoded = decoded + #body / 8 + (named and #body or 0)
     if named and decoded <= DECODE_BUDGET then

@@ -21,7 +21,7 @@ local counters, errors = KEYS[5], KEYS[6]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and errors
-local MOST = 100 -- dead letters one call may look at
+local MAX_IN_CALL = 100 -- dead letters one call may look at
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -79,7 +79,7 @@ local function redrive(entry)
   end
   -- Write the copy first and delete the original last, so that the message always exists.
   -- A microsecond apart, since Redis sorts equal scores by key.
-  redis.call('ZADD', delayed, string.format('%.0f', now - MOST + redriven), key)
+  redis.call('ZADD', delayed, string.format('%.0f', now - MAX_IN_CALL + redriven), key)
   redis.call('HSET', context, key, fields.body)
   redis.call('HDEL', receives, key)
   redis.call('HDEL', errors, key)
@@ -89,7 +89,7 @@ end
 
 if #ARGV > 2 then
   for i = 3, #ARGV do
-    if looked >= MOST or bytes >= BODY_BUDGET then
+    if looked >= MAX_IN_CALL or bytes >= BODY_BUDGET then
       break
     end
     local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
@@ -100,7 +100,7 @@ if #ARGV > 2 then
     end
   end
 else
-  while looked < math.min(wanted, MOST) and bytes < BODY_BUDGET do
+  while looked < math.min(wanted, MAX_IN_CALL) and bytes < BODY_BUDGET do
     local first = after == '' and '-' or '(' .. after
     local entry = redis.call('XRANGE', dead, first, '+', 'COUNT', 1)[1]
     if not entry then

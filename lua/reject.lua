@@ -27,7 +27,7 @@ local extended, delayed, dead, errors, counters = KEYS[4], KEYS[5], KEYS[6], KEY
 local reason, at = ARGV[1], 2
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
-local MOST = 100 -- messages one call may reject
+local MAX_IN_CALL = 100 -- messages one call may reject
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -106,7 +106,7 @@ local function add_failure(found, count, failure)
   keep_latest(found)
 end
 
-local LONGEST_FAILURE = 8192 -- bytes
+local MAX_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -114,7 +114,7 @@ local function read_failures(from, last)
   for i = from + 1, #ARGV, 2 do
     local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
     if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
-      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      or #failure > MAX_FAILURE or string.find(failure, '\n', 1, true) then
       return
     end
     for each = position, to do
@@ -155,7 +155,7 @@ end
 local bytes = 0
 for i, entry in ipairs(rejected) do
   local key, failure = entry[1], failures[entry[2]]
-  if i > MOST or bytes >= BODY_BUDGET then
+  if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do
       reply[#reply] = nil

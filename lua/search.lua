@@ -32,8 +32,8 @@ local dead, claim = KEYS[5], KEYS[6]
 local place, from, taken = ARGV[1], ARGV[2], ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
-local MOST = 2000 -- messages of a list one call may look at
-local MOST_LETTERS = 500
+local MAX_IN_CALL = 2000 -- messages of a list one call may look at
+local MAX_LETTERS = 500
 local SCANNED = 1000 -- keys
 local SLICE = 16 -- bodies read at a time, as long as those before were short
 local SHORT = 4096 -- bytes
@@ -131,7 +131,7 @@ if place == 'dead' then
     end
     read(#letters, size)
     reply[1] = #letters == asked and before or ''
-  until #letters < asked or looked >= MOST_LETTERS or bytes >= BODY_BUDGET
+  until #letters < asked or looked >= MAX_LETTERS or bytes >= BODY_BUDGET
   reply[2] = looked
   return reply
 end
@@ -139,7 +139,7 @@ end
 local size = redis.call('LLEN', list)
 local left = math.min(number, size)
 local reply = {left, size}
-while left > 0 and looked < MOST and bytes < BODY_BUDGET do
+while left > 0 and looked < MAX_IN_CALL and bytes < BODY_BUDGET do
   local some = math.min(slice, left)
   local first = is_right and -left or left - some
   local bodies = redis.call('LRANGE', list, string.format('%.0f', first),

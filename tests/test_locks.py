@@ -58,7 +58,7 @@ def remove(renewer: Renewer) -> None:
 
 
 CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
-    lambda: Watcher(redis.Redis(port=1)): (Watcher.look, Watcher.look_anew, Watcher.close),
+    lambda: Watcher(redis.Redis(port=1)): (Watcher.sample, Watcher.refresh, Watcher.close),
     lambda: SharedRead(int): (lambda made: made.get(1.0),),
     lambda: Families(()): (lambda made: made.text(False),),
     lambda: Reported([]): (Reported.snapshot, lambda made: made.end(Path("none"))),

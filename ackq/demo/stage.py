@@ -29,7 +29,7 @@ TICK, STATS_TICK = 0.02, 0.2
 #: Seconds without progress after which the demo gives up.
 STALL = 30.0
 #: Longest time, in seconds, that a worker holds a batch, and the most messages in one.
-BATCH_SECONDS, BATCH_LIMIT = 0.5, 1000
+BATCH_SECONDS, MAX_BATCH = 0.5, 1000
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Plan:
     def orders(self, queue: str) -> dict[str, Any]:
         """Return what the processes need to know. A batch takes much less than the lease."""
         pause = min(self.lease * 0.4, self.seconds * self.workers / len(self.bodies))
-        batch = min(BATCH_LIMIT, max(1, round(min(BATCH_SECONDS, self.lease / 4) / pause)))
+        batch = min(MAX_BATCH, max(1, round(min(BATCH_SECONDS, self.lease / 4) / pause)))
         return {
             "queue": queue,
             "lease": self.lease,

@@ -50,7 +50,7 @@ LOOK_INTERVAL = 0.05
 #: thousands that start at once are known before they have waited.
 FIRST_LOOK = 1_000_000
 #: Longest wait in seconds.
-LONGEST_WAIT = 600.0
+MAX_WAIT = 600.0
 #: Seconds over which the looks of one waiting consumer more are spread when a lease ends or a
 #: message is due, and most seconds for all.
 EVENT_INTERVAL, EVENT_SPREAD = 0.001, 1.0
@@ -201,7 +201,7 @@ def _remember(spec: QueueSpec, next_event: int, waiters: int) -> Operation[None]
     draw = spec.outside.fraction
     seconds = max(
         spec.block_limit * (0.75 + 0.25 * draw()),
-        min(LONGEST_WAIT, waiters * LOOK_INTERVAL) * (0.5 + draw()),
+        min(MAX_WAIT, waiters * LOOK_INTERVAL) * (0.5 + draw()),
     )
     if next_event >= 0:
         spread = max(WAIT_JITTER, min(EVENT_SPREAD, waiters * EVENT_INTERVAL))

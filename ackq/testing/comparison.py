@@ -12,7 +12,7 @@ from ackq.core.inspection_results import PeekedMessage
 #: How many messages a failed assertion shows.
 SHOWN = 10
 #: Longest body that it shows, in characters.
-LONGEST = 200
+MAX_SHOWN = 200
 
 
 def selected(
@@ -74,4 +74,4 @@ def _messages(count: int) -> str:
 
 def _shown(message: PeekedMessage) -> str:
     body = message.body.decode(errors="backslashreplace")
-    return f"  {body if len(body) <= LONGEST else body[:LONGEST] + '…'}"
+    return f"  {body if len(body) <= MAX_SHOWN else body[:MAX_SHOWN] + '…'}"

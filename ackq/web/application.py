@@ -112,7 +112,7 @@ def application(
     jobs = Jobs(log)
     renderer = Renderer(operate, log, rendering.templates())
     site = _Site(lent, Watcher(lent, names, time_field), renderer, time_field)
-    operating = Operating(lent, renderer, jobs, site.watcher.look_anew)
+    operating = Operating(lent, renderer, jobs, site.watcher.refresh)
 
     def disconnect() -> None:
         site.watcher.close()
@@ -209,7 +209,7 @@ class _Site:
 
     def queues(self, request: Request) -> Response:
         """Show all queues."""
-        sample = self.watcher.look()
+        sample = self.watcher.sample()
         page = _page_of(request, sample)
         return self._show(
             request,
@@ -224,7 +224,7 @@ class _Site:
 
     def live(self, request: Request) -> Response:
         """Return what changes on an open page, as JSON."""
-        sample = self.watcher.look()
+        sample = self.watcher.sample()
         if name := _text(request, "name"):
             return JSONResponse(overview.live_row(sample, sample.row(_text(request, "kind"), name)))
         return JSONResponse(overview.live(sample, _page_of(request, sample)))
@@ -369,7 +369,7 @@ class _Site:
         Raises:
             redis.ConnectionError: it cannot.
         """
-        sample = self.watcher.look()
+        sample = self.watcher.sample()
         if sample.outdated:
             raise redis.ConnectionError(sample.trouble)
         return sample

@@ -59,7 +59,7 @@ class Watcher:
         #: Since when Redis has not answered.
         self._waiting_since: float | None = None
 
-    def look(self) -> Sample:
+    def sample(self) -> Sample:
         """Return the newest sample; take one if it is time.
 
         If no server can be read, or none answers within 3 seconds (10 for the first sample), it is
@@ -82,8 +82,8 @@ class Watcher:
             with self._lock:
                 return self._outdated(f"no answer within {limit:g} s")
 
-    def look_anew(self) -> None:
-        """Let the next look take a sample, since something was changed."""
+    def refresh(self) -> None:
+        """Let the next call take a sample, since something was changed."""
         with self._lock:
             self._fresh_until = 0.0
 

@@ -38,7 +38,7 @@ local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
 local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 100 -- messages one call may return to the queue
+local MAX_IN_CALL = 100 -- messages one call may return to the queue
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
 -- Parts: outside, delay/nearest
@@ -120,7 +120,7 @@ local function add_failure(found, count, failure)
   keep_latest(found)
 end
 
-local LONGEST_FAILURE = 8192 -- bytes
+local MAX_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -128,7 +128,7 @@ local function read_failures(from, last)
   for i = from + 1, #ARGV, 2 do
     local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
     if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
-      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      or #failure > MAX_FAILURE or string.find(failure, '\n', 1, true) then
       return
     end
     for each = position, to do
@@ -179,7 +179,7 @@ end
 local before, counts, bytes, died = {}, {}, 0, {}
 for i, each in ipairs(done) do
   local first, key, delay, failure = each[1], each[2], each[3], failures[each[4]]
-  if i > MOST or bytes >= BODY_BUDGET then
+  if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= each[4] do
       reply[#reply] = nil

@@ -26,7 +26,7 @@ local receives, dead, wake, errors = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and errors
-local MOST = 100 -- dead letters one call may look at
+local MAX_IN_CALL = 100 -- dead letters one call may look at
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -87,7 +87,7 @@ end
 
 if #ARGV > 2 then
   for i = 3, #ARGV do
-    if looked >= MOST or bytes >= BODY_BUDGET then
+    if looked >= MAX_IN_CALL or bytes >= BODY_BUDGET then
       break
     end
     local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
@@ -98,7 +98,7 @@ if #ARGV > 2 then
     end
   end
 else
-  while looked < math.min(wanted, MOST) and bytes < BODY_BUDGET do
+  while looked < math.min(wanted, MAX_IN_CALL) and bytes < BODY_BUDGET do
     local begin = after == '' and '-' or '(' .. after
     local entry = redis.call('XRANGE', dead, begin, '+', 'COUNT', 1)[1]
     if not entry then

@@ -32,7 +32,7 @@ local members, session, reason, at = KEYS[1], ARGV[1], ARGV[2], 3
 
 local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 100 -- messages one call may reject
+local MAX_IN_CALL = 100 -- messages one call may reject
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -107,7 +107,7 @@ local function add_failure(found, count, failure)
   keep_latest(found)
 end
 
-local LONGEST_FAILURE = 8192 -- bytes
+local MAX_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -115,7 +115,7 @@ local function read_failures(from, last)
   for i = from + 1, #ARGV, 2 do
     local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
     if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
-      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      or #failure > MAX_FAILURE or string.find(failure, '\n', 1, true) then
       return
     end
     for each = position, to do
@@ -164,7 +164,7 @@ end
 local bytes, rejected = 0, {}
 for i, each in ipairs(done) do
   local first, key, failure = each[1], each[2], failures[each[3]]
-  if i > MOST or bytes >= BODY_BUDGET then
+  if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= each[3] do
       reply[#reply] = nil

@@ -32,9 +32,9 @@
 local window, member, other = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 local SLOTS = 10
-local MOST = 100 -- held lists
+local MAX_IN_CALL = 100 -- held lists
 local READ = 32768 -- bytes of bodies
-local LONGEST = 65536 -- bytes
+local MAX_BODY = 65536 -- bytes
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -131,7 +131,7 @@ local function figures(first)
   if listed + handed > 0 then
     body = redis.call('LINDEX', handed > 0 and KEYS[first + 2] or KEYS[first], -1)
     bytes = bytes + #body
-    if #body > LONGEST or not (has(body, member) or has(body, other)) then
+    if #body > MAX_BODY or not (has(body, member) or has(body, other)) then
       body = ''
     end
   end
@@ -150,7 +150,7 @@ end
 
 local reply = {now}
 for first = 1, #KEYS, SLOTS do
-  if walked >= MOST or bytes >= READ then
+  if walked >= MAX_IN_CALL or bytes >= READ then
     break
   end
   local is_read, found = pcall(figures, first)

@@ -1,6 +1,6 @@
 -- Needs outside.
 
-local LONGEST_FAILURE = 8192 -- bytes
+local MAX_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -8,7 +8,7 @@ local function read_failures(from, last)
   for i = from + 1, #ARGV, 2 do
     local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
     if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
-      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      or #failure > MAX_FAILURE or string.find(failure, '\n', 1, true) then
       return
     end
     for each = position, to do

@@ -22,7 +22,7 @@ local id, vt, failure = ARGV[1], tonumber(ARGV[2]), ARGV[3] or ''
 
 local TOKENS = 64 -- as in send
 local TOKEN_LIFE = 2000 -- ms, as in send
-local LONGEST_FAILURE = 8192 -- bytes
+local MAX_FAILURE = 8192 -- bytes
 
 -- Parts: outside, keep_latest
 local function outside(number, low, high)
@@ -42,7 +42,7 @@ end
 if outside(vt, 0, 9999999) then
   return redis.error_reply('ACKQ_ARGUMENT visibility: vt is out of range')
 end
-if #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+if #failure > MAX_FAILURE or string.find(failure, '\n', 1, true) then
   return redis.error_reply('ACKQ_ARGUMENT visibility: a failure is one line of at most 8192 bytes')
 end
 

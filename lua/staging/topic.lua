@@ -24,7 +24,7 @@ local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local guess, max_age = tonumber(ARGV[1]), tonumber(ARGV[2])
 local HEAD = 6 -- keys before the messages
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
-local MOST = 1000 -- rows of one call
+local MAX_IN_CALL = 1000 -- rows of one call
 local BODY_BUDGET = 1048576 -- bytes of rows one call may move
 
 -- Parts: outside
@@ -42,7 +42,7 @@ local counters = {redis.call('GET', next_index), redis.call('GET', first_index)}
 redis.call('XLEN', wake)
 redis.call('HLEN', heldrows)
 local newest, first = tonumber(counters[1] or 0), tonumber(counters[2] or 1)
-if outside(newest, 0, LAST - MOST) or outside(first, 1, LAST) then
+if outside(newest, 0, LAST - MAX_IN_CALL) or outside(first, 1, LAST) then
   return redis.error_reply('ACKQ_VALUE staging/topic: nextIndex or firstIndex is no index')
 end
 if not redis.call('ZSCORE', held, list) then
@@ -54,7 +54,7 @@ end
 -- A key of another type belongs to another program: leave it alone and stop tracking it.
 local left = redis.call('TYPE', list).ok == 'list' and redis.call('LLEN', list) or 0
 local at = HEAD + newest - guess -- the key before the first message's
-local most = math.min(MOST, left, #KEYS - at)
+local most = math.min(MAX_IN_CALL, left, #KEYS - at)
 
 local messages, entries, bytes = {}, {}, 0
 while #messages < most and bytes < BODY_BUDGET do

@@ -44,7 +44,7 @@ FACTS = Facts(
             ),
         ),
         "test_delayed.test_one_call_cancels_a_hundred_or_a_mebibyte": (
-            Mistake("any number in one call", " and canceled < MOST", ""),
+            Mistake("any number in one call", " and canceled < MAX_IN_CALL", ""),
             Mistake("any number of bytes in one call", " and bytes < BODY_BUDGET do", " do"),
         ),
         "test_delayed.test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (

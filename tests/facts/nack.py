@@ -62,7 +62,7 @@ FACTS = Facts(
             ANY_MESSAGES,
             Mistake(
                 "of two calls the second overtakes the first",
-                "math.min(#returned, MOST)",
+                "math.min(#returned, MAX_IN_CALL)",
                 "#returned",
             ),
         ),
@@ -200,7 +200,7 @@ FACTS = Facts(
         "test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed": (
             Mistake(
                 "errors of any length",
-                "#failure > LONGEST_FAILURE",
+                "#failure > MAX_FAILURE",
                 "false",
                 given={"script": "nack", "errors": (1, b"x" * 8193)},
             ),

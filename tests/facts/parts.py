@@ -12,7 +12,7 @@ ANY_DELETED_BYTES = Mistake(
     "any number of bytes is deleted in one call", "stop < last and freed < FREED", "stop < last"
 )
 ANY_MESSAGES = Mistake(
-    "any number of messages in one call", "local MOST = 100", "local MOST = 1000"
+    "any number of messages in one call", "local MAX_IN_CALL = 100", "local MAX_IN_CALL = 1000"
 )
 AS_MANY_KEYS = Mistake(
     "as many keys as the batch had are taken for the batch",
@@ -22,7 +22,7 @@ AS_MANY_KEYS = Mistake(
 BODIES_COST_NOTHING = Mistake(
     "bodies cost nothing", "bytes + #body + 4 * #note", "bytes + 4 * #note"
 )
-BODIES_OF_ANY_LENGTH = Mistake("returns bodies of any length", "#body > LONGEST or ", "")
+BODIES_OF_ANY_LENGTH = Mistake("returns bodies of any length", "#body > MAX_BODY or ", "")
 BODIES_WITHOUT_TIME = Mistake(
     "returns bodies that need not have a time",
     " or not (has(body, member) or has(body, other))",

@@ -404,7 +404,7 @@ FACTS = Facts(
             ),
         ),
         "test_pop.test_a_body_over_the_decode_limit_is_leased_undecoded": (
-            Mistake("a body of any length is decoded", " and #body <= DECODE_LIMIT then", " then"),
+            Mistake("a body of any length is decoded", " and #body <= MAX_DECODED then", " then"),
         ),
         "test_pop.test_one_call_decodes_one_body_of_the_longest": (
             Mistake(

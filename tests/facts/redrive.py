@@ -22,12 +22,12 @@ FACTS = Facts(
         "test_redrive.test_one_call_looks_at_a_hundred": (
             Mistake(
                 "any number of dead letters in one call",
-                "looked < math.min(wanted, MOST) and",
+                "looked < math.min(wanted, MAX_IN_CALL) and",
                 "looked < wanted and",
             ),
             Mistake(
                 "any number of named dead letters in one call",
-                "    if looked >= MOST or bytes",
+                "    if looked >= MAX_IN_CALL or bytes",
                 "    if bytes",
             ),
         ),
@@ -44,7 +44,7 @@ FACTS = Facts(
                 "if key == '' or redis.call('HEXISTS', context, key) == 1 then",
                 "if key == '' then",
             ),
-            Mistake("one time for all", "now - MOST + redriven", "now"),
+            Mistake("one time for all", "now - MAX_IN_CALL + redriven", "now"),
         ),
         "test_redrive.test_one_call_redrives_a_mebibyte_of_errors": (
             ERRORS_COST_NOTHING.on({"named": True}),

@@ -54,7 +54,7 @@ FACTS = Facts(
             ),
         ),
         "test_find.test_one_call_searches_two_thousand_messages_or_a_mebibyte": (
-            Mistake("any number in one call", "looked < MOST and", ""),
+            Mistake("any number in one call", "looked < MAX_IN_CALL and", ""),
             Mistake("any number of bytes in one call", " and bytes < BODY_BUDGET do", " do"),
         ),
         "test_find.test_a_list_is_read_one_two_four_at_a_time": (
@@ -74,7 +74,7 @@ FACTS = Facts(
             Mistake("sees no key", " or contains(key, wanted)", ""),
         ),
         "test_find.test_one_call_searches_five_hundred_dead_letters_or_a_mebibyte": (
-            Mistake("any number of letters in one call", " or looked >= MOST_LETTERS", ""),
+            Mistake("any number of letters in one call", " or looked >= MAX_LETTERS", ""),
             Mistake("any number of bytes of letters", " or bytes >= BODY_BUDGET", ""),
             Mistake("does not see the end", "#letters == asked and before or ''", "before"),
         ),

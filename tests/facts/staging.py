@@ -280,7 +280,11 @@ TOPIC = Facts(
         ),
         "staging.test_scripts.test_one_call_publishes_a_mebibyte_or_a_thousand_rows": (
             ANY_BYTES,
-            Mistake("any number of rows in one call", "local MOST = 1000", "local MOST = 1500"),
+            Mistake(
+                "any number of rows in one call",
+                "local MAX_IN_CALL = 1000",
+                "local MAX_IN_CALL = 1500",
+            ),
             COUNT_LEFT_BEHIND,
         ),
         "staging.test_scripts.test_a_wrong_guess_publishes_nothing": (

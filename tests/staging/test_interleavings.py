@@ -239,7 +239,7 @@ def test_a_batch_is_there_once_however_steps_follow_each_other(
         {
             "held/give_back": {"back = 1000, delayed = 500": "back = 3, delayed = 2"},
             "staging/queue": {"CHUNK = 1000": "CHUNK = 3"},
-            "staging/topic": {"MOST = 1000": "MOST = 3"},
+            "staging/topic": {"MAX_IN_CALL = 1000": "MAX_IN_CALL = 3"},
         },
     )
     for name in ("MAX_LISTS", "MERGED_ROWS", "FIRST_ROWS", "CHUNK_ROWS", "DROPPED_LISTS"):

@@ -144,18 +144,18 @@ def test_a_page_without_a_lifespan_closes_its_connections_when_nobody_looks(
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch, slow: bool
 ) -> None:
     monkeypatch.setattr(importlib.import_module("ackq.web.application"), "IDLE", 0.2)
-    look, close, closed = Watcher.look, Watcher.close, threading.Event()
+    sample, close, closed = Watcher.sample, Watcher.close, threading.Event()
 
-    def wait_and_look(watcher: Watcher) -> Sample:
+    def wait_and_sample(watcher: Watcher) -> Sample:
         assert closed.wait(20)
-        return look(watcher)
+        return sample(watcher)
 
     def close_and_tell(watcher: Watcher) -> None:
         close(watcher)
         closed.set()
 
     if slow:  # a request that lasts longer than that
-        monkeypatch.setattr(Watcher, "look", wait_and_look)
+        monkeypatch.setattr(Watcher, "sample", wait_and_sample)
         monkeypatch.setattr(Watcher, "close", close_and_tell)
     settings = plain_client.connection_pool.connection_kwargs
     named = redis.Redis(host=settings["host"], port=settings["port"], client_name=f"page-{name}")

@@ -175,12 +175,12 @@ def test_rates_come_with_the_second_sample(
     watched = Watcher(plain_client, [name])
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": f"m-{number}"} for number in range(9)])
-        first = watched.look().row("list", name)
+        first = watched.sample().row("list", name)
         assert first is not None
         assert set(first.rates.values()) == {None}
         queue.ack(*queue.pop_many(5))
         queue.push({"id": "one more"})
-        second = watched.look().row("list", name)
+        second = watched.sample().row("list", name)
     watched.close()
     assert second is not None
     pushed, taken, acked = (second.rates[each] for each in ("pushed", "taken", "acked"))
@@ -255,8 +255,8 @@ def test_slow_scripts_are_named_without_their_arguments(
 
 def test_all_who_look_share_the_samples(plain_client: redis.Redis, name: str) -> None:
     watched = Watcher(plain_client, [name])
-    first = watched.look()
-    assert watched.look() is first
+    first = watched.sample()
+    assert watched.sample() is first
     watched.close()
 
 
@@ -357,10 +357,10 @@ def test_the_connections_of_a_page_that_ends_during_an_outage_are_not_waited_for
     monkeypatch.setattr(watcher, "CLOSING", 0.1)
     with private_server(tmp_path) as server, redis.Redis.from_url(server.url) as client:
         watched = Watcher(client)
-        assert not watched.look().outdated
+        assert not watched.sample().outdated
         os.kill(server.pid, signal.SIGSTOP)
-        watched.look_anew()
-        assert watched.look().outdated
+        watched.refresh()
+        assert watched.sample().outdated
         watched.close()
         os.kill(server.pid, signal.SIGCONT)
 

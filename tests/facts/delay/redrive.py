@@ -24,8 +24,8 @@ FACTS = Facts(
         "test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call": (
             Mistake(
                 "any number of bytes of chosen dead letters",
-                "    if looked >= MOST or bytes >= BODY_BUDGET then",
-                "    if looked >= MOST then",
+                "    if looked >= MAX_IN_CALL or bytes >= BODY_BUDGET then",
+                "    if looked >= MAX_IN_CALL then",
             ),
             Mistake(
                 "the oldest instead of the chosen",
@@ -36,7 +36,7 @@ FACTS = Facts(
         "test_budgets.test_one_call_looks_at_a_hundred_chosen_dead_letters_of_a_delay_queue": (
             Mistake(
                 "any number of chosen dead letters",
-                "    if looked >= MOST or bytes >= BODY_BUDGET then",
+                "    if looked >= MAX_IN_CALL or bytes >= BODY_BUDGET then",
                 "    if bytes >= BODY_BUDGET then",
             ),
         ),
