@@ -86,7 +86,7 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     "--max-messages",
     type=click.IntRange(1),
     metavar="N",
-    help="Replace a process that has handled so many messages, when it is idle.  [never]",
+    help="Replace a process that has handled this many messages, when it is idle.  [never]",
 )
 @click.option(
     "--max-memory",
