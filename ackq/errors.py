@@ -15,6 +15,7 @@
     │   └── ServerNotFound               no URL was given and no redis-server was found
     ├── MessageError (ValueError)        a message cannot be pushed; nothing was sent
     │   ├── InvalidMessage               neither bytes nor a JSON object with a usable id
+    │   │   └── InvalidArguments         they do not fit the task
     │   └── MessageTooLarge              its body is over the limit
     ├── DuplicateMessage                 a message with this key is stored; it was not changed
     ├── KeyTypeError                     a key has another type; also redis.ResponseError
@@ -129,6 +130,14 @@ class MessageError(AckqError, ValueError):
 
 class InvalidMessage(MessageError):
     """Neither bytes nor a JSON object with a usable id."""
+
+
+class InvalidArguments(InvalidMessage):
+    """The arguments do not fit the signature of the ``task``. The text shows none of the values."""
+
+    def __init__(self, text: str, *, task: str = "") -> None:
+        super().__init__(text)
+        self.task = task
 
 
 class MessageTooLarge(MessageError):

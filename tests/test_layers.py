@@ -27,6 +27,7 @@ LAYERS: tuple[dict[str, str], ...] = (
     {"ops": "looks after queues"},
     {"metrics": "figures for Prometheus", "web": "the page for operators"},
     {"worker": "hands messages to functions"},
+    {"tasks": "functions with typed arguments as messages"},
     {"process": "worker processes and their parent", "otel": "OpenTelemetry's spans and metrics"},
     {"dropin": "redis-py's calls, crash-safe", "bench": "measures", "demo": "shows"},
     {"spark": "source, sink and pipeline", "testing": "for the tests of programs"},

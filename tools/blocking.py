@@ -33,6 +33,7 @@ SOURCES = (
     "dropin/client_async.py",
     "testing/deliveries_async.py",
     "testing/assertions_async.py",
+    "tasks/tasks_async.py",
 )
 #: Phrases of docstrings that differ. Each must be on one line in the source.
 WORDS = {

@@ -12,6 +12,7 @@ from ackq.core.effects import Arg
 from ackq.core.fencing import Leased, is_several, not_leased, unpacked
 from ackq.core.ids import text_of_key
 from ackq.core.json_values import from_json
+from ackq.core.task_name import task_of
 from ackq.errors import ConfigurationError
 
 #: What the messages of one pop share: when they were taken, in seconds since the epoch by the
@@ -37,11 +38,12 @@ class Message(Leased):
         canceled: True once an `extend` has found that an operator canceled this delivery. Workers
             and `Queue.lease` extend leases after a third of their time. ``lease_lost`` is then
             True as well.
+        terms: the `ackq.worker.Terms` that a handler gave it, or None. Workers read them.
         dead: True once a nack or reject of this consumer moved it to the dead letters. False if
             the reply was lost, since then nobody knows.
     """
 
-    __slots__ = ("_delivery", "_trace_id", "canceled", "key", "timed_out")
+    __slots__ = ("_delivery", "_trace_id", "canceled", "key", "terms", "timed_out")
     kind = "queue"
 
     def __init__(
@@ -62,6 +64,7 @@ class Message(Leased):
         self.lease_lost = False
         self.timed_out = False
         self.canceled = False
+        self.terms: Any = None
         self.dead = False
         self.settles_sent = 0
         self.settled_by = None
@@ -88,15 +91,23 @@ class Message(Leased):
         return created_at(self.body, self._delivery[1] if self._delivery else None)
 
     @property
+    def task(self) -> str | None:
+        """The task that the body names, in its member ``task`` or as the type of a CloudEvent."""
+        return task_of(self.body)
+
+    @property
+    def taken_at(self) -> float | None:
+        """When it was taken, in seconds since the epoch by the server's clock; None if unknown."""
+        return self._delivery[0] if self._delivery is not None else None
+
+    @property
     def time_in_queue(self) -> float | None:
         """Seconds from `created_at` to this delivery, delays and retries included, or None.
 
         0 if the producer's clock is ahead of the server's.
         """
-        created = self.created_at
-        if created is None or self._delivery is None:
-            return None
-        return max(0.0, self._delivery[0] - created)
+        created, taken = self.created_at, self.taken_at
+        return None if created is None or taken is None else max(0.0, taken - created)
 
     @property
     def trace_id(self) -> str:

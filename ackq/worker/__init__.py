@@ -6,7 +6,7 @@ settings and follow the same rules.
 
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
-from ackq.worker.policy import Backoff
+from ackq.worker.policy import Backoff, Terms
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
@@ -23,6 +23,7 @@ __all__ = [
     "Release",
     "Retry",
     "Schedule",
+    "Terms",
     "Verdict",
     "Worker",
 ]

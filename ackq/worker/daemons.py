@@ -1,35 +1,34 @@
-"""Threads for synchronous handlers under asyncio. Unlike an executor's, they do not delay exit."""
+"""Threads for synchronous functions under asyncio. Unlike an executor's, they do not delay exit."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from ackq.queue.messages import Message
-
-_Task = tuple[Message, "asyncio.Future[Any]"]
+_Task = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class DaemonThreads:
-    """Call one function in threads; start a thread only when all others are busy."""
+    """Call functions in threads; start a thread only when all others are busy."""
 
-    def __init__(self, function: Callable[[Message], Any]) -> None:
-        self._function = function
+    def __init__(self) -> None:
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._threads = 0
         self._running = 0
 
-    async def call(self, message: Message) -> Any:
-        """Call the function in a thread and return what it returns."""
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function in a thread, in a copy of this context; return what it returns."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._running += 1
         if self._running > self._threads:
             self._threads += 1
             threading.Thread(target=self._serve, daemon=True).start()
-        self._tasks.put((message, future))
+        self._tasks.put((partial(copy_context().run, function, *args), future))
         try:
             return await future
         finally:
@@ -42,17 +41,17 @@ class DaemonThreads:
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
-            message, future = task
+            function, future = task
             result, error = None, None
             try:
-                result = self._function(message)
+                result = function()
             except BaseException as raised:
                 error = raised
             try:
                 future.get_loop().call_soon_threadsafe(_resolve, future, result, error)
             except RuntimeError:
                 return  # the loop is closed: nothing waits for the result
-            del task, message, future, result, error
+            del task, function, future, result, error
 
 
 def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

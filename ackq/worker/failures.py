@@ -14,7 +14,7 @@ from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.queue.messages import Message
 from ackq.worker.logs import about
-from ackq.worker.policy import Settlement
+from ackq.worker.policy import NO_MORE_RECEIVES, Settlement
 from ackq.worker.verdicts import Verdict
 
 #: How much of an error to log: its type, its text too, or its traceback as well.
@@ -30,6 +30,15 @@ class Failures:
         self._detail = detail
         self._defined = _definition_of(handler)
         self._package = str(getattr(handler, "__module__", "")).partition(".")[0]
+        self._others: dict[Callable[..., Any], Failures] = {}
+
+    def of(self, function: Callable[..., Any] | None) -> Failures:
+        """Return what logs the failures of a function that the handler calls. None: its own."""
+        if function is None:
+            return self
+        if function not in self._others:
+            self._others[function] = Failures(function, self._detail)
+        return self._others[function]
 
     def log(
         self, message: Message, error: BaseException, settlement: Settlement, limit: int | None
@@ -78,6 +87,8 @@ def outlook(message: Message, settlement: Settlement, limit: int | None) -> str:
     if message.lease_lost:
         return "its lease was lost"
     count = message.receive_count
+    if settlement.verb == "reject" and settlement.argument != NO_MORE_RECEIVES:
+        return f"dead, {settlement.argument}"
     if limit is not None and count >= limit:
         return f"dead after {count}"
     retries = f"retry {count}" if limit is None else f"retry {count} of {limit - 1}"

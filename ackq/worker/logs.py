@@ -20,6 +20,7 @@ log = logging.getLogger("ackq.worker")
 _FIELDS = (
     "queue",
     "message_id",
+    "task",
     "size",
     "receive_count",
     "outcome",
@@ -36,6 +37,7 @@ def fields_of(message: Message, **more: Any) -> dict[str, Any]:
     return {
         "queue": message.queue,
         "message_id": message.id,
+        **({"task": task} if (task := message.task) else {}),
         "size": len(message.body),
         "receive_count": message.receive_count,
         **more,

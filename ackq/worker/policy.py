@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ackq.config import Seconds, in_seconds
+from ackq.config import RecordErrors, Seconds, in_seconds
 from ackq.errors import ConfigurationError
 from ackq.worker.verdicts import Reject, Release, Retry
 
@@ -19,6 +20,8 @@ MAX_DELAY = 1e9
 #: Deliveries that a worker allows if its queue sets no limit. With the default backoff they take
 #: about an hour: longer than most outages, and a poison message still ends.
 MAX_RECEIVES = 25
+#: Why a message is dead after its last permitted delivery, as in the scripts.
+NO_MORE_RECEIVES = "max receives"
 #: The fraction of a lease after which it is renewed.
 RENEW_AFTER = 1 / 3
 
@@ -60,6 +63,33 @@ class Backoff:
         return delay * (1 - self.jitter * step)
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What applies to one message instead of the settings of its worker and its queue.
+
+    A handler that knows what kind of message it has sets ``message.terms``, before anything that
+    may fail or take long. None in a field: the setting of the worker or queue applies.
+    """
+
+    #: Deliveries after which the message goes to the dead letters. The limit of the queue or the
+    #: worker applies too, if it is lower.
+    max_receives: int | None = None
+    #: Seconds that the handler may take.
+    time_limit: float | None = None
+    #: How long the message waits after its handler failed.
+    backoff: Backoff | None = None
+    #: Whether a message whose handler raised this error goes to the dead letters at once.
+    is_final: Callable[[BaseException], bool] | None = None
+    #: How much of the handler's error to store.
+    record_errors: RecordErrors | None = None
+    #: The function that handles it: an error's place is looked for in its package.
+    function: Callable[..., Any] | None = None
+
+
+#: Every setting of the worker and the queue.
+USUAL = Terms()
+
+
 class Settlement(NamedTuple):
     """How to settle a message that is not acked."""
 
@@ -68,9 +98,22 @@ class Settlement(NamedTuple):
 
 
 def settlement_of(
-    error: BaseException, receive_count: int, backoff: Backoff, chance: float
+    error: BaseException,
+    receive_count: int,
+    backoff: Backoff,
+    chance: float,
+    terms: Terms = USUAL,
 ) -> Settlement:
     """Return how to settle a message whose handler raised ``error``."""
+    settlement = _asked_for(error) or _after(error, receive_count, backoff, chance, terms)
+    most = terms.max_receives
+    if settlement.verb == "nack" and most is not None and receive_count >= most:
+        return Settlement("reject", NO_MORE_RECEIVES)
+    return settlement
+
+
+def _asked_for(error: BaseException) -> Settlement | None:
+    """Return what a verdict asks for. None: the error is no verdict, or one without a delay."""
     match error:
         case Release(delay=delay):
             return Settlement("release", _delay(delay) or 0.0)
@@ -78,7 +121,15 @@ def settlement_of(
             return Settlement("reject", _storable(reason))
         case Retry(delay=delay) if (seconds := _delay(delay)) is not None:
             return Settlement("nack", seconds)
-    return Settlement("nack", backoff.delay(receive_count, chance))
+    return None
+
+
+def _after(
+    error: BaseException, receive_count: int, backoff: Backoff, chance: float, terms: Terms
+) -> Settlement:
+    if terms.is_final is not None and terms.is_final(error):
+        return Settlement("reject", f"not retried: {type(error).__name__}")
+    return Settlement("nack", (terms.backoff or backoff).delay(receive_count, chance))
 
 
 def _storable(reason: Any) -> str:

@@ -19,8 +19,8 @@ from ackq.worker.figures import Figures
 from ackq.worker.hooks import Hooks, call
 from ackq.worker.lane import JITTER_SECONDS, Lane
 from ackq.worker.logs import about, log
-from ackq.worker.policy import RENEW_AFTER, Backoff, Settlement, settlement_of
-from ackq.worker.verdicts import Verdict
+from ackq.worker.policy import RENEW_AFTER, USUAL, Backoff, Settlement, Terms, settlement_of
+from ackq.worker.verdicts import Retry, Verdict
 
 #: Seconds until a message is ready again that was taken while its handler still runs here.
 STILL_RUNNING_PAUSE = 1.0
@@ -32,6 +32,12 @@ TIME_LIMIT, LOST_LEASE, STOP = "time limit", "lost lease", "stop"
 def overdue() -> TimeoutError:
     """Return the error of a handler that exceeded its time limit."""
     return TimeoutError("over the time limit")
+
+
+def terms_of(message: Message) -> Terms:
+    """Return the terms that a handler gave a message, or the usual ones."""
+    terms: Terms = message.terms or USUAL
+    return terms
 
 
 @dataclass(slots=True, eq=False)
@@ -188,20 +194,28 @@ class State:
         message = slot.message
         assert message is not None
         settlement = self.verdict(message, error)
-        limit = self.by_name[message.queue].max_receives
+        limit = self._limit(message)
         if not isinstance(error, Verdict):
-            self.handling.failures.log(message, error, settlement, limit)
+            failures = self.handling.failures.of(terms_of(message).function)
+            failures.log(message, error, settlement, limit)
             if self.handling.hooks:
                 call(self.handling.hooks, "error", message, error)
-        elif settlement.verb == "nack" and limit is not None and message.receive_count >= limit:
+        elif isinstance(error, Retry) and limit is not None and message.receive_count >= limit:
             about(logging.WARNING, "gave up", message, outlook=outlook(message, settlement, limit))
         self._settle(slot, message, settlement)
 
     def verdict(self, message: Message, error: BaseException) -> Settlement:
         """Return how to settle a failed message, and note the error in it."""
-        detail = self.by_name[message.queue].queue.config.record_errors
-        message.failure = self.handling.failures.capture(error, detail)
-        return settlement_of(error, message.receive_count, self.handling.backoff, random.random())
+        terms, handling = terms_of(message), self.handling
+        detail = terms.record_errors or self.by_name[message.queue].queue.config.record_errors
+        message.failure = handling.failures.of(terms.function).capture(error, detail)
+        chance = random.random()
+        return settlement_of(error, message.receive_count, handling.backoff, chance, terms)
+
+    def _limit(self, message: Message) -> int | None:
+        """Return how often a message may be received."""
+        limits = (self.by_name[message.queue].max_receives, terms_of(message).max_receives)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def cancelled(self, slot: Slot, error: BaseException) -> None:
         """Record that a handler was cancelled: by the worker, or by its own code.
@@ -295,15 +309,14 @@ class State:
 
         Otherwise a message would be delivered again, here too, while its handler still runs.
         """
-        if self.handling.time_limit is None:
-            return
         for slot in self.slots:
             message = slot.message
             started = slot.started
             # Only if it is still there: otherwise the time may be that of the next message.
             if message is None or slot.message is not message or message.timed_out:
                 continue
-            if now - started > self.handling.time_limit:
+            limit = terms_of(message).time_limit or self.handling.time_limit
+            if limit is not None and now - started > limit:
                 message.timed_out = True
                 self.interrupt(slot, message, TIME_LIMIT)
                 about(logging.WARNING, "over its time limit", message)

@@ -7,12 +7,15 @@ import contextlib
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
+from ackq.worker.contexts import awaited_in
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
@@ -46,8 +49,8 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
     process dies, the message is redelivered. Stale acks are rejected. Acks travel with the next
     take, or within 50 ms if there is none, so a slow handler does not delay other handlers' acks.
 
-    A synchronous handler runs in threads. One task handles many messages in turn, so a context
-    variable that a handler sets and does not reset is visible to later messages.
+    A synchronous handler runs in threads. Each message has its own context: a context variable that
+    its handler sets is not visible to later messages.
     """
 
     _takes_from = (AsyncQueue, AsyncShardedQueue)
@@ -69,8 +72,8 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         self._parked: deque[asyncio.Future[None]] = deque()
         self._waking = False
         self._cancels = is_async(self._handler)
-        daemons = None if self._cancels else DaemonThreads(self._handler)
-        handler = self._handler if daemons is None else daemons.call
+        daemons = None if self._cancels else DaemonThreads()
+        handler = self._handler if daemons is None else partial(daemons.call, self._handler)
         sources, presence = self._started(*self._sources), self._started(self._presence)
         with stopping_on_signals(self.stop), self._healthy():
             helpers = [*map(self._start, sources)]
@@ -107,10 +110,11 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                 self._wake()
             if watched and state.skips(slot):
                 continue
+            context = copy_context()
             try:
-                result = await handler(slot.message)
+                result = await awaited_in(context, handler(slot.message))
                 if result is not None and inspect.isawaitable(result):
-                    await result
+                    await awaited_in(context, result)
             except asyncio.CancelledError as error:
                 if slot.runner.cancelling() and not slot.interrupted:
                     slot.interrupted = STOP  # the end of the program

@@ -8,6 +8,7 @@ import inspect
 import threading
 import time
 from collections.abc import Awaitable, Iterable
+from contextvars import copy_context
 from typing import Any
 
 from ackq.queue.client import Queue
@@ -19,6 +20,26 @@ from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import LOST_LEASE, STOP, TIME_LIMIT, Slot, State
 from ackq.worker.upkeep import abandon, upkeep
+
+#: In the threads of workers: what runs an awaitable in the event loop of the thread.
+_HERE = threading.local()
+
+
+def finish(awaitable: Awaitable[Any]) -> Any:
+    """Await in the event loop of this worker's thread, in a copy of this context.
+
+    The worker cancels it as it cancels a handler that returns an awaitable: when the time limit has
+    passed, the lease is lost, or the worker's grace has ended. Outside of a worker's threads, a
+    new event loop runs it.
+    """
+    return getattr(_HERE, "finish", _finish_alone)(awaitable)
+
+
+def _finish_alone(awaitable: Awaitable[Any]) -> Any:
+    async def run() -> Any:
+        return await awaitable
+
+    return asyncio.run(run())
 
 
 class ThreadBell:
@@ -124,6 +145,13 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
         handler = self._handler
         # The runner creates its event loop only when the handler first returns an awaitable.
         with contextlib.closing(asyncio.Runner()) as runner:
+
+            def finish_here(awaitable: Awaitable[Any]) -> Any:
+                assert slot.message is not None
+                task = _finish(slot, slot.message, awaitable)
+                return runner.run(task, context=copy_context())
+
+            _HERE.finish = finish_here
             while not state.stopping:
                 slot.taking = True
                 try:
@@ -141,10 +169,11 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                     gate.wake()
                 if watched and state.skips(slot):
                     continue
+                context = copy_context()
                 try:
-                    result = handler(message)
+                    result = context.run(handler, message)
                     if result is not None and inspect.isawaitable(result):
-                        runner.run(_finish(slot, message, result))
+                        context.run(finish_here, result)
                 except asyncio.CancelledError as error:
                     state.cancelled(slot, error)
                     slot.interrupted = ""
@@ -228,8 +257,8 @@ def drive(routine: Routine[None]) -> None:
         return
 
 
-async def _finish(slot: Slot, message: Message, awaitable: Awaitable[Any]) -> None:
-    """Await what a handler returned, in a task that another thread can cancel."""
+async def _finish(slot: Slot, message: Message, awaitable: Awaitable[Any]) -> Any:
+    """Await in a task that another thread can cancel."""
     task = asyncio.current_task()
     assert task is not None
     slot.interrupted = ""
@@ -240,7 +269,7 @@ async def _finish(slot: Slot, message: Message, awaitable: Awaitable[Any]) -> No
     elif message.lease_lost:
         _cancel(slot, task, LOST_LEASE)
     try:
-        await awaitable
+        return await awaitable
     finally:
         slot.task = None
 

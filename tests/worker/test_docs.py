@@ -34,6 +34,7 @@ def test_an_example_runs(
             "accounts",
             "greetings",
             "divisions",
+            "kinds",
         ):
             for key in plain_client.scan_iter(f"{queue}*"):
                 plain_client.unlink(key)

@@ -448,16 +448,16 @@ def test_a_thread_is_started_only_when_all_others_are_busy() -> None:
         return message.id
 
     async def main() -> None:
-        daemons = DaemonThreads(function)
-        assert [await daemons.call(_message(id)) for id in "abc"] == ["a", "b", "c"]
+        daemons = DaemonThreads()
+        assert [await daemons.call(function, _message(id)) for id in "abc"] == ["a", "b", "c"]
         assert len(set(names)) == daemons._threads == 1
-        slow = asyncio.create_task(daemons.call(_message("slow")))
+        slow = asyncio.create_task(daemons.call(function, _message("slow")))
         await asyncio.sleep(0)
-        assert await daemons.call(_message("d")) == "d"
+        assert await daemons.call(function, _message("d")) == "d"
         assert len(set(names)) == 2
         go_on.set()
         assert await slow == "slow"
-        assert [await daemons.call(_message(id)) for id in "ef"] == ["e", "f"]
+        assert [await daemons.call(function, _message(id)) for id in "ef"] == ["e", "f"]
         assert len(set(names)) == 2
         running = [each for each in threading.enumerate() if each.name in names]
         assert len(running) == 2
@@ -483,10 +483,10 @@ def test_what_a_function_raises_in_a_thread_is_raised(raised: BaseException, exp
         raise raised
 
     async def main() -> None:
-        daemons = DaemonThreads(function)
+        daemons = DaemonThreads()
         for _ in range(2):  # the thread goes on
             with pytest.raises((Exception, SystemExit), match=expected):
-                await daemons.call(_message())
+                await daemons.call(function, _message())
         daemons.close()
 
     _run(main)
@@ -501,15 +501,15 @@ def test_a_result_that_nobody_waits_for_any_more_harms_nothing() -> None:
         go_on.wait(30)
 
     async def main(cancelled: bool) -> None:
-        daemons = DaemonThreads(function)
-        call = asyncio.create_task(daemons.call(_message()))
+        daemons = DaemonThreads()
+        call = asyncio.create_task(daemons.call(function, _message()))
         while not seen:
             await asyncio.sleep(0.001)
         call.cancel()
         await asyncio.wait([call])
         if cancelled:
             go_on.set()
-            await daemons.call(_message())
+            await daemons.call(function, _message())
             assert len(set(seen)) == 1
             daemons.close()
 

@@ -1,0 +1,27 @@
+"""Functions as tasks: pushed with their arguments, checked, and called by a worker.
+
+Needs ``ackq[tasks]``.
+"""
+
+from ackq.errors import InvalidArguments
+from ackq.tasks.arguments import State, injected
+from ackq.tasks.policy import Breaker, Later, Retry
+from ackq.tasks.tasks import Task, Tasks
+from ackq.tasks.tasks_async import AsyncTask, AsyncTasks
+from ackq.worker.policy import Backoff
+from ackq.worker.verdicts import Reject
+
+__all__ = [
+    "AsyncTask",
+    "AsyncTasks",
+    "Backoff",
+    "Breaker",
+    "InvalidArguments",
+    "Later",
+    "Reject",
+    "Retry",
+    "State",
+    "Task",
+    "Tasks",
+    "injected",
+]

@@ -1,0 +1,230 @@
+"""The arguments of a task: checked against its signature, as JSON and back."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from ackq.core.json_values import not_finite
+from ackq.errors import ConfigurationError, InvalidArguments
+from ackq.queue.messages import Message
+from ackq.tasks.foreign import decoded, encoded, schema_of, unknown_types
+
+T = TypeVar("T")
+#: Packages whose constraints msgspec would ignore.
+_OTHER_CONSTRAINTS = ("pydantic", "annotated_types")
+
+
+class _StateMark:
+    """Marks a parameter that gets the state of the lifespan."""
+
+
+#: The annotation of a parameter that gets the state of the lifespan: ``pool: State[Pool]``.
+State = Annotated[T, _StateMark()]
+#: The default of a parameter that the worker fills in. It tells type checkers that `push` does not
+#: need the argument.
+injected: Any = type("injected", (), {"__repr__": lambda _: "injected"})()
+
+
+class Arguments:
+    """The parameters of a function that is a task.
+
+    Annotations are resolved at the first use, so that they may name what its module defines later.
+    """
+
+    def __init__(self, task: str, function: Callable[..., Any]) -> None:
+        """Look at the signature.
+
+        Raises:
+            ConfigurationError: it has parameters that have no name in a message.
+        """
+        self._task = task
+        self._function = function
+        self._parameters = inspect.signature(function).parameters
+        for name, parameter in self._parameters.items():
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise ConfigurationError(
+                    f"task {task!r}: the parameter {parameter} has no name in a message. Arguments"
+                    f" travel by name: give the function a parameter such as {name}: list[str]"
+                )
+        #: The names of the parameters that take arguments by position.
+        self.positions = [
+            name
+            for name, parameter in self._parameters.items()
+            if parameter.kind is not parameter.KEYWORD_ONLY
+        ]
+
+    # --- what the signature says ----------------------------------------------------------
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return typing.get_type_hints(self._function, include_extras=True)
+        except Exception as error:
+            raise ConfigurationError(
+                f"task {self._task!r}: an annotation cannot be resolved: {error}. Import what it"
+                " names outside of TYPE_CHECKING"
+            ) from error
+
+    @cached_property
+    def state_types(self) -> dict[str, Any]:
+        """The types of the parameters that get the state, or a part of it."""
+        return {name: hint.__origin__ for name, hint in self._hints.items() if _is_state(hint)}
+
+    @cached_property
+    def message_names(self) -> list[str]:
+        """The parameters that get the message."""
+        return [name for name in self._parameters if _is_message(self._hints.get(name))]
+
+    @cached_property
+    def injected(self) -> frozenset[str]:
+        """The parameters that are no part of a message."""
+        return frozenset(self.message_names) | self.state_types.keys()
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        """The types of the parameters that are a part of a message."""
+        return {
+            name: self._hints.get(name, Any)
+            for name in self._parameters
+            if name not in self.injected
+        }
+
+    @cached_property
+    def _struct(self) -> Any:
+        fields: list[Any] = []
+        for name, kind in self._types.items():
+            self._check_type(name, kind)
+            default = self._parameters[name].default
+            if default is inspect.Parameter.empty:
+                fields.append((name, kind))
+            else:
+                # A factory, since msgspec refuses a default that can be changed.
+                fields.append((name, kind, msgspec.field(default_factory=_returns(default))))
+        return msgspec.defstruct(
+            "Arguments", fields, forbid_unknown_fields=True, kw_only=True, gc=False
+        )
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        try:
+            return msgspec.json.Decoder(self._struct, dec_hook=decoded)
+        except TypeError as error:
+            raise ConfigurationError(f"task {self._task!r}: {error}") from error
+
+    def _check_type(self, name: str, kind: Any) -> None:
+        """Raise an error for a type that no message can hold, or that would not be checked."""
+        for part in _parts(kind):
+            if type(part).__module__.partition(".")[0] in _OTHER_CONSTRAINTS and not isinstance(
+                part, type
+            ):
+                raise ConfigurationError(
+                    f"task {self._task!r}: {part!r} of {name!r} would not be checked: write"
+                    " msgspec.Meta(…), or put the argument into a model of pydantic"
+                )
+        for unknown in unknown_types(kind):
+            raise ConfigurationError(
+                f"task {self._task!r}: {name!r} is or contains {unknown.__name__}, which cannot be"
+                " read from JSON: pass text, a number, a dataclass or a model instead"
+            )
+
+    def check(self) -> None:
+        """Resolve the annotations now.
+
+        Raises:
+            ConfigurationError: one of them cannot be resolved, or has no form in JSON.
+        """
+        _ = self._decoder
+
+    # --- values ---------------------------------------------------------------------------
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        """Return the arguments of a call as JSON, after a check that a worker can read them.
+
+        Raises:
+            InvalidArguments: they do not fit the signature.
+        """
+        values = self._by_name(args, kwargs)
+        try:
+            written = msgspec.json.encode(values, enc_hook=encoded)
+        except (TypeError, ValueError) as error:
+            raise InvalidArguments(f"task {self._task!r}: {error}", task=self._task) from error
+        if b"null" in written and (text := not_finite(values)) is not None:
+            raise InvalidArguments(f"task {self._task!r}: {text}", task=self._task)
+        self.decode(written)
+        return written
+
+    def decode(self, written: bytes | msgspec.Raw) -> dict[str, Any]:
+        """Return the arguments by name, defaults included.
+
+        Raises:
+            InvalidArguments: they do not fit the signature. Its text names the first that does not,
+                and never shows a value.
+        """
+        try:
+            return msgspec.structs.asdict(self._decoder.decode(written))
+        except msgspec.ValidationError as error:
+            reason = str(error).replace("Object contains unknown field", "There is no argument")
+            reason = reason.replace("Object missing required field", "Missing the argument")
+            raise InvalidArguments(f"task {self._task!r}: {reason}", task=self._task) from None
+        except msgspec.DecodeError as error:
+            raise InvalidArguments(f"task {self._task!r}: {error}", task=self._task) from None
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self.positions):
+            raise InvalidArguments(
+                f"task {self._task!r} takes {len(self.positions)} arguments by position,"
+                f" not {len(args)}",
+                task=self._task,
+            )
+        values = dict(zip(self.positions, args, strict=False))
+        if twice := values.keys() & kwargs.keys():
+            raise InvalidArguments(
+                f"task {self._task!r}: {min(twice)!r} is given twice", task=self._task
+            )
+        values.update(kwargs)
+        if filled := self.injected & values.keys():
+            raise InvalidArguments(
+                f"task {self._task!r}: the worker fills in {min(filled)!r}: do not push it",
+                task=self._task,
+            )
+        return values
+
+    # --- schema ---------------------------------------------------------------------------
+
+    def schema(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the JSON Schema of the arguments, and the definitions that it refers to."""
+        self.check()
+        (_,), definitions = msgspec.json.schema_components(
+            [self._struct], schema_hook=schema_of, ref_template="#/$defs/{name}"
+        )
+        schema = definitions.pop("Arguments")
+        for name in list(definitions):
+            definitions.update(definitions[name].pop("$defs", {}))
+        del schema["title"]
+        return schema, definitions
+
+
+def _returns(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _is_message(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Message)
+
+
+def _is_state(hint: Any) -> bool:
+    return any(isinstance(mark, _StateMark) for mark in getattr(hint, "__metadata__", ()))
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    """Yield a type, the types that it is made of, and the metadata of its annotations."""
+    yield kind
+    for part in (*typing.get_args(kind), *getattr(kind, "__metadata__", ())):
+        if typing.get_origin(kind) is not typing.Literal:
+            yield from _parts(part)

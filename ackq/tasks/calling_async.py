@@ -1,0 +1,71 @@
+"""How a task is called, on asyncio: functions in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from ackq.errors import ConfigurationError
+from ackq.queue.messages import Message
+from ackq.tasks.definition import Definition
+from ackq.worker.daemons import DaemonThreads
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: Threads of all event loops of this process. Idle ones are used again.
+_THREADS = DaemonThreads()
+
+
+async def call(definition: Definition, arguments: dict[str, Any], message: Message) -> Any:
+    """Call the function of a task, in a thread unless it is asynchronous.
+
+    A thread cannot be stopped: after the time limit or the loss of the lease, this waits for its
+    end.
+    """
+    if definition.is_async:
+        return await definition.function(**arguments)
+    running = asyncio.ensure_future(_THREADS.call(partial(definition.function, **arguments)))
+    while True:
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if not (message.timed_out or message.lease_lost) or running.done():
+                raise
+
+
+@asynccontextmanager
+async def entered(lifespan: Callable[[], Any]) -> AsyncIterator[Any]:
+    """Enter what a lifespan returns, an asynchronous or a synchronous context manager.
+
+    Raises:
+        ConfigurationError: it returns something else.
+    """
+    block = lifespan()
+    if isinstance(block, AbstractAsyncContextManager):
+        async with block as state:
+            yield state
+    elif hasattr(block, "__enter__"):
+        with block as state:
+            yield state
+    else:
+        raise ConfigurationError(
+            "lifespan is a function that returns a context manager: decorate it with"
+            " contextlib.asynccontextmanager"
+        )
+
+
+def is_middleware(function: F) -> F:
+    """Return the function if it can be middleware.
+
+    Raises:
+        ConfigurationError: it is not asynchronous, so its end would not be that of the call.
+    """
+    if not inspect.iscoroutinefunction(function):
+        raise ConfigurationError(
+            "middleware of AsyncTasks is asynchronous: async def m(message, call):"
+            " return await call()"
+        )
+    return function

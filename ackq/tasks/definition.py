@@ -1,0 +1,142 @@
+"""A task: its name, its function, its arguments, and what applies to its messages."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ackq.config import Seconds, check_integer, check_record_errors
+from ackq.errors import ConfigurationError
+from ackq.queue.messages import Message
+from ackq.tasks.arguments import Arguments
+from ackq.tasks.policy import Breaker, Circuit, Retry
+from ackq.worker.policy import Terms, check_seconds
+
+#: What happens to an expired message: it becomes a dead letter, or is acked.
+OnExpiry = Literal["dead", "drop"]
+
+
+@dataclass(slots=True, eq=False)
+class Definition:
+    """One task."""
+
+    name: str
+    #: The name of the queue it is pushed to.
+    queue: str
+    function: Callable[..., Any]
+    arguments: Arguments
+    terms: Terms
+    expires: float | None = None
+    on_expiry: OnExpiry = "dead"
+    circuit: Circuit | None = None
+    #: Options of each push, unless a push has its own.
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is asynchronous."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def limit_receives(self, limit: int | None) -> None:
+        """Set the limit of deliveries, unless the task has its own."""
+        if self.terms.max_receives is None:
+            self.terms = replace(self.terms, max_receives=limit)
+
+    def parameters(self, message: Message, state: Any) -> dict[str, Any]:
+        """Return the arguments that the worker fills in.
+
+        Raises:
+            ConfigurationError: the state has no such part.
+        """
+        filled: dict[str, Any] = dict.fromkeys(self.arguments.message_names, message)
+        for name, kind in self.arguments.state_types.items():
+            filled[name] = self._part_of(state, name, kind)
+        return filled
+
+    def filled(self, args: Sequence[Any], kwargs: Mapping[str, Any], state: Any) -> dict[str, Any]:
+        """Return the keywords of a call outside of a worker, with parts of the state added.
+
+        Raises:
+            TypeError: nothing fills in one of the others.
+        """
+        keywords, given = dict(kwargs), {*kwargs, *self.arguments.positions[: len(args)]}
+        for name in self.arguments.injected - given:
+            if state is None or name not in self.arguments.state_types:
+                raise TypeError(f"task {self.name!r}: a worker fills in {name!r}; here, pass it")
+            keywords[name] = self._part_of(state, name, self.arguments.state_types[name])
+        return keywords
+
+    def _part_of(self, state: Any, name: str, kind: Any) -> Any:
+        """Return the state if it is of this type, else its part of this name."""
+        if isinstance(kind, type) and isinstance(state, kind):
+            return state
+        if isinstance(state, Mapping) and name in state:
+            return state[name]
+        if hasattr(state, name):
+            return getattr(state, name)
+        raise ConfigurationError(
+            f"task {self.name!r}: the lifespan yields {type(state).__name__}, which is no"
+            f" {getattr(kind, '__name__', kind)} and has no {name!r}"
+        )
+
+
+def define(
+    function: Callable[..., Any],
+    *,
+    queue: str,
+    name: str | None = None,
+    max_receives: int | None = None,
+    time_limit: Seconds | None = None,
+    retry: Retry | None = None,
+    record_errors: Any = None,
+    expires: Seconds | None = None,
+    on_expiry: OnExpiry = "dead",
+    breaker: Breaker | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Definition:
+    """Return a task; see `ackq.tasks.Tasks.task`.
+
+    Raises:
+        ConfigurationError: a setting is out of range, or the signature cannot be used.
+    """
+    name = name or _name_of(function)
+    if max_receives is not None:
+        check_integer(max_receives, "max_receives", 1, 1_000_000)
+    if record_errors is not None:
+        check_record_errors(record_errors)
+    if on_expiry not in get_args(OnExpiry):
+        raise ConfigurationError(f"on_expiry is one of {get_args(OnExpiry)}, not {on_expiry!r}")
+    retry = retry or Retry()
+    terms = Terms(
+        max_receives=max_receives,
+        time_limit=None if time_limit is None else check_seconds(time_limit, "time_limit"),
+        backoff=retry.delays,
+        is_final=retry.is_final,
+        record_errors=record_errors,
+        function=function,
+    )
+    return Definition(
+        name=name,
+        queue=queue,
+        function=function,
+        arguments=Arguments(name, function),
+        terms=terms,
+        expires=None if expires is None else check_seconds(expires, "expires"),
+        on_expiry=on_expiry,
+        circuit=None if breaker is None else Circuit(breaker),
+        options=dict(options or {}),
+    )
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """Return ``module.name``. A script gets the name under which a worker imports it."""
+    module = function.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec else Path(file).stem if file else module
+    return f"{module}.{function.__qualname__.replace('<locals>.', '')}"

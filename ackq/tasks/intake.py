@@ -1,0 +1,124 @@
+"""What becomes of a message before its task is called: who handles it, or why nobody does."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ackq.errors import InvalidArguments
+from ackq.queue.messages import Message
+from ackq.tasks.definition import Definition
+from ackq.tasks.policy import Later
+from ackq.tasks.wire import Received, received
+from ackq.worker.logs import about
+from ackq.worker.policy import NO_MORE_RECEIVES
+from ackq.worker.verdicts import Reject
+
+#: The times that a message of an unknown task is given back before it is dead.
+UNKNOWN_TRIES = 20
+#: After this many times ``unknown_for``, an id is that of another message.
+FORGOTTEN_AFTER = 10
+#: Most messages of unknown tasks that are remembered; the oldest is forgotten.
+REMEMBERED = 10_000
+
+
+class Work(NamedTuple):
+    """A message to handle: its task, and the arguments of the call."""
+
+    definition: Definition
+    arguments: dict[str, Any]
+
+
+class Dropped(Exception):
+    """The message has expired, and its task drops such messages."""
+
+
+@dataclass(slots=True)
+class Intake:
+    """Finds the task of each message."""
+
+    definitions: Mapping[str, Definition]
+    #: Seconds for which messages of an unknown task are given back.
+    unknown_for: float
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+    #: When messages of unknown tasks were first and last seen here, by queue and key.
+    _seen: dict[tuple[str, bytes], tuple[float, float]] = field(default_factory=dict)
+
+    def admit(self, message: Message) -> Work:
+        """Return the task of a message and its arguments.
+
+        Raises:
+            Reject: the message does not fit its task, has expired, or cannot be delivered again.
+            Later: its task is not known here yet, or pauses.
+            Dropped: it has expired, and is to be acked.
+        """
+        try:
+            read = received(message.body)
+        except msgspec.MsgspecError as error:
+            raise _misfit(message, f"not a task: {error}") from None
+        if not read.name:
+            raise _misfit(message, "not a task: the message names none")
+        definition = self.definitions.get(read.name)
+        if definition is None:
+            raise self._unknown(message, read.name)
+        message.terms = terms = definition.terms
+        if terms.max_receives is not None and message.receive_count > terms.max_receives:
+            # Its last delivery ended without a verdict, for instance because the worker was killed.
+            raise Reject(NO_MORE_RECEIVES)
+        if definition.expires is not None or read.expiry is not None:
+            _check_expiry(message, read, definition)
+        if definition.circuit is not None and (pause := definition.circuit.wait()):
+            raise Later(pause)
+        try:
+            return Work(definition, definition.arguments.decode(read.arguments))
+        except InvalidArguments as error:
+            raise _misfit(message, str(error)) from error
+
+    def _unknown(self, message: Message, name: str) -> Exception:
+        """Return a verdict: another process, or this one after an update, may know the task."""
+        key = (message.queue, message.key)
+        now = self.clock()
+        first, last = self._seen.pop(key, (now, now))
+        if now - last > FORGOTTEN_AFTER * self.unknown_for:
+            first = now
+        if now - first < self.unknown_for:
+            self._seen[key] = first, now
+            while len(self._seen) > REMEMBERED:
+                del self._seen[next(iter(self._seen))]
+            return Later(self.unknown_for / UNKNOWN_TRIES)
+        return _misfit(message, f"unknown task {name!r} for {self.unknown_for:g} s")
+
+
+def ended(work: Work, message: Message, error: BaseException | None) -> None:
+    """Record how the call of a task ended."""
+    circuit = work.definition.circuit
+    if circuit is not None and circuit.ended(error):
+        about(
+            logging.WARNING,
+            "its task pauses",
+            message,
+            outlook=f"after {circuit.breaker.failures} failures in a row",
+        )
+
+
+def _check_expiry(message: Message, read: Received, definition: Definition) -> None:
+    if read.expiry is not None:
+        expired = (message.taken_at or time.time()) >= read.expiry
+    else:
+        # Another producer pushed it, and may have written the time.
+        age, longest = message.time_in_queue, definition.expires
+        expired = age is not None and longest is not None and age > longest
+    if expired and definition.on_expiry == "drop":
+        raise Dropped
+    if expired:
+        raise Reject("expired")
+
+
+def _misfit(message: Message, reason: str) -> Reject:
+    about(logging.WARNING, "does not fit", message, error=reason)
+    return Reject(reason)

@@ -1,0 +1,411 @@
+# Written by tools/blocking.py: edit tasks_async.py instead, then run make clients.
+"""`Tasks`: functions that are tasks of a queue, blocking."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import orjson
+import redis
+
+from ackq.config import RecordErrors, Seconds
+from ackq.core.client import Closable, client_of
+from ackq.errors import ConfigurationError
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message, Pushed
+from ackq.sharded import ShardedQueue
+from ackq.tasks.calling import call, entered, is_middleware
+from ackq.tasks.definition import Definition, OnExpiry, define
+from ackq.tasks.intake import Dropped, Intake, Work, ended
+from ackq.tasks.policy import Breaker, Retry
+from ackq.tasks.wire import written, written_as_event
+from ackq.worker import Worker
+from ackq.worker.policy import MAX_RECEIVES, check_seconds
+from ackq.worker.verdicts import Verdict
+
+P = ParamSpec("P")
+R = TypeVar("R")
+#: Calls the handler, or pushes; awaited on asyncio.
+Call = Callable[[], Any]
+Middleware = TypeVar("Middleware", bound=Callable[[Message, Any], Any])
+PushMiddleware = TypeVar("PushMiddleware", bound=Callable[[dict[str, Any], Any], Any])
+
+
+class Task(Generic[P, R]):
+    """A function that can also be pushed. Calling it is an ordinary call, here and now.
+
+    Made by `Tasks.task`.
+    """
+
+    def __init__(self, tasks: Tasks, definition: Definition, function: Callable[P, R]) -> None:
+        self._tasks = tasks
+        self._definition = definition
+        self._function = function
+        self._options: Mapping[str, Any] = definition.options
+        update_wrapper(self, function)
+
+    @property
+    def name(self) -> str:
+        """The name of the task in messages."""
+        return self._definition.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function here and now. Within a lifespan, parts of its state are filled in.
+
+        Raises:
+            TypeError: an argument that the worker fills in is not given, and there is no lifespan.
+        """
+        definition = self._definition
+        if definition.arguments.injected:
+            given = definition.filled(args, kwargs, self._tasks.state)
+            return self._function(*args, **given)
+        return self._function(*args, **kwargs)
+
+    def push(self, *args: P.args, **kwargs: P.kwargs) -> Pushed:
+        """Push a message that makes a worker call the function with these arguments.
+
+        Guarantees, cost and errors are those of `ackq.Queue.push`.
+
+        Returns:
+            The id of the message, which also says whether this push ``stored`` it.
+
+        Raises:
+            InvalidArguments: they do not fit the signature; nothing was sent.
+        """
+        written_arguments = self._definition.arguments.encode(args, kwargs)
+        return self._tasks.store(self._definition, written_arguments, self._options)
+
+    def options(
+        self, *, id: str | int | None = None, expires: Seconds | None = None, **options: Any
+    ) -> Task[P, R]:
+        """Return the task with options for its pushes; those of this one are kept.
+
+        Args:
+            id: of the message. Defaults to None: a random one.
+            expires: seconds after which the message is not handled any more. Defaults to the
+                task's.
+            options: keyword arguments of `ackq.Queue.push`, such as ``delay``, ``at``,
+                ``dedup`` and ``confirm``.
+        """
+        given = {"id": id, "expires": expires}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        other = copy.copy(self)
+        other._options = {**self._options, **chosen, **options}
+        return other
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of {self._definition.queue!r}>"
+
+
+class Tasks(Closable):
+    """Functions that are tasks: pushed with their arguments, and called by a worker.
+
+    Guarantee: at least once, as for every worker. Arguments are checked against the signature when
+    they are pushed and when they are taken. A message that does not fit becomes a dead letter at
+    once. Messages are settled outside of tasks and middleware, so neither can ack a message whose
+    lease is lost.
+
+    Safe to share between threads, and after a fork.
+    """
+
+    def __init__(
+        self,
+        server: str | redis.Redis | redis.RedisCluster | Queue | ShardedQueue | None = None,
+        *,
+        queue: str | None = None,
+        lifespan: Callable[[], Any] | None = None,
+        source: str | None = None,
+        unknown_for: Seconds = 600.0,
+    ) -> None:
+        """Prepare; nothing is sent, and no server is started, before the first push.
+
+        Args:
+            server: a URL, a client, a queue, whose settings then apply to all queues of the tasks,
+                or None for the embedded server.
+            queue: the name of the queue of tasks that name none. Defaults to the name of the queue
+                that was given, or "jobs".
+            lifespan: returns a context manager, which a worker enters before its first message
+                and leaves after its last. What it yields is `state`. An asynchronous or a
+                synchronous one.
+            source: pushes write CloudEvents with this ``source``, a URI. Defaults to None:
+                messages have the members ``id``, ``task`` and ``args``. Workers read both.
+            unknown_for: seconds for which a message is given back, uncounted, if its task is not
+                known here: another version of the program may know it. Then it is dead.
+                Defaults to 600.
+
+        Raises:
+            ConfigurationError: a setting is out of range.
+        """
+        given = server if isinstance(server, Queue | ShardedQueue) else None
+        self._server = server
+        self._queues: dict[str, Any] = {} if given is None else {given.name: given}
+        self._given = given
+        self._default = queue or (given.name if given is not None else "jobs")
+        self._lifespan = lifespan
+        self._source = source
+        self._definitions: dict[str, Definition] = {}
+        self._intake = Intake(self._definitions, check_seconds(unknown_for, "unknown_for"))
+        self._middleware: list[Callable[..., Any]] = []
+        self._push_middleware: list[Callable[..., Any]] = []
+        #: What the lifespan yielded; None outside of it.
+        self.state: Any = None
+
+    # --- defining ---------------------------------------------------------------------------
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = ...,
+        queue: str | None = ...,
+        max_receives: int | None = ...,
+        time_limit: Seconds | None = ...,
+        retry: Retry | None = ...,
+        record_errors: RecordErrors | None = ...,
+        expires: Seconds | None = ...,
+        on_expiry: OnExpiry = ...,
+        breaker: Breaker | None = ...,
+        options: Mapping[str, Any] | None = ...,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(self, function: Any = None, /, **settings: Any) -> Any:
+        """Make a function a task, as the decorator ``@tasks.task`` or ``@tasks.task(…)``.
+
+        The function may be synchronous or asynchronous. Its arguments travel by name.
+
+        Args:
+            function: the function.
+            name: in messages. Defaults to its module and name, as in "images.resize".
+            queue: the name of the queue. Defaults to that of these tasks.
+            max_receives: deliveries after which a message is dead. Defaults to the queue's, or 25.
+            time_limit: seconds that the function may take. Defaults to the worker's.
+            retry: which exceptions are retried, and when. Defaults to all of them.
+            record_errors: how much of an error to store. Defaults to the queue's.
+            expires: seconds from the push after which a message is not handled any more.
+            on_expiry: "dead" makes an expired message a dead letter, "drop" acks it. Defaults to
+                "dead".
+            breaker: after failures in a row, the messages of the task pause.
+            options: of each push; see `Task.options`.
+
+        Raises:
+            ConfigurationError: a setting is out of range, the signature cannot be used, or
+                another function has the name.
+        """
+        define = partial(self._define, settings)
+        return define if function is None else define(function)
+
+    def _define(self, settings: dict[str, Any], function: Callable[P, R]) -> Task[P, R]:
+        queue = settings.get("queue") or self._default
+        definition = define(function, **{**settings, "queue": queue})
+        before = self._definitions.get(definition.name)
+        if before is not None and _origin(before.function) != _origin(function):
+            raise ConfigurationError(
+                f"two functions are the task {definition.name!r}: give one another name="
+            )
+        self._definitions[definition.name] = definition
+        return Task(self, definition, function)
+
+    def middleware(self, function: Middleware) -> Middleware:
+        """Call a function around each task, as a decorator: ``def m(message, call)``.
+
+        It returns what ``call()`` returns, or raises what it raises. The first middleware is the
+        outermost. The message is settled after all of them have ended.
+
+        Raises:
+            ConfigurationError: the function is not asynchronous.
+        """
+        self._middleware.append(is_middleware(function))
+        return function
+
+    def push_middleware(self, function: PushMiddleware) -> PushMiddleware:
+        """Call a function around each push, as a decorator: ``def m(message, call)``.
+
+        It may change the message, a dict, and returns what ``call()`` returns: the id.
+
+        Raises:
+            ConfigurationError: the function is not asynchronous.
+        """
+        self._push_middleware.append(is_middleware(function))
+        return function
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The tasks, in the order of their definition."""
+        return tuple(self._definitions.values())
+
+    # --- pushing ----------------------------------------------------------------------------
+
+    def queue(self, name: str | None = None) -> Queue:
+        """Return a queue of the tasks. It is opened at the first call.
+
+        Args:
+            name: of the queue. Defaults to the queue of tasks that name none.
+        """
+        name = name or self._default
+        if name not in self._queues:
+            self._queues[name] = self._open(name)
+        opened: Queue = self._queues[name]
+        return opened
+
+    def _open(self, name: str) -> Queue:
+        beside = next(iter(self._queues.values()), None)
+        if isinstance(beside, Queue):
+            return beside.beside(name)
+        if beside is not None:
+            raise ConfigurationError(
+                f"these tasks have the sharded queue {beside.name!r}, not {name!r}: make other"
+                " tasks for other queues"
+            )
+        server = self._server
+        client = client_of(server) if server is None or isinstance(server, str) else server
+        return Queue(client, name)  # type: ignore[arg-type]
+
+    def store(self, definition: Definition, arguments: bytes, options: Mapping[str, Any]) -> Pushed:
+        """Push the message of a task, through the middleware.
+
+        Args:
+            definition: of the task.
+            arguments: as JSON.
+            options: of the push.
+        """
+        others = dict(options)
+        write = written if self._source is None else partial(written_as_event, self._source)
+        message = write(
+            definition.name,
+            arguments,
+            others.pop("id", None),
+            others.pop("expires", definition.expires),
+            time.time(),
+        )
+        push = self.queue(definition.queue).push
+        if not self._push_middleware:
+            return push(message, **others)
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(message))
+        call: Any = partial(push, plain, **others)
+        for middleware in reversed(self._push_middleware):
+            call = partial(middleware, plain, call)
+        pushed: Pushed = call()
+        return pushed
+
+    # --- handling ---------------------------------------------------------------------------
+
+    def handle(self, message: Message) -> None:
+        """Call the task that a message names: the handler of the worker.
+
+        Raises:
+            Verdict: the message is to be settled otherwise than by an ack.
+            BaseException: what the task raised.
+        """
+        try:
+            work = self._intake.admit(message)
+        except Dropped:
+            return
+        call: Any = partial(self._call, work, message)
+        for middleware in reversed(self._middleware):
+            call = partial(middleware, message, call)
+        try:
+            result = call()
+        except Verdict:
+            raise
+        except BaseException as error:
+            ended(work, message, error)
+            raise
+        ended(work, message, None)
+        if isinstance(result, Verdict):
+            raise result
+
+    def _call(self, work: Work, message: Message) -> Any:
+        definition, arguments = work
+        if definition.arguments.injected:
+            arguments |= definition.parameters(message, self.state)
+        return call(definition, arguments, message)
+
+    def worker(self, queues: Iterable[Any] | None = None, **settings: Any) -> TasksWorker:
+        """Return a worker for the tasks.
+
+        Args:
+            queues: to take from. Defaults to all that the tasks name.
+            settings: of `ackq.worker.Worker`.
+
+        Raises:
+            ConfigurationError: there is no task, an annotation cannot be resolved, or a setting is
+                out of range.
+        """
+        if not self._definitions:
+            raise ConfigurationError("there are no tasks: decorate a function with @tasks.task")
+        for definition in self.definitions:
+            definition.arguments.check()
+        if queues is None:
+            queues = [self.queue(name) for name in self.queue_names]
+        limit = settings.pop("max_receives", MAX_RECEIVES)
+        limited = [self._limited(queue, limit) for queue in queues]
+        return TasksWorker(self, limited, max_receives=limit, **settings)
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """The names of the queues of all tasks, without duplicates."""
+        return tuple(dict.fromkeys(each.queue for each in self.definitions))
+
+    def _limited(self, queue: Any, limit: int | None) -> Any:
+        """Return the queue with the highest limit of its tasks: each task applies its own."""
+        usual = queue.config.max_receives or limit
+        mine = [each for each in self.definitions if each.queue == queue.name]
+        if usual is None:
+            return queue
+        for definition in mine:
+            definition.limit_receives(usual)
+        most = max([usual, *(each.terms.max_receives or usual for each in mine)])
+        return queue if most == usual else queue.with_config(max_receives=most)
+
+    def run(self, *, drain: bool = False, **settings: Any) -> None:
+        """Handle messages until the worker is stopped; see `ackq.worker.Worker.run`.
+
+        Args:
+            drain: stop when no queue has ready messages. Defaults to False.
+            settings: of `ackq.worker.Worker`.
+        """
+        self.worker(**settings).run(drain=drain)
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Enter the lifespan for this block, if there is one."""
+        if self._lifespan is None:
+            yield
+            return
+        with entered(self._lifespan) as self.state:
+            try:
+                yield
+            finally:
+                self.state = None
+
+    def close(self) -> None:
+        """Close the connections of the queues."""
+        for queue in self._queues.values():
+            queue.close()
+
+
+class TasksWorker(Worker):
+    """The worker of `Tasks`: it runs within their lifespan."""
+
+    def __init__(self, tasks: Tasks, queues: Any, **settings: Any) -> None:
+        self._tasks = tasks
+        super().__init__(queues, tasks.handle, **settings)
+
+    def run(self, *, drain: bool = False) -> None:
+        """Work within the lifespan; see `ackq.worker.Worker.run`."""
+        with self._tasks.alive():
+            super().run(drain=drain)
+
+
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    return function.__module__, function.__qualname__

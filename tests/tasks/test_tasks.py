@@ -1,0 +1,548 @@
+"""Tasks are pushed, taken and called; what they return or raise settles their messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import orjson
+import pytest
+
+from ackq import Message, Queue
+from ackq.core.creation_time import created_at
+from ackq.errors import ConfigurationError
+from ackq.tasks import (
+    AsyncTasks,
+    Backoff,
+    Breaker,
+    InvalidArguments,
+    Later,
+    Reject,
+    Retry,
+    State,
+    Tasks,
+    injected,
+)
+from ackq.worker import Hooks
+from ackq.worker import Retry as RetryNow
+from tests.tasks.conftest import Rig
+from tests.waiting import wait_until
+
+SEEN: ContextVar[str] = ContextVar("seen", default="")
+
+
+def test_a_task_is_an_ordinary_function_and_is_called_with_what_was_pushed(rig: Rig) -> None:
+    calls = []
+
+    @rig.tasks.task
+    def resize(path: str, width: int = 80) -> str:
+        """Resize a picture."""
+        calls.append((path, width))
+        return path
+
+    @rig.tasks.task(name="fetch")
+    async def fetch(url: str, *, tries: int = 1) -> None:
+        await asyncio.sleep(0)
+        calls.append((url, tries))
+
+    assert resize("here") == "here"
+    assert inspect.unwrap(resize).__name__ == "resize"
+    assert resize.__doc__ == "Resize a picture."
+    assert calls.pop() == ("here", 80)
+    pushed = rig.push(resize, "a.png", width=40)
+    assert pushed.stored
+    rig.push(fetch, "u", tries=3)
+    rig.push(resize, path="b.png")
+    name = (
+        f"{__name__}.test_a_task_is_an_ordinary_function_and_is_called_with_what_was_pushed.resize"
+    )
+    assert orjson.loads(rig.queue.peek(1)[0].body) == {
+        "id": pushed,
+        "task": name,
+        "args": {"path": "a.png", "width": 40},
+    }
+    rig.drain()
+    assert sorted(calls) == [("a.png", 40), ("b.png", 80), ("u", 3)]
+    assert rig.queue.stats().ready == rig.queue.stats().dead == 0
+
+
+def test_options_reach_the_push(rig: Rig) -> None:
+    ran: list[str] = []
+
+    @rig.tasks.task(name="note", options={"delay": 3600})
+    def note(text: str) -> None:
+        ran.append(text)
+
+    now = note.options(id="a-1", delay=0.0)
+    assert rig.push(now, "now") == "a-1"
+    rig.push(note, "later")
+    once = note.options(delay=0).options(dedup="one")
+    assert [rig.push(once, "once").stored for _ in range(2)] == [True, False]
+    with pytest.raises(TypeError, match="bogus"):
+        rig.push(note.options(bogus=1), "never")
+    rig.drain()
+    assert sorted(ran) == ["now", "once"]
+    assert rig.queue.stats().delayed == 1
+
+
+def test_a_cloudevent_is_a_task_too(rig_of: Callable[..., Rig]) -> None:
+    rig = rig_of(source="//tests")
+    ran = []
+
+    @rig.tasks.task(name="org.example.note", expires=60)
+    def note(text: str, message: Message = injected) -> None:
+        ran.append((text, message.id))
+
+    rig.push(note.options(id=7), "event")
+    (peeked,) = rig.queue.peek(1)
+    event = orjson.loads(peeked.body)
+    assert (event["specversion"], event["type"], event["source"]) == (
+        "1.0",
+        "org.example.note",
+        "//tests",
+    )
+    assert event["data"] == {"text": "event"}
+    assert created_at(peeked.body, None) == pytest.approx(time.time(), abs=60)
+    rig.queue.push({"id": "plain", "task": "org.example.note", "args": {"text": "plain"}})
+    expired = {
+        "specversion": "1.0",
+        "type": "org.example.note",
+        "expirytime": "2020-01-01T00:00:00Z",
+    }
+    rig.queue.push({**expired, "data": {"text": "never"}})
+    rig.drain()
+    assert sorted(ran) == [("event", "7"), ("plain", "plain")]
+    assert rig.reasons() == ["expired"]
+
+
+MISFITS: list[tuple[Any, str]] = [
+    (b"nonsense", "not a task: JSON is malformed"),
+    (b"[1]", "not a task: Expected `object`, got `array`"),
+    ({"args": {}}, "not a task: the message names none"),
+    ({"type": "note", "data": {}}, "not a task: the message names none"),
+    ({"task": 5}, "not a task: Expected `str`, got `int` - at `$.task`"),
+    ({"task": "note"}, "Missing the argument `text`"),
+    ({"task": "note", "args": {"text": 5}}, "Expected `str`, got `int` - at `$.text`"),
+    ({"task": "note", "args": {"text": "", "more": 1}}, "There is no argument `more`"),
+    ({"task": "note", "args": ["x"]}, "Expected `object`, got `array`"),
+    ({"task": "note", "args": {"text": "", "message": {}}}, "There is no argument `message`"),
+]
+
+
+def test_what_does_not_fit_is_dead_at_once_with_the_reason(rig: Rig) -> None:
+    @rig.tasks.task(name="note")
+    def note(text: str, message: Message = injected) -> None:
+        raise AssertionError("it was called")
+
+    for body, _ in MISFITS:
+        rig.queue.push(body)
+    rig.drain(concurrency=1)
+    letters = rig.queue.dead_letters(20)
+    for letter, (_, reason) in zip(letters, MISFITS, strict=True):
+        assert reason in letter.reason
+        assert letter.receive_count == 1
+    with pytest.raises(InvalidArguments, match=r"Expected `str`, got `int` - at `\$.text`"):
+        rig.push(note, 5)
+    assert rig.queue.stats().ready == 0
+
+
+def test_an_unknown_task_is_given_back_uncounted_and_dead_after_a_while(
+    rig_of: Callable[..., Rig],
+) -> None:
+    patient, hasty = rig_of(unknown_for=600), rig_of(unknown_for=0.3)
+    for rig in (patient, hasty):
+        rig.tasks.task(_first)
+    patient.queue.push({"id": "a", "task": "of.tomorrow"})
+    patient.drain()
+    found = patient.queue.find("a")
+    assert found is not None
+    assert found.receive_count == 0
+    assert found.due_in == pytest.approx(30, abs=20)
+    patient.queue.run_now(ids=["a"])
+    hasty.drain_until_dead()
+    assert hasty.reasons() == ["unknown task 'of.tomorrow' for 0.3 s"]
+
+
+def test_each_exception_has_its_own_policy(rig: Rig) -> None:
+    runs: dict[str, int] = {}
+
+    @rig.tasks.task(
+        name="fail",
+        max_receives=3,
+        retry=Retry(on=(OSError,), never=(ConnectionError,), delays=Backoff(base=0, limit=0)),
+        record_errors="type",
+    )
+    def fail(kind: str) -> Any:
+        runs[kind] = runs.get(kind, 0) + 1
+        match kind:
+            case "retried":
+                raise OSError("secret")
+            case "never":
+                raise ConnectionResetError
+            case "other":
+                raise KeyError("secret")
+            case "rejected":
+                return Reject("no such user")
+            case "asked":
+                raise RetryNow(0)
+            case "later" if runs[kind] < 5:
+                return Later(0)
+            case "raised" if runs[kind] < 5:
+                raise Later(0.0)
+
+    kinds = ("retried", "never", "other", "rejected", "asked", "later", "raised")
+    for kind in kinds:
+        rig.push(fail.options(id=kind), kind)
+    rig.drain_until_dead(5)
+    assert runs == {**dict.fromkeys(kinds, 1), "retried": 3, "asked": 3, "later": 5, "raised": 5}
+    letters = {letter.id: letter for letter in rig.queue.dead_letters()}
+    assert {id: letter.reason for id, letter in letters.items()} == {
+        "retried": "max receives",
+        "never": "not retried: ConnectionResetError",
+        "other": "not retried: KeyError",
+        "rejected": "no such user",
+        "asked": "max receives",
+    }
+    assert [failure.type for failure in letters["retried"].errors] == ["OSError"] * 3
+    assert {failure.text for failure in letters["retried"].errors} == {""}
+    assert "test_tasks.py" in letters["retried"].errors[0].place
+
+
+def test_a_task_may_be_received_more_often_than_its_queue_says(rig: Rig) -> None:
+    runs: list[str] = []
+    retry = Retry(delays=Backoff(base=0, limit=0))
+
+    @rig.tasks.task(name="often", max_receives=5, retry=retry)
+    def often() -> None:
+        runs.append("often")
+        raise OSError
+
+    @rig.tasks.task(name="usual", retry=retry)
+    def usual() -> None:
+        runs.append("usual")
+        raise OSError
+
+    rig.push(often)
+    rig.push(usual)
+    rig.drain_until_dead(2, max_receives=2)
+    assert (runs.count("often"), runs.count("usual")) == (5, 2)
+
+
+def test_a_message_whose_last_delivery_did_not_end_is_not_delivered_again(rig: Rig) -> None:
+    @rig.tasks.task(name="kill", max_receives=1)
+    def kill() -> None:
+        raise AssertionError("it was called")
+
+    rig.push(kill)
+    taken = rig.queue.pop(visibility_timeout=0.001)  # by a worker that died
+    assert taken is not None
+    wait_until(lambda: rig.queue.stats().expired == 1, "the end of the lease")
+    rig.drain()
+    assert rig.reasons() == ["max receives"]
+
+
+def test_a_task_has_a_time_limit_of_its_own(rig: Rig) -> None:
+    flags: list[bool] = []
+
+    @rig.tasks.task(name="slow", time_limit=0.05, max_receives=1)
+    async def slow() -> None:
+        await asyncio.sleep(30)
+
+    @rig.tasks.task(name="stubborn", time_limit=0.05, max_receives=1)
+    def stubborn(message: Message = injected) -> None:
+        wait_until(lambda: message.timed_out, "the time limit")
+        flags.append(message.timed_out)
+
+    @rig.tasks.task(name="free")
+    async def free() -> None:
+        await asyncio.sleep(0.3)
+        flags.append(False)
+
+    for task in (slow, stubborn, free):
+        rig.push(task)
+    rig.drain()
+    assert sorted(flags) == [False, True]
+    assert rig.reasons() == ["max receives"] * 2
+    assert {letter.errors[0].type for letter in rig.queue.dead_letters()} == {"TimeoutError"}
+
+
+def test_expired_messages_are_dead_or_dropped(rig: Rig) -> None:
+    ran: list[str] = []
+
+    @rig.tasks.task(name="dead", expires=60)
+    def dead(text: str) -> None:
+        ran.append(text)
+
+    @rig.tasks.task(name="drop", expires=60, on_expiry="drop")
+    def drop(text: str) -> None:
+        ran.append(text)
+
+    rig.push(dead, "in time")
+    rig.push(drop.options(expires=3600), "in time too")
+    for task in (dead, drop):
+        rig.push(task.options(expires=0.0), "late")
+    rig.drain()
+    assert sorted(ran) == ["in time", "in time too"]
+    assert rig.reasons() == ["expired"]
+
+
+def test_after_failures_in_a_row_a_task_pauses_uncounted(rig: Rig) -> None:
+    runs: list[int] = []
+
+    @rig.tasks.task(
+        name="call",
+        breaker=Breaker(failures=2, pause=3600),
+        retry=Retry(delays=Backoff(base=0, limit=0)),
+    )
+    def call(number: int) -> None:
+        runs.append(number)
+        raise OSError
+
+    for number in range(5):
+        rig.push(call.options(id=number), number)
+    rig.drain(concurrency=1)
+    assert len(runs) == 2
+    delayed = [rig.queue.find(str(number)) for number in range(5)]
+    assert sum(each.receive_count for each in delayed if each is not None) == 2
+    assert min(each.due_in or 0 for each in delayed if each is not None) > 3000
+
+
+def test_middleware_surrounds_the_task_and_the_push(rig: Rig) -> None:
+    order: list[str] = []
+
+    def noting(word: str) -> Callable[[Any], Any]:
+        @contextlib.contextmanager
+        def block(message: Any) -> Iterator[None]:
+            order.append(f"{word} {message.receive_count if word != 'push' else message['task']}")
+            if word == "push":
+                message["tenant"] = "c-17"
+            try:
+                yield
+            finally:
+                order.append(f"end of {word}")
+
+        return block
+
+    rig.middleware(rig.tasks.middleware, noting("outer"))
+    rig.middleware(rig.tasks.middleware, noting("inner"))
+    rig.middleware(rig.tasks.push_middleware, noting("push"))
+
+    @rig.tasks.task(name="plain")
+    def plain(text: str, message: Message = injected) -> None:
+        order.append(message.json()["tenant"])
+        raise Reject("why")
+
+    @rig.tasks.task(name="awaits")
+    async def awaits(text: str) -> None:
+        await asyncio.sleep(0)
+        order.append(text)
+
+    around = ["outer 1", "inner 1", "end of inner", "end of outer"]
+    for task, inside in ((plain, "c-17"), (awaits, "text")):
+        rig.push(task, "text")
+        assert order == [f"push {task.name}", "end of push"]
+        order.clear()
+        rig.drain()
+        assert order == [*around[:2], inside, *around[2:]]
+        order.clear()
+    assert rig.reasons() == ["why"]
+
+
+def test_middleware_cannot_settle(rig: Rig) -> None:
+    """A worker acks what middleware swallowed, but not a message whose lease is lost."""
+
+    class Outcomes(Hooks):
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def after(self, message: Message, outcome: str, seconds: float) -> None:
+            self.seen.append(outcome)
+
+    @contextlib.contextmanager
+    def swallow(message: Message) -> Iterator[None]:
+        with contextlib.suppress(OSError):
+            yield
+
+    rig.middleware(rig.tasks.middleware, swallow)
+
+    @rig.tasks.task(name="lose")
+    def lose(message: Message = injected) -> None:
+        message.lease_lost = True
+        raise OSError
+
+    outcomes = Outcomes()
+    rig.push(lose)
+    rig.drain(hooks=outcomes)
+    assert outcomes.seen == ["lost"]
+    rig.queue.purge()
+
+
+class Pool:
+    """What a lifespan yields."""
+
+
+def test_the_lifespan_surrounds_all_messages_and_its_state_reaches_tasks(
+    rig_of: Callable[..., Rig], flavour: str
+) -> None:
+    events: list[Any] = []
+    pool = Pool()
+
+    @contextlib.contextmanager
+    def life() -> Iterator[Any]:
+        events.append("begin")
+        yield {"pool": pool, "number": 5}
+        events.append("end")
+
+    @contextlib.asynccontextmanager
+    async def async_life() -> Any:
+        with life() as state:
+            yield state
+
+    for lifespan in (life, async_life) if flavour == "async" else (life,):
+        rig = rig_of(lifespan=lifespan)
+
+        @rig.tasks.task(name="use")
+        def use(text: str, pool: State[Pool] = injected, number: State[int] = injected) -> None:
+            events.append((text, pool, number))
+
+        with pytest.raises(TypeError, match="pass it"):
+            use("here")
+        use("here", Pool(), 3)
+        with pytest.raises(InvalidArguments, match="the worker fills in 'number'"):
+            rig.push(use, "x", number=3)
+        events.clear()
+        rig.push(use, "there")
+        rig.drain()
+        assert events == ["begin", ("there", pool, 5), "end"]
+        assert rig.tasks.state is None
+        events.clear()
+
+
+def test_the_state_itself_fits_by_its_type(rig_of: Callable[..., Rig]) -> None:
+    pool, seen = Pool(), []
+    rig = rig_of(lifespan=lambda: contextlib.nullcontext(pool))
+
+    @rig.tasks.task(name="use")
+    async def use(connections: State[Pool] = injected) -> None:
+        seen.append(connections)
+
+    rig.push(use)
+    rig.drain()
+    assert seen == [pool]
+
+
+def test_a_thread_or_task_has_a_new_context_for_each_message(rig: Rig) -> None:
+    seen: list[str] = []
+
+    @contextlib.contextmanager
+    def remember(message: Message) -> Iterator[None]:
+        seen.append(SEEN.get())
+        SEEN.set("by middleware")
+        yield
+
+    rig.middleware(rig.tasks.middleware, remember)
+
+    @rig.tasks.task(name="plain")
+    def plain() -> None:
+        seen.append(SEEN.get())
+        SEEN.set("by a task")
+
+    @rig.tasks.task(name="awaits")
+    async def awaits() -> None:
+        plain()
+        await asyncio.sleep(0)
+        assert SEEN.get() == "by a task"
+
+    for task in (plain, awaits) * 3:
+        rig.push(task)
+    rig.drain(concurrency=1)
+    assert seen == ["", "by middleware"] * 6
+    assert rig.queue.stats().delayed == 0
+
+
+def test_a_task_may_have_a_queue_of_its_own(rig: Rig, token: str, url: str) -> None:
+    ran: list[str] = []
+
+    @rig.tasks.task(name="mail", queue=f"{token}-mail")
+    def mail(to: str) -> None:
+        ran.append(to)
+
+    @rig.tasks.task(name="note")
+    def note(text: str) -> None:
+        ran.append(text)
+
+    rig.push(mail, "someone")
+    rig.push(note, "text")
+    assert rig.tasks.queue_names == (f"{token}-mail", token)
+    with Queue.from_url(url, f"{token}-mail") as other:
+        assert other.stats().ready == rig.queue.stats().ready == 1
+        rig.drain()
+        assert other.stats().ready == 0
+    assert sorted(ran) == ["someone", "text"]
+
+
+def test_a_plain_function_has_a_thread_on_asyncio(rig: Rig) -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    @rig.tasks.task(name="meet")
+    def meet() -> None:
+        both.wait()
+
+    for _ in range(2):
+        rig.push(meet)
+    rig.drain(concurrency=2)
+    assert rig.queue.stats().delayed == 0
+
+
+REFUSED: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda tasks: tasks.task(lambda *paths: None), "no name in a message"),
+    (lambda tasks: tasks.task(lambda **paths: None), "no name in a message"),
+    (lambda tasks: tasks.task(max_receives=0)(print), "max_receives"),
+    (lambda tasks: tasks.task(time_limit=-1)(lambda: None), "time_limit"),
+    (lambda tasks: tasks.task(expires=0)(lambda: None), "expires"),
+    (lambda tasks: tasks.task(on_expiry="keep")(lambda: None), "on_expiry"),
+    (lambda tasks: tasks.task(record_errors="all")(lambda: None), "record_errors"),
+    (lambda tasks: Retry(on=OSError), "tuple of exceptions"),  # type: ignore[arg-type]
+    (lambda tasks: Retry(never=("x",)), "tuple of exceptions"),  # type: ignore[arg-type]
+    (lambda tasks: Breaker(0, 1), "breaker.failures"),
+    (lambda tasks: Breaker(1, 0), "breaker.pause"),
+    (lambda tasks: tasks.worker(), "there are no tasks"),
+    (lambda tasks: [tasks.task(name="same")(f) for f in (_first, _later)], "two functions"),
+    (lambda tasks: tasks.middleware(print if isinstance(tasks, AsyncTasks) else _later), "is a"),
+    (lambda tasks: type(tasks)(unknown_for=0), "unknown_for"),
+]
+
+
+def _first() -> None:
+    """A task."""
+
+
+async def _later(message: Message, call: Any) -> None:
+    """Middleware for the other flavour."""
+
+
+def test_settings_that_cannot_work_are_refused(rig_of: Callable[..., Rig]) -> None:
+    for make, text in REFUSED:
+        with pytest.raises(ConfigurationError, match=text):
+            make(rig_of().tasks)
+
+
+def test_tasks_use_the_queue_or_the_client_that_they_are_given(url: str, token: str) -> None:
+    with Queue.from_url(url, token, max_body_bytes=200) as queue:
+        tasks = Tasks(queue)
+
+        @tasks.task
+        def note(text: str) -> None:
+            """Nothing."""
+
+        note.push("x")
+        assert tasks.queue() is queue
+        assert tasks.queue(f"{token}-2").config.max_body_bytes == 200
+        assert queue.stats().ready == 1
+        assert repr(note).startswith("<Task '")

@@ -1,0 +1,64 @@
+"""Calls that type checkers accept, and calls that they must reject: see test_typing.py.
+
+A line that ends in ``# wrong`` is an error for mypy --strict and for pyright.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ackq import Message, Pushed
+from ackq.tasks import AsyncTasks, Later, Reject, State, Tasks, injected
+
+tasks = Tasks("redis://localhost")
+web = AsyncTasks("redis://localhost")
+
+
+@tasks.task
+def resize(path: str, width: int = 80) -> str:
+    return path
+
+
+@tasks.task(name="pay", max_receives=5, time_limit=30)
+def pay(amount: int, *, pool: State[dict[str, int]] = injected) -> Later | Reject | None:
+    pool["used"] = amount
+    return Later(60) if amount else Reject("why")
+
+
+@web.task
+async def fetch(url: str, message: Message = injected) -> bytes:
+    return message.body
+
+
+@tasks.task(max_receives="5")  # wrong
+def refused() -> None: ...
+
+
+@tasks.middleware
+def around(message: Message, call: Callable[[], Any]) -> Any:
+    return call()
+
+
+def calls() -> None:
+    text: str = resize("a.png")
+    pushed: Pushed = resize.push("a.png", width=40)
+    resize.options(delay=60, id="a-1").push("a.png", 40)
+    pay.push(5)
+    print(text, pushed.stored)
+    resize.push(5)  # wrong
+    resize.push()  # wrong
+    resize.push("a.png", height=40)  # wrong
+    resize.options(delay=60).push("a.png", width="40")  # wrong
+    resize("a.png", "40")  # wrong
+    pay.push("5")  # wrong
+    number: int = resize("a.png")  # wrong
+    print(number)
+
+
+async def awaits() -> None:
+    body: bytes = await fetch("u")
+    pushed: Pushed = await fetch.push("u")
+    print(body, pushed)
+    await fetch.push(5)  # wrong
+    await fetch.options(expires=5).push("u", "v")  # wrong
