@@ -1,4 +1,4 @@
-"""Ends a worker process that has handled enough messages or uses too much memory, once it is idle."""
+"""Ends a worker process that has handled enough messages, or uses too much memory, once idle."""
 
 from __future__ import annotations
 
