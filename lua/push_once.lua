@@ -1,25 +1,26 @@
--- push_once: push a message unless one was pushed under the same marker within the window.
+-- push_once: push messages, each unless one was pushed under the same marker within the window.
 --
 -- KEYS[1] {name}                  LIST    ready messages: pushed on the left
 -- KEYS[2] {name}CONTEXT           HASH    lease key -> the message as it was pushed
 -- KEYS[3] {name}DELAYED           ZSET    lease key -> due time, µs since the epoch
--- KEYS[4] {name}DEDUP:<marker>    STRING  the id that the first push returned; expires
+-- KEYS[4] {name}HANDOFF           LIST    front of the ready list
+-- KEYS[5] {name}DEDUP:<marker>    STRING  the id that the first push returned; expires. More
+--                                         follow: one for each message
 --
--- ARGV[1] window           integer 1..315360000000     ms that the marker lives
--- ARGV[2] id               text, returned to a later push with the same marker
--- ARGV[3] body             bytes
--- ARGV[4] when             now|delay|at    now: onto the ready list
--- ARGV[5] due              integer 0..9007199254740991, µs, from now or from the epoch
--- ARGV[6] key              lease key of a scheduled message; empty: derive one
--- ARGV[7] pop_from         right|left  the end that is popped: push onto the other; default right
+-- ARGV[1] window           integer 1..315360000000     ms that the markers live
+-- ARGV[2] when             now|front|delay|at    now: onto the ready list; front: see push_front
+-- ARGV[3] due              integer 0..9007199254740991, µs, from now or from the epoch
+-- ARGV[4] pop_from         right|left  the end that is popped: push onto the other
+-- ARGV[5] messages         1..1000 groups of: id, text, returned to later pushes with the same
+--                          marker; body; lease key of a scheduled message, empty to derive one
 --
--- Returns {1, id} if the message was stored, {0, id of the first} if not.
+-- Returns {on the list, stored, id, stored, id, ...}. on the list: see push_front. For each message
+-- 1 and its id if it was stored, 0 and the id of the first push if not.
 -- Atomic because a marker without its message would lose the message: the message is stored first.
--- Cost: O(1); scheduled O(log delayed).
+-- Cost: O(messages); scheduled O(messages log delayed).
 -- Roles: scheduler, doctor
-local ready, context, delayed, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local window, id, body = tonumber(ARGV[1]), ARGV[2], ARGV[3]
-local when, due, key, pop_from = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7] or 'right'
+local ready, context, delayed, handoff, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local window, when, due, pop_from = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -27,16 +28,18 @@ local function outside(number, low, high)
 end
 -- End of parts (edit them in lua/parts)
 
-if outside(window, 1, 315360000000) or outside(due, 0, 9007199254740991) or not key
-  or (when ~= 'now' and when ~= 'delay' and when ~= 'at')
-  or (pop_from ~= 'right' and pop_from ~= 'left') then
+local messages = (#ARGV - 4) / 3
+if not marker or outside(window, 1, 315360000000) or outside(due, 0, 9007199254740991)
+  or (when ~= 'now' and when ~= 'front' and when ~= 'delay' and when ~= 'at')
+  or (pop_from ~= 'right' and pop_from ~= 'left')
+  or outside(messages, 1, 1000) or not KEYS[4 + messages] or KEYS[5 + messages] then
   return redis.error_reply('ACKQ_ARGUMENT push_once: an argument is out of range')
 end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Parts: score_of, time_of, behind
+-- Parts: score_of, time_of, behind, store
 -- Return the score of a due time in µs.
 local function score_of(time)
   return string.format('%.0f', time)
@@ -87,20 +90,29 @@ local function behind(zset, time, text)
   end
   return last + 1
 end
--- End of parts (edit them in lua/parts)
 
-local first = redis.call('GET', marker)
-if first then
-  -- Write something: WAIT waits for the last write of its connection, and the caller may want to
-  -- know that replicas have the first push. PEXPIRE is allowed even if memory is full.
-  redis.call('PEXPIRE', marker, math.max(1, redis.call('PTTL', marker)))
-  return {0, first}
-end
-if when == 'now' then
-  redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)
-else
-  due = when == 'delay' and due + now or behind(delayed, due, score_of(due))
-  local due_text = score_of(math.min(due, 9007199254740991))
+local LATEST = 9007199254740991 -- µs
+-- A consumer that waits wakes up for the ready list alone: that is the front while it is empty.
+local to_front = when == 'front' and redis.call('EXISTS', ready) == 1
+local on_list, later = 0, 0 -- messages stored on the ready list, and for later
+
+-- Store a message, and return its lease key if it is for later. Messages of one call are a
+-- microsecond apart, since Redis sorts equal scores by key.
+local function store(key, body)
+  if when == 'now' or when == 'front' then
+    if to_front then
+      redis.call('LPUSH', handoff, body)
+    else
+      redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)
+      on_list = on_list + 1
+    end
+    return
+  end
+  if later == 0 then
+    due = when == 'delay' and due + now or behind(delayed, due, score_of(due))
+  end
+  local due_text = score_of(math.min(due + later, LATEST))
+  later = later + 1
   if key == '' or string.byte(key) == 0 or redis.call('HEXISTS', context, key) == 1 then
     local derived = 0
     repeat
@@ -110,6 +122,36 @@ else
   end
   redis.call('ZADD', delayed, due_text, key)
   redis.call('HSET', context, key, body)
+  return key
 end
-redis.call('SET', marker, id, 'PX', string.format('%.0f', window))
-return {1, id}
+-- End of parts (edit them in lua/parts)
+
+-- Check every type before the first write, so that an error means that nothing was stored.
+redis.call('LLEN', ready)
+redis.call('LLEN', handoff)
+redis.call('HLEN', context)
+redis.call('ZCARD', delayed)
+local firsts = {} -- marker -> id
+for i = 1, messages do
+  marker = KEYS[4 + i]
+  firsts[marker] = redis.call('GET', marker)
+end
+
+local reply = {0}
+for i = 1, messages do
+  marker = KEYS[4 + i]
+  local id, body, key = ARGV[2 + 3 * i], ARGV[3 + 3 * i], ARGV[4 + 3 * i]
+  local first = firsts[marker]
+  if first then
+    -- Write something: WAIT waits for the last write of its connection, and the caller may want to
+    -- know that replicas have the first push. PEXPIRE is allowed even if memory is full.
+    redis.call('PEXPIRE', marker, math.max(1, redis.call('PTTL', marker)))
+  else
+    store(key, body)
+    redis.call('SET', marker, id, 'PX', string.format('%.0f', window))
+    firsts[marker] = id
+  end
+  reply[2 * i], reply[2 * i + 1] = first and 0 or 1, first or id
+end
+reply[1] = when == 'front' and on_list or 0
+return reply

@@ -40,7 +40,7 @@ PAGES = {
     "cancel.md": (2, "reports-to*"),
     "find.md": (2, "orders-to*"),
     "idempotence.md": (2, "payments*"),
-    "recipes.md": (13, "recipe-*"),
+    "recipes.md": (14, "recipe-*"),
     "index.md": (1, "jobs*"),
     "metrics.md": (1, "orders*"),
 }

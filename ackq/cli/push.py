@@ -47,6 +47,7 @@ TIME = _Time()
     epilog=examples(
         """ackq push jobs '{"task": "resize"}' '{"id": "a-7", "task": "mail"}'""",
         """ackq push jobs --id a-8 --dedup order-8 '{"task": "invoice"}'""",
+        """ackq push jobs --front '{"task": "refund"}'""",
         "ackq push jobs --file orders.ndjson --skip 1",
         "ackq push jobs --raw --delay 60 < orders.ndjson",
     )
@@ -65,6 +66,7 @@ TIME = _Time()
     metavar="TIME",
     help="When they become ready: 2026-12-24T18:00, in local time unless it has an offset.",
 )
+@click.option("--front", is_flag=True, help="Deliver them before all messages on the ready list.")
 @click.option(
     "--dedup",
     metavar="KEY",
@@ -93,6 +95,7 @@ def push(
     raw: bool,
     delay: float | None,
     at: datetime | None,
+    front: bool,
     dedup: str | None,
     own_id: str | None,
     time_field: str | None,
@@ -119,10 +122,11 @@ def push(
     if own_id is not None:
         json = (_with_id(json[0], own_id),)
     with open_any(url, queue, "push", time_field=time_field) as opened:
-        push_many = partial(opened.client.push_many, delay=delay, at=at)
+        when = {"delay": delay, "at": at, "front": front}
+        push_many = partial(opened.client.push_many, **when)
         if dedup is not None:
             ((body,), _, _) = next(_chunks(arguments(json), 0, raw, time_field))
-            pushed_once = opened.client.push(body, delay=delay, at=at, dedup=dedup)
+            pushed_once = opened.client.push(body, **when, dedup=dedup)
             _print([pushed_once])
             if not pushed_once.stored:
                 click.echo("ackq: not stored: the message with this id was pushed before", err=True)

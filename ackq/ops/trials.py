@@ -12,6 +12,7 @@ from ackq.core.effects import Operation, Request
 from ackq.core.waiting import MIN_BLOCK
 from ackq.queue import claims, inspection, push, settle, take
 from ackq.queue.messages import Message
+from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ Answer = Literal["allowed", "denied", "refused", "not tried"]
 
 #: The operations to try, by the kind of use that needs them.
 TRIALS = {
-    "produce": ("push", "push later", "push once"),
+    "produce": ("push", "push later", "push once", "push to the front"),
     "consume": ("take", "wait", "ack", "nack", "release", "reject", "extend"),
     "claim": ("claim", "ack a claim", "release claims"),
     "look after": (
@@ -65,11 +66,13 @@ def try_out(spec: QueueSpec) -> Operation[dict[str, Answer]]:
 
 def _try_all(spec: QueueSpec, answers: dict[str, Answer]) -> Operation[None]:
     bodies = [{"id": str(number)} for number in range(8)]
-    yield from _try(answers, "push", push.push_many(spec, bodies, None, None, None))
-    yield from _try(answers, "push later", push.push(spec, {"id": "l"}, 60, None, None, 1, None))
-    yield from _try(
-        answers, "push once", push.push(spec, {"id": "o"}, None, None, _MARKER, 1, None)
-    )
+    yield from _try(answers, "push", push.push_many(spec, bodies, PushOptions()))
+    for name, options in (
+        ("push later", PushOptions(delay=60)),
+        ("push once", PushOptions(dedup=_MARKER, dedup_window=1)),
+        ("push to the front", PushOptions(front=True)),
+    ):
+        yield from _try(answers, name, push.push(spec, {"id": name}, options))
     taken = yield from _try(answers, "take", take.pop_many(spec, 5, None, None, ()))
     yield from _settle_all(spec, answers, taken or [])
     yield from _try_claims(spec, answers)

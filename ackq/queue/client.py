@@ -23,8 +23,10 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared
 from ackq.errors import AckqError
 from ackq.queue import chosen_messages, held_lists, inspection, places, push, settle, take
+from ackq.queue.dedup import DedupKeys
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats
+from ackq.queue.push_options import PushOptions
 from ackq.queue.renewal import Renewer
 from ackq.queue.spec import QueueSpec
 
@@ -204,6 +206,7 @@ class Queue(Client):
         *,
         delay: Seconds | None = None,
         at: float | datetime | None = None,
+        front: bool = False,
         dedup: str | None = None,
         dedup_window: Seconds = 3600.0,
         confirm: int | Confirm | None = None,
@@ -212,7 +215,8 @@ class Queue(Client):
 
         Guarantee: once this call returns, the message is delivered until it is acked. Cost: one
         round trip, and every ten seconds another, which looks at the recorded end. It is a plain
-        LPUSH (or RPUSH, see ``pop_from``), unless the message is scheduled or deduplicated.
+        LPUSH (or RPUSH, see ``pop_from``), unless the message is scheduled, deduplicated or for
+        the front.
 
         Args:
             message: a mapping, a record or bytes. A record is a dataclass, a model of pydantic 2 or
@@ -222,6 +226,9 @@ class Queue(Client):
                 into floats.
             delay: seconds until the message becomes ready.
             at: when it becomes ready: seconds since the epoch, or a datetime with a time zone.
+            front: deliver it before all messages on the ready list, but behind earlier ones pushed
+                to the front. Redelivered messages and delayed ones that are due still come first.
+                Costs another round trip if the queue is empty. Defaults to False.
             dedup: a key. A second push with the same key within the window stores nothing and
                 returns the id of the first, with ``stored`` False. If the reply is lost, such a
                 push is sent again.
@@ -237,6 +244,7 @@ class Queue(Client):
             InvalidMessage: not a mapping, a record or bytes, a bad id, or a value that JSON
                 cannot hold; the error names its path.
             MessageTooLarge: the body is over ``max_body_bytes``.
+            ConfigurationError: an argument is out of range, or ``front`` is given with a time.
             PopFromMismatch: the queue is popped from the other end; nothing was stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
             UnknownOutcome: the reply was lost, so the message may or may not be stored. With
@@ -244,9 +252,32 @@ class Queue(Client):
         """
         if confirm is not None:
             confirm = self._fit(confirm)
-        return self._perform(
-            push.push, self._spec, message, delay, at, dedup, dedup_window, confirm
-        )
+        options = PushOptions(delay, at, front, dedup, dedup_window, confirm)
+        return self._perform(push.push, self._spec, message, options)
+
+    @overload
+    def push_many(
+        self,
+        messages: Iterable[Pushable],
+        *,
+        delay: Seconds | None = None,
+        at: float | datetime | None = None,
+        front: bool = False,
+        confirm: int | Confirm | None = None,
+    ) -> list[str]: ...
+
+    @overload
+    def push_many(
+        self,
+        messages: Iterable[Pushable],
+        *,
+        delay: Seconds | None = None,
+        at: float | datetime | None = None,
+        front: bool = False,
+        dedup: DedupKeys,
+        dedup_window: Seconds = 3600.0,
+        confirm: int | Confirm | None = None,
+    ) -> list[Pushed]: ...
 
     def push_many(
         self,
@@ -254,26 +285,37 @@ class Queue(Client):
         *,
         delay: Seconds | None = None,
         at: float | datetime | None = None,
+        front: bool = False,
+        dedup: DedupKeys | None = None,
+        dedup_window: Seconds = 3600.0,
         confirm: int | Confirm | None = None,
-    ) -> list[str]:
+    ) -> Any:
         """Store many messages and return their ids. The first is delivered first.
 
-        That holds with ``delay`` and ``at`` too: messages for the same time, also of several
-        calls, become ready a microsecond apart, in the order of the pushes.
+        That holds with ``front``, ``delay`` and ``at`` too: messages for the same time, also of
+        several calls, become ready a microsecond apart, in the order of the pushes.
 
         All messages are checked before any is sent. Cost: one round trip per chunk of 1,000
-        messages (500 if they are delayed) or 4 MiB, and every ten seconds one that looks at the
-        recorded end. Each chunk is stored whole or not at all.
+        messages (500 if they are delayed or deduplicated) or 4 MiB (1 MiB to the front), and every
+        ten seconds one that looks at the recorded end. Each chunk is stored whole or not at all.
 
         Args:
             messages: as in `push`.
             delay: as in `push`, for all of them.
             at: as in `push`, for all of them.
+            front: as in `push`, for all of them.
+            dedup: a function that returns the key of a message, as in `push`, or a list with a key
+                for each. Messages whose keys are remembered are not stored. Defaults to None.
+            dedup_window: as in `push`.
             confirm: as in `push`, for each chunk.
+
+        Returns:
+            The ids. With ``dedup`` each is a `Pushed`, as of `push`.
 
         Raises:
             InvalidMessage: as in `push`; nothing was sent.
             MessageTooLarge: as in `push`; nothing was sent.
+            ConfigurationError: as in `push`; nothing was sent.
             NotConfirmed: as in `push`; later chunks are not stored.
             UnknownOutcome: as in `push`; ``stored`` counts the messages known to be stored.
             PartlyStored: a later chunk failed; ``__cause__`` is the error.
@@ -283,7 +325,8 @@ class Queue(Client):
         """
         if confirm is not None:
             confirm = self._fit(confirm)
-        return self._perform(push.push_many, self._spec, messages, delay, at, confirm)
+        options = PushOptions(delay, at, front, dedup, dedup_window, confirm)
+        return self._perform(push.push_many, self._spec, messages, options)
 
     def pop(
         self,

@@ -10,7 +10,7 @@ from asyncio import Lock
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import redis.asyncio
 
@@ -28,6 +28,7 @@ from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
 from ackq.queue import inspection, places, take
 from ackq.queue.client_async import AsyncQueue
+from ackq.queue.dedup import DedupKeys, keys_of
 from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
@@ -245,6 +246,7 @@ class AsyncShardedQueue(Closable):
         key: str | None = None,
         delay: Seconds | None = None,
         at: float | datetime | None = None,
+        front: bool = False,
         dedup: str | None = None,
         dedup_window: Seconds = 3600.0,
         confirm: int | Confirm | None = None,
@@ -257,6 +259,8 @@ class AsyncShardedQueue(Closable):
                 shards take turns; with ``dedup``, that is the key.
             delay: as in `Queue.push`.
             at: as in `Queue.push`.
+            front: as in `Queue.push`, before the ready messages of its shard. Other shards do not
+                wait for it.
             dedup: as in `Queue.push`.
             dedup_window: as in `Queue.push`.
             confirm: as in `Queue.push`.
@@ -269,6 +273,7 @@ class AsyncShardedQueue(Closable):
                     message,
                     delay=delay,
                     at=at,
+                    front=front,
                     dedup=dedup,
                     dedup_window=dedup_window,
                     confirm=confirm,
@@ -277,6 +282,7 @@ class AsyncShardedQueue(Closable):
                 if not await self._changed(opened):
                     raise
 
+    @overload
     async def push_many(
         self,
         messages: Iterable[Pushable],
@@ -284,22 +290,57 @@ class AsyncShardedQueue(Closable):
         key: str | Callable[[Any], str | None] | None = None,
         delay: Seconds | None = None,
         at: float | datetime | None = None,
+        front: bool = False,
         confirm: int | Confirm | None = None,
-    ) -> list[str]:
+    ) -> list[str]: ...
+
+    @overload
+    async def push_many(
+        self,
+        messages: Iterable[Pushable],
+        *,
+        key: str | Callable[[Any], str | None] | None = None,
+        delay: Seconds | None = None,
+        at: float | datetime | None = None,
+        front: bool = False,
+        dedup: DedupKeys,
+        dedup_window: Seconds = 3600.0,
+        confirm: int | Confirm | None = None,
+    ) -> list[Pushed]: ...
+
+    async def push_many(
+        self,
+        messages: Iterable[Pushable],
+        *,
+        key: str | Callable[[Any], str | None] | None = None,
+        delay: Seconds | None = None,
+        at: float | datetime | None = None,
+        front: bool = False,
+        dedup: DedupKeys | None = None,
+        dedup_window: Seconds = 3600.0,
+        confirm: int | Confirm | None = None,
+    ) -> Any:
         """Store many messages and return their ids in order, as `Queue.push_many` does.
 
         All are checked before any is sent. Up to 1,000 messages (or 4 MiB) go to one shard
         together, the next ones to the next shard. Cost: one round trip per 1,000 messages or
-        4 MiB; per 500 messages with a delay. With a function as ``key``, at least one per shard
-        that gets a message.
+        4 MiB; per 500 messages with a delay or ``dedup``. With a function as ``key``, or with
+        ``dedup``, at least one per shard that gets a message.
 
         Args:
             messages: as in `push`.
             key: all messages go to the shard of this key. Or a function that returns the key of a
-                message, or None for a message that may go to any shard. Defaults to None.
+                message, or None for a message that may go to any shard. Defaults to None; with
+                ``dedup``, each goes to the shard of its ``dedup`` key.
             delay: as in `push`, for all of them.
             at: as in `push`, for all of them.
+            front: as in `push`, for all of them.
+            dedup: as in `Queue.push_many`.
+            dedup_window: as in `push`.
             confirm: as in `push`.
+
+        Returns:
+            The ids. With ``dedup`` each is a `Pushed`, as of `push`.
 
         Raises:
             PartlyStored: a shard could not be reached, or refused; other shards stored theirs.
@@ -309,18 +350,31 @@ class AsyncShardedQueue(Closable):
         These three errors list which messages are stored.
         """
         listed = list(several(messages, "push_many"))
+        options: dict[str, Any] = {"delay": delay, "at": at, "front": front, "confirm": confirm}
+        marks = keys_of(dedup, listed) if dedup is not None else None
         opened = await self._opened()
         with observing.sending(self.name, self._home.address, listed):
             used = opened.used
             parts, ids = operations.divide(
-                listed, key, len(used), self._turns, self._home.config, SYSTEM
+                listed,
+                marks if key is None else key,
+                len(used),
+                self._turns,
+                self._home.config,
+                SYSTEM,
             )
-            for turn, (shard, _, bodies) in enumerate(parts):
+            for turn, (shard, positions, bodies) in enumerate(parts):
+                if marks is not None:
+                    options["dedup"] = [marks[position] for position in positions]
+                    options["dedup_window"] = dedup_window
                 try:
-                    await self._push_part(opened, used[shard], bodies, delay, at, confirm)
+                    pushed = await self._push_part(opened, used[shard], bodies, options)
                 except (AckqError, redis.RedisError, OSError) as error:
                     ended = operations.account(error, parts, turn)
                     raise ended from ended.__cause__
+                if marks is not None:
+                    for position, each in zip(positions, pushed, strict=True):
+                        ids[position] = each
         return ids
 
     async def pop(
@@ -700,20 +754,20 @@ class AsyncShardedQueue(Closable):
         opened: AsyncShardSet,
         queue: AsyncQueue,
         bodies: list[bytes],
-        delay: Seconds | None,
-        at: float | datetime | None,
-        confirm: int | Confirm | None,
-    ) -> None:
+        options: dict[str, Any],
+    ) -> Any:
         try:
-            await queue.push_many(bodies, delay=delay, at=at, confirm=confirm)
+            return await queue.push_many(bodies, **options)
         except KeyTypeError:
             if not await self._changed(opened):
                 raise
+            if "dedup" in options:
+                return await self.push_many(bodies, **options)
             again = await self._opened()
             # The key of these messages is not known here. While a queue is resized, there is no
             # order by key anyway.
             other = queue if queue in again.used else self._shard_for(again, None)
-            await other.push_many(bodies, delay=delay, at=at, confirm=confirm)
+            return await other.push_many(bodies, **options)
 
     async def _read(self) -> Shards:
         """Return the number of shards and the format of their names.

@@ -31,8 +31,9 @@ from ackq.queue.spec import QueueSpec
 #: Longest wait on a shard in seconds, after which a consumer checks its assignment again.
 MAX_BLOCK = 1.0
 
-#: Messages with one key go to one shard. A function returns the key of a message, or None.
-Key = str | Callable[[Any], str | None] | None
+#: Messages with one key go to one shard: one for all, one for each, or a function that returns the
+#: key of a message. A message with None may go to any shard.
+Key = str | Sequence[str | None] | Callable[[Any], str | None] | None
 
 
 class Part(NamedTuple):
@@ -135,7 +136,8 @@ def divide(
     elif isinstance(key, str):
         unkeyed, keyed = (), {shard_of(key, shards): list(range(len(bodies)))}
     else:
-        unkeyed, keyed = _by_key(messages, key, shards)
+        keys = [key(message) for message in messages] if callable(key) else key
+        unkeyed, keyed = _by_key(keys, shards)
     parts = [
         Part(shard, positions, [bodies[at] for at in positions])
         for shard, positions in keyed.items()
@@ -146,14 +148,11 @@ def divide(
     return parts, ids
 
 
-def _by_key(
-    messages: Sequence[Pushable], key_of: Callable[[Any], str | None], shards: int
-) -> tuple[list[int], dict[int, list[int]]]:
+def _by_key(keys: Sequence[str | None], shards: int) -> tuple[list[int], dict[int, list[int]]]:
     """Return the positions of messages without a key, and of the others by shard."""
     unkeyed: list[int] = []
     keyed: dict[int, list[int]] = {}
-    for position, message in enumerate(messages):
-        key = key_of(message)
+    for position, key in enumerate(keys):
         if key is None:
             unkeyed.append(position)
         else:

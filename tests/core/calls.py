@@ -132,6 +132,7 @@ VALUES: dict[str, Any] = {
     "id": "i",
     "ids": ("i", "j"),
     "first": 14,
+    "front": True,
     "in_flight": True,
     "running": True,
     "last": 15,

@@ -20,6 +20,7 @@ from ackq.membership import operations as membership
 from ackq.queue import inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
+from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
 from ackq.rsmq import operations as rsmq
 from ackq.rsmq.values import RSMQSpec
@@ -69,7 +70,7 @@ HARMLESS: list[tuple[Any, ...]] = [
     (settle.nack, QUEUE, [_held()], None),
     (settle.reject, QUEUE, [_held()], "r"),
     (settle.extend, QUEUE, [_held()], None),
-    (push.push, QUEUE, {"id": "a"}, None, None, "marker", 60.0, None),
+    (push.push, QUEUE, {"id": "a"}, PushOptions(dedup="marker")),
     (admin.stats, DELAY),
     (admin.counters, DELAY, 5.0),
     (admin.dead_letters, DELAY, 5, None, None),
@@ -99,8 +100,8 @@ HARMLESS: list[tuple[Any, ...]] = [
 ]
 #: A second one would store, take or move other messages, or count what the first one did as undone.
 HARMFUL: list[tuple[Any, ...]] = [
-    (push.push, QUEUE, {"id": "a"}, None, None, None, 60.0, None),
-    (push.push, QUEUE, {"id": "a"}, 5.0, None, None, 60.0, None),
+    (push.push, QUEUE, {"id": "a"}, PushOptions()),
+    (push.push, QUEUE, {"id": "a"}, PushOptions(delay=5.0)),
     (take.pop_many, QUEUE, 1, None, None, ()),
     (inspection.redrive, QUEUE, 5, ()),
     (delay_push.cancel, DELAY, ["a"], None, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ackq.queue import push
+from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
@@ -11,29 +12,37 @@ from tests.queue.scripts.space import FUTURE, SECOND, body
 FACTS = Facts(
     "push_once",
     calls=(
-        (1000, "new", body("new"), "now", 0, "new"),
-        (1000, "new", body("new"), "delay", SECOND, "new"),
-        (1000, "mine", body("mine"), "at", FUTURE, "mine"),
-        (1000, "", b"body", "at", FUTURE, ""),
+        (1000, "now", 0, "right", "new", body("new"), "new"),
+        (1000, "delay", SECOND, "right", "new", body("new"), "new"),
+        (1000, "at", FUTURE, "right", "mine", body("mine"), "mine"),
+        (1000, "at", FUTURE, "right", "", b"body", ""),
+        (1000, "front", 0, "right", "new", body("new"), "new"),
     ),
-    operation=lambda: push.push(SPEC, {"id": "k"}, None, 6.0, "<marker>", 60.0, None),
-    replies=[[1, b"id"]],
+    operation=lambda: push.push(
+        SPEC, {"id": "k"}, PushOptions(at=6.0, dedup="<marker>", dedup_window=60.0)
+    ),
+    replies=[[0, 1, b"id"]],
     passes={
         "window": [60_000],
-        "id": ["k"],
-        "body": [b'{"id":"k"}'],
         "when": ["at"],
         "due": [6_000_000],
-        "key": ["k"],
         "pop_from": ["right"],
+        "messages": ["k", b'{"id":"k"}', "k"],
     },
-    fewest=6,
+    fewest=7,
+    refused={
+        "no message": (1000, "now", 0, "right"),
+        "two messages and one marker": (1000, "now", 0, "right", *["id", "{}", ""] * 2),
+        "another time": (1000, "soon", 0, "right", "id", "{}", ""),
+        "another end": (1000, "now", 0, "middle", "id", "{}", ""),
+    },
+    named_arguments="some",
     mistakes={
         "test_push_once.test_what_could_not_be_stored_is_not_marked": (
             Mistake(
-                "marked before pushed",
-                "if when == 'now' then\n",
-                "redis.call('SET', marker, id, 'PX', window)\nif when == 'now' then\n",
+                "stored before all types are checked",
+                "redis.call('LLEN', ready)\n",
+                "redis.call('SET', marker, '')\nredis.call('LLEN', ready)\n",
                 given={"when": "now", "wrong": ""},
             ),
         ),
@@ -45,7 +54,7 @@ FACTS = Facts(
             ),
         ),
         "test_push_once.test_a_second_push_stores_nothing_and_returns_the_first_id": (
-            Mistake("pushes again", "if first then", "if false then"),
+            Mistake("pushes again", "  if first then", "  if false then"),
         ),
         "test_push_once.test_the_first_push_is_stored_and_marked": (
             Mistake(
@@ -62,6 +71,37 @@ FACTS = Facts(
         "test_push_once.test_messages_for_one_time_keep_the_order_of_their_pushes": (
             Mistake("one time for all", "or behind(delayed, due, score_of(due))", "or due"),
         ),
+        "test_push_once.test_each_message_of_a_call_has_a_marker": (
+            Mistake("forgets what it marked", "    firsts[marker] = id\n", ""),
+            Mistake(
+                "one marker for all",
+                "  local first = firsts[marker]\n",
+                "  local first = firsts[KEYS[5]]\n",
+            ),
+        ),
+        "test_push_once.test_messages_of_a_call_for_later_keep_their_order": (
+            Mistake("one time for all of a call", "math.min(due + later, LATEST)", "due"),
+        ),
+        "test_push_once.test_a_marker_of_another_type_is_an_error_before_anything_is_stored": (
+            Mistake(
+                "reads the markers while it stores",
+                "  firsts[marker] = redis.call('GET', marker)\n",
+                "  firsts[marker] = false\n",
+            ),
+        ),
+        "test_push_once.test_a_push_to_the_front_of_a_list_goes_before_it": (
+            Mistake(
+                "always onto the list", "local to_front = when == 'front'", "local to_front = false"
+            ),
+        ),
+        "test_push_once.test_a_push_to_the_front_of_an_empty_list_wakes_consumers": (
+            Mistake(
+                "always onto the hand-off list",
+                "when == 'front' and redis.call('EXISTS', ready) == 1",
+                "when == 'front'",
+            ),
+            Mistake("leaves no work behind", "reply[1] = when == 'front' and on_list or 0\n", ""),
+        ),
     },
 )
 
@@ -73,5 +113,18 @@ def push_once_large(scene: Scene) -> Act:
     def push() -> None:
         for n in range(200):
             queue.push({"id": f"m{n}", "p": text}, dedup=f"a{n}", delay=60 * (n % 2) or None)
+
+    return push
+
+
+@FACTS.worst("500 messages, now and later")
+def push_once_many(scene: Scene) -> Act:
+    queue = scene.queue()
+    messages = [{"id": f"m{n}"} for n in range(500)]
+
+    def push() -> None:
+        for delay in (None, 60):
+            marks = [f"{delay}:{n}" for n in range(500)]
+            queue.push_many(messages, dedup=marks, delay=delay)
 
     return push

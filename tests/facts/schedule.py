@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ackq.queue import push
+from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts, Mistake
@@ -15,7 +16,7 @@ FACTS = Facts(
         ("delay", SECOND, "new", b"body", "mine", b"body", "", b"body"),
         ("at", FUTURE, "new", b"body"),
     ),
-    operation=lambda: push.push(SPEC, {"id": "k"}, 2.0, None, None, 1.0, None),
+    operation=lambda: push.push(SPEC, {"id": "k"}, PushOptions(delay=2.0)),
     replies=[1],
     passes={"clock": ["delay"], "due": [2_000_000], "messages": ["k", b'{"id":"k"}']},
     fewest=4,

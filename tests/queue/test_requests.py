@@ -35,6 +35,7 @@ from ackq.queue import (
 )
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
+from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
 from tests.outside import FIXED
 from tests.traces import Traces, answers, compare, stored
@@ -58,50 +59,82 @@ def held(*keys: str, receipt: int = 50_000_000, count: int = 1) -> list[Message]
 
 def pushes() -> Traces:
     order = {"id": "a", "n": 1}
-    usual: tuple[Any, ...] = (None, None, None, 60.0, None)
-    yield "push", push.push(spec(), order, *usual)
+    yield "push", push.push(spec(), order, PushOptions())
     checked = spec()
     checked.push_check.due = 5.0
-    yield "push soon after", push.push(checked, order, *usual)
-    yield "push when a check is due", push.push(checked, order, *usual)
+    yield "push soon after", push.push(checked, order, PushOptions())
+    yield "push when a check is due", push.push(checked, order, PushOptions())
     yield f"  the next check is due at {checked.push_check.due}"
-    yield "push without leave to look", push.push(checked, order, *usual)
+    yield "push without leave to look", push.push(checked, order, PushOptions())
     yield f"  the next check is due at {checked.push_check.due}"
-    yield "push to the left end", push.push(spec("left"), order, *usual)
-    yield "push to the left end of a queue of the right", push.push(spec("left"), order, *usual)
-    yield "push to the right end of a queue of the left", push.push(spec(), order, *usual)
-    yield "push where a string is no record", push.push(spec(), order, *usual)
-    yield "push with a delay", push.push(checked, order, 1.5, None, None, 60.0, None)
+    yield "push to the left end", push.push(spec("left"), order, PushOptions())
+    yield (
+        "push to the left end of a queue of the right",
+        push.push(spec("left"), order, PushOptions()),
+    )
+    yield "push to the right end of a queue of the left", push.push(spec(), order, PushOptions())
+    yield "push where a string is no record", push.push(spec(), order, PushOptions())
+    yield "push with a delay", push.push(checked, order, PushOptions(delay=1.5))
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    yield "push at a time", push.push(checked, order, None, at, None, 60.0, None)
+    yield "push at a time", push.push(checked, order, PushOptions(at=at))
     confirm = Confirm(2, timeout=0.5)
-    yield "push, confirmed", push.push(checked, order, None, None, None, 60.0, confirm)
-    yield "push, not confirmed", push.push(checked, order, None, None, None, 60.0, confirm)
+    yield "push, confirmed", push.push(checked, order, PushOptions(confirm=confirm))
+    yield "push, not confirmed", push.push(checked, order, PushOptions(confirm=confirm))
     disk = Confirm(1, fsync=True)
-    yield "schedule, not confirmed", push.push(checked, order, 5.0, None, None, 60.0, confirm)
+    yield (
+        "schedule, not confirmed",
+        push.push(checked, order, PushOptions(delay=5.0, confirm=confirm)),
+    )
     for delay, due in ((0, None), (None, -1.0), (LONGEST, None), (None, LONGEST)):
         title = f"push, delay={delay}, at={due}"
-        yield title, push.push(checked, order, delay, due, None, 60.0, None)
+        yield title, push.push(checked, order, PushOptions(delay=delay, at=due))
     wrong: Any
     for wrong in (-0.1, LONGEST + 1, float("nan"), "1", True):
-        yield f"push, delay={wrong!r}", push.push(checked, order, wrong, None, None, 60.0, None)
+        yield f"push, delay={wrong!r}", push.push(checked, order, PushOptions(delay=wrong))
     for wrong in (LONGEST + 1, float("nan"), "1", True):
-        yield f"push, at={wrong!r}", push.push(checked, order, None, wrong, None, 60.0, None)
-    yield "push, delay and at", push.push(checked, order, 1.0, 1.0, None, 60.0, None)
-    yield "push to disk", push.push(checked, order, None, None, None, 60.0, disk)
-    yield "push to disk of an old server", push.push(checked, order, None, None, None, 60.0, disk)
-    yield "push once", push.push(checked, order, None, None, "m", 0.0015, None)
-    yield "push once, later", push.push(checked, {"n": 1, "id": 7}, 2.0, None, "m", 60.0, confirm)
-    yield "push once, unknown", push.push(checked, order, None, None, "m", 60.0, None)
+        yield f"push, at={wrong!r}", push.push(checked, order, PushOptions(at=wrong))
+    yield "push, delay and at", push.push(checked, order, PushOptions(delay=1.0, at=1.0))
+    yield "push to disk", push.push(checked, order, PushOptions(confirm=disk))
+    yield "push to disk of an old server", push.push(checked, order, PushOptions(confirm=disk))
+    yield "push once", push.push(checked, order, PushOptions(dedup="m", dedup_window=0.0015))
+    yield (
+        "push once, later",
+        push.push(
+            checked,
+            {"n": 1, "id": 7},
+            PushOptions(delay=2.0, dedup="m", dedup_window=60.0, confirm=confirm),
+        ),
+    )
+    yield "push once, unknown", push.push(checked, order, PushOptions(dedup="m", dedup_window=60.0))
     many: list[Any] = [order, b"bytes", {"id": 7}]
-    yield "push many", push.push_many(spec(), many, None, None, None)
-    yield "push many later", push.push_many(checked, many, 2.0, None, None)
+    to_front = PushOptions(front=True)
+    yield "push to the front", push.push(checked, order, to_front)
+    yield "push to the front of an empty list", push.push(checked, order, to_front)
+    yield "push to the front, never handed over", push.push(checked, order, to_front)
+    yield (
+        "push to the front, not before",
+        push.push(checked, order, PushOptions(delay=1, front=True)),
+    )
+    marked = PushOptions(front=True, dedup="m", confirm=confirm)
+    yield "push once to the front", push.push(checked, order, marked)
+    yield "push many to the front", push.push_many(spec("left"), many, to_front)
+    marked = PushOptions(dedup=lambda each: str(each), dedup_window=1)
+    yield "push many once", push.push_many(checked, many[::2] * 2, marked)
+    yield "push many once, one lost", push.push_many(checked, [*many[::2]], marked)
+    for wrong in ("abc", ["one"], [1, 2, 3], ["", "a", "b"]):
+        marked = PushOptions(dedup=wrong)
+        yield f"push many once, dedup={wrong!r}", push.push_many(checked, many, marked)
+    yield "push many", push.push_many(spec(), many, PushOptions())
+    yield "push many later", push.push_many(checked, many, PushOptions(delay=2.0))
     large = [bytes(2_000_000)] * 5
     big = spec(max_body_bytes=3_000_000)
-    yield "push many, cut short", push.push_many(big, large, 1.0, None, None)
-    yield "push many, partly", push.push_many(big, large, 1.0, None, None)
-    yield "push many, none", push.push_many(big, large, 1.0, None, None)
-    yield "push many, partly confirmed", push.push_many(big, large, 1.0, None, confirm)
+    yield "push many, cut short", push.push_many(big, large, PushOptions(delay=1.0))
+    yield "push many, partly", push.push_many(big, large, PushOptions(delay=1.0))
+    yield "push many, none", push.push_many(big, large, PushOptions(delay=1.0))
+    yield (
+        "push many, partly confirmed",
+        push.push_many(big, large, PushOptions(delay=1.0, confirm=confirm)),
+    )
 
 
 def settles() -> Traces:
@@ -387,9 +420,11 @@ def test_a_key_of_another_type_is_named_whichever_request_meets_it() -> None:
     assert len(ended) > 150
     others = [each for each in ended if not re.search("queue 'q': .* is a stranger", each)]
     # A pop that got a message tries its failed acks alone, and returns the message. A pop whose
-    # reply was lost tries its acks alone, and reports itself.
+    # reply was lost tries its acks alone, and reports itself. A push to the front has stored its
+    # messages before it hands them over.
     got = "StopIteration: [<Message 'a' of 'q', 10 bytes, receive 1>]"
-    assert sorted(others) == [got, got, "UnknownOutcome: lost"]
+    pushed = ["StopIteration: ['a', '', '7']"] * 2 + ["StopIteration: a"] * 3
+    assert sorted(others) == [*pushed[:2], got, got, *pushed[2:], "UnknownOutcome: lost"]
 
 
 def test_a_changed_trace_is_noticed(tmp_path: Path) -> None:

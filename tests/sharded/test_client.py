@@ -408,7 +408,7 @@ def _stub(*answers: Any) -> Any:
     return SimpleNamespace(asked=asked, push=push, push_many=push)
 
 
-OPTIONS = {"delay": 2.0, "at": 3.0, "confirm": 1}
+OPTIONS = {"delay": 2.0, "at": 3.0, "front": True, "confirm": 1}
 
 
 @on_a_loop
@@ -423,7 +423,7 @@ async def test_a_push_reaches_its_shard_with_all_options(queue: Any) -> None:
     assert await queue.push(b"3", key=key, dedup="x") == "b"
     assert await queue.push(b"4", dedup=key) == "c"
     assert one.asked[0] == (b"1", {**options, "dedup": None})
-    bare = {"delay": None, "at": None, "confirm": None, "dedup_window": 3600.0}
+    bare = {"delay": None, "at": None, "front": False, "confirm": None, "dedup_window": 3600.0}
     assert other.asked == [(b"2", {**bare, "dedup": None})]
     assert one.asked[1:] == [(b"3", {**bare, "dedup": "x"}), (b"4", {**bare, "dedup": key})]
 

@@ -53,6 +53,7 @@ OPERATIONS: dict[str, Operation] = {
     "push": lambda queue: queue.push({"id": "new"}),
     "push later": lambda queue: queue.push({"id": "new"}, delay=60),
     "push once": lambda queue: queue.push({"id": "new"}, dedup="marker"),
+    "push to the front": lambda queue: queue.push({"id": "new"}, front=True),
     "confirm": lambda queue: queue.push({"id": "new"}, confirm=1),
     "take": _take,
     "wait": _wait,
@@ -111,6 +112,7 @@ BESIDES = {
     "consumer": {
         "push",
         "push later",
+        "push to the front",
         "confirm",
         "count",
         "peek",
@@ -121,6 +123,7 @@ BESIDES = {
     "worker": {
         "push",
         "push later",
+        "push to the front",
         "confirm",
         "pause",
         "order",
@@ -133,6 +136,7 @@ BESIDES = {
     "claimer": {
         "push",
         "push later",
+        "push to the front",
         "confirm",
         "purge",
         "peek",
@@ -144,6 +148,7 @@ BESIDES = {
     "pipeline": {
         "push",
         "push later",
+        "push to the front",
         "confirm",
         "purge",
         "peek",
@@ -152,7 +157,7 @@ BESIDES = {
         "cancel",
         *TAKES,
     },
-    "writer": {"push", "push later", "confirm", "run now"},
+    "writer": {"push", "push later", "push to the front", "confirm", "run now"},
 }
 #: With selectors: what takes the same commands on the same keys.
 BESIDES_WITH_SELECTORS = {
@@ -166,7 +171,7 @@ BESIDES_WITH_SELECTORS = {
 #: What each role is for.
 FOR = {
     "producer": {"push", "confirm"},
-    "scheduler": {"push", "push later", "push once", "confirm"},
+    "scheduler": {"push", "push later", "push once", "push to the front", "confirm"},
     "consumer": {*TAKES, "watch"},
     "worker": {*TAKES, "count", "be listed", "watch"},
     "claimer": {"list claims"},
@@ -292,7 +297,7 @@ _CLAIMER = {
 NEEDED: dict[str, dict[str, set[str]]] = {
     "producer": {"LPUSH": {""}},
     "scheduler": {
-        "LPUSH": {""},
+        "LPUSH": {"", "HANDOFF"},
         "SET": {"DEDUP:m"},
         "PEXPIRE": {"DEDUP:m"},
         "HSET": {"CONTEXT"},

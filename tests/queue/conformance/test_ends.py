@@ -21,6 +21,7 @@ USES: dict[str, Callable[[Any], object]] = {
     "wait": lambda queue: queue.pop(math.inf),
     "push": lambda queue: queue.push({"id": "x"}),
     "push once": lambda queue: queue.push({"id": "x"}, dedup="once"),
+    "push to the front": lambda queue: queue.push({"id": "x"}, front=True),
     "push many": lambda queue: queue.push_many([{"id": "x"}]),
     "stats": lambda queue: queue.stats(),
     "peek": lambda queue: queue.peek(),
@@ -45,7 +46,9 @@ def test_a_client_of_the_right_end_is_refused_by_a_queue_popped_from_the_left(
     assert left.pop().id == "a"
 
 
-@pytest.mark.parametrize("use", ["pop", "push", "push once", "push many", "drain"])
+@pytest.mark.parametrize(
+    "use", ["pop", "push", "push once", "push to the front", "push many", "drain"]
+)
 def test_a_client_of_the_left_end_is_refused_while_messages_are_taken_from_the_right(
     make_queue: MakeQueue, use: str
 ) -> None:

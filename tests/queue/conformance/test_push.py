@@ -269,6 +269,20 @@ def test_a_scheduled_push_can_be_deduplicated(make_queue: MakeQueue) -> None:
     assert queue.stats().delayed == 1
 
 
+def test_each_message_of_a_push_of_many_has_a_dedup_key(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    first = queue.push_many([{"n": 1}, {"n": 2}], dedup=["one", "two"])
+    again = queue.push_many(
+        ({"n": n} for n in (1, 3, 3)), dedup=lambda message: ["", "one", "", "three"][message["n"]]
+    )
+    assert [each.stored for each in (*first, *again)] == [True, True, False, True, False]
+    assert again[0] == first[0]
+    assert again[1] == again[2]
+    later = queue.push_many([{"n": 2}, {"n": 4}], delay=60, dedup=["two", "four"])
+    assert [each.stored for each in later] == [False, True]
+    assert [message.json()["n"] for message in queue.pop_many(9)] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("dedup", ["", "x" * 513])
 def test_a_dedup_key_has_a_length(make_queue: MakeQueue, dedup: str) -> None:
     with pytest.raises(ackq.ConfigurationError, match="dedup"):
@@ -303,3 +317,36 @@ def test_a_push_and_an_ack_wait_for_the_disk_where_redis_can(
         queue.push({"n": 2}, confirm=ackq.Confirm(replicas=9, fsync=True, timeout=0.05))
     assert (raised.value.confirmed, raised.value.required) == (0, 9)
     assert queue.stats().ready == 1
+
+
+@pytest.mark.parametrize("pop_from", ["right", "left"])
+def test_pushes_to_the_front_are_delivered_first_and_in_their_order(
+    make_queue: MakeQueue, pop_from: Any
+) -> None:
+    queue = make_queue(pop_from=pop_from)
+    # The first is on the ready list if no consumer waits; the next one must not pass it.
+    assert queue.push({"id": "f1"}, front=True) == "f1"
+    queue.push({"id": "r1"})
+    assert queue.push_many([{"id": "f2"}, {"id": "f3"}], front=True) == ["f2", "f3"]
+    assert queue.push({"id": "f4"}, front=True, dedup="f4").stored
+    queue.push({"id": "r2"})
+    assert [each.id for each in queue.peek()] == ["f1", "f2", "f3", "f4", "r1", "r2"]
+    assert [message.id for message in queue.pop_many(9)] == ["f1", "f2", "f3", "f4", "r1", "r2"]
+
+
+def test_redelivered_messages_still_come_before_the_front(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many([{"id": "nacked"}, {"id": "ready"}])
+    queue.nack(queue.pop(), delay=0)
+    queue.push({"id": "front"}, front=True)
+    assert [message.id for message in queue.pop_many(9)] == ["nacked", "front", "ready"]
+
+
+@pytest.mark.parametrize("when", [{"delay": 1}, {"at": 2e9}])
+def test_a_push_to_the_front_is_for_now(make_queue: MakeQueue, when: Any) -> None:
+    queue = make_queue()
+    with pytest.raises(ackq.ConfigurationError, match="leave out front"):
+        queue.push({"id": "a"}, front=True, **when)
+    with pytest.raises(ackq.ConfigurationError, match="leave out front"):
+        queue.push_many([{"id": "a"}], front=True, **when)
+    assert queue.stats().ready == queue.stats().delayed == 0

@@ -57,7 +57,8 @@ def test_a_delay_of_minus_two_pushes_to_the_right_end(space: Space) -> None:
 def test_push_once_pushes_to_the_right_end_for_the_left(space: Space) -> None:
     left = space.popped_from_the_left()
     left.client.rpush(left.name, body("listed"))
-    assert left.call("push_once", 1000, "new", body("new"), "now", 0, "new", "left")[0] == 1
+    message = ("new", body("new"), "new")
+    assert left.call("push_once", 1000, "now", 0, "left", *message) == [0, 1, b"new"]
     assert left.client.lrange(left.name, 0, -1) == [body("listed"), body("new")]
 
 

@@ -1,4 +1,4 @@
-"""push_once: one message a marker and window."""
+"""push_once: messages, one a marker and window."""
 
 from __future__ import annotations
 
@@ -20,7 +20,18 @@ def push_once(
     raw: bytes | None = None,
 ) -> Any:
     raw = body(id) if raw is None else raw
-    return space.call("push_once", window, id, raw, when, due, id if key is None else key)
+    message = (id, raw, id if key is None else key)
+    _, *row = space.call("push_once", window, when, due, space.end, *message)
+    return row
+
+
+def push_some(space: Space, *pushed: tuple[str, str], when: str = "now", due: Value = 0) -> Any:
+    """Push messages with these ids under these markers, and return the whole reply."""
+    messages = [value for id, _ in pushed for value in (id, body(id), id)]
+    markers = [f"DEDUP:{marker}" for _, marker in pushed]
+    keys = [space.key(each) for each in ("", "CONTEXT", "DELAYED", "HANDOFF", *markers)]
+    text = read(space.directory, "push_once")
+    return space.client.eval(text, len(keys), *keys, 60_000, when, due, space.end, *messages)
 
 
 def marker(space: Space) -> str:
@@ -128,5 +139,41 @@ def test_what_could_not_be_stored_is_not_marked(space: Space, when: str, wrong: 
 def test_messages_for_one_time_keep_the_order_of_their_pushes(space: Space) -> None:
     for id in ("z", "y", "x"):
         space.client.delete(space.key("DEDUP:<marker>"))
-        space.call("push_once", 1000, id, body(id), "at", FUTURE, id)
+        push_once(space, id, "at", FUTURE)
     assert space.client.zrange(space.key("DELAYED"), 0, -1) == [b"z", b"y", b"x"]
+
+
+def test_each_message_of_a_call_has_a_marker(space: Space) -> None:
+    push_some(space, ("a", "one"))
+    reply = push_some(space, ("b", "one"), ("c", "two"), ("d", "three"), ("e", "two"))
+    assert reply == [0, 0, b"a", 1, b"c", 1, b"d", 0, b"c"]
+    assert space.ready == [body("a"), body("c"), body("d")]
+
+
+def test_messages_of_a_call_for_later_keep_their_order(space: Space) -> None:
+    push_some(space, ("b", "one"), ("a", "two"), ("b", "three"), when="at", due=FUTURE)
+    assert [due - FUTURE for due in space.delayed.values()] == [0, 1, 2]
+    assert [space.bodies[key] for key in space.delayed] == [body("b"), body("a"), body("b")]
+
+
+def test_a_marker_of_another_type_is_an_error_before_anything_is_stored(space: Space) -> None:
+    space.client.lpush(space.key("DEDUP:two"), "of another type")
+    before = space.dump()
+    with pytest.raises(Exception, match="WRONGTYPE"):
+        push_some(space, ("a", "one"), ("b", "two"))
+    assert space.dump() == before
+
+
+def test_a_push_to_the_front_of_a_list_goes_before_it(space: Space) -> None:
+    space.push(body("ready"))
+    assert push_some(space, ("a", "one"), ("b", "two"), when="front") == [0, 1, b"a", 1, b"b"]
+    assert space.front == [body("a"), body("b"), body("ready")]
+
+
+def test_a_push_to_the_front_of_an_empty_list_wakes_consumers(space: Space) -> None:
+    space.hand_over(body("handed over"))
+    push_some(space, ("x", "one"))
+    space.client.delete(space.key(""))
+    reply = push_some(space, ("x", "one"), ("a", "two"), ("b", "three"), when="front")
+    assert reply == [2, 0, b"x", 1, b"a", 1, b"b"]
+    assert space.ready == [body("a"), body("b")]

@@ -1,0 +1,90 @@
+"""What a producer asks for besides the message, and what it means for the requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ackq.config import Confirm, Seconds, microseconds
+from ackq.core.call import call
+from ackq.core.confirm import check_confirmed, require_confirmable
+from ackq.core.effects import Operation, Request
+from ackq.core.limits import MAX_DELAY
+from ackq.errors import ConfigurationError
+from ackq.queue.spec import QueueSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PushOptions:
+    """The options of a push, as the producer gave them; see `ackq.Queue.push`."""
+
+    delay: Seconds | None = None
+    at: float | datetime | None = None
+    front: bool = False
+    #: Of one message its key; of many messages see `ackq.queue.dedup.keys_of`.
+    dedup: Any = None
+    dedup_window: Seconds = 3600.0
+    confirm: Confirm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """When messages become ready, as the scripts take it, and what confirms that they are stored.
+
+    Attributes:
+        when: "now", "front", "delay" or "at".
+        due: microseconds: for "delay" from now, for "at" from the epoch, else 0.
+        confirm: what to wait for.
+    """
+
+    when: str
+    due: int
+    confirm: Confirm | None
+
+    @classmethod
+    def of(cls, options: PushOptions) -> Terms:
+        """Return the terms that the options mean.
+
+        Raises:
+            ConfigurationError: they contradict each other, or a time is out of range.
+        """
+        delay, at, confirm = options.delay, options.at, options.confirm
+        if delay is None and at is None:
+            return cls("front" if options.front else "now", 0, confirm)
+        if delay is not None and at is not None:
+            raise ConfigurationError("give delay or at, not both")
+        if options.front:
+            raise ConfigurationError(
+                "front is for messages that are ready now. A delayed message is delivered before"
+                " the ready ones anyway, once it is due: leave out front"
+            )
+        if delay is not None:
+            return cls("delay", microseconds(delay, "delay", MAX_DELAY, zero=True), confirm)
+        if isinstance(at, datetime):
+            if at.tzinfo is None:
+                raise ConfigurationError(
+                    f"at={at!r} has no time zone: Redis and you may differ; add one"
+                )
+            at = at.timestamp()
+        if not isinstance(at, int | float) or isinstance(at, bool):
+            raise ConfigurationError(f"at is seconds since the epoch or a datetime, not {at!r}")
+        return cls("at", microseconds(max(at, 1e-6), "at", MAX_DELAY), confirm)
+
+    @property
+    def is_later(self) -> bool:
+        """Whether the messages are delayed."""
+        return self.when in ("delay", "at")
+
+    def send(self, spec: QueueSpec, request: Request) -> Operation[Any]:
+        """Send a request that stores messages, and return its reply.
+
+        Raises:
+            NotConfirmed: stored, but too few servers confirmed it in time.
+        """
+        if self.confirm is None:
+            return (yield from call(spec, request))
+        yield from require_confirmable(self.confirm)
+        reply, confirmation = yield from call(spec, request)
+        check_confirmed(self.confirm, confirmation)
+        return reply
