@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from ackq.spark.pipeline.failure import one_line
+from ackq.spark.pipeline.callback import BatchCallback
+from ackq.spark.pipeline.failure import failure, one_line
 
 #: Reports of Spark, shortened, and the line that is shown.
 REPORTS = {
@@ -55,8 +58,34 @@ def test_the_root_cause_is_named(report: str) -> None:
     assert one_line(RuntimeError(report)) == REPORTS[report]
 
 
-def test_the_whole_report_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+class Batches(BatchCallback):
+    """A batch that fails while a sink is written."""
+
+    def _write(self, rows: Any, number: int) -> None:
+        self.writing = "sinks.all"
+        raise RuntimeError("[A] b\nat c redis://:secret@host")
+
+
+def test_the_line_names_the_sink_and_the_report_is_logged_and_kept(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    batches = Batches()
+    batches.start("")
+    with pytest.raises(RuntimeError) as raised:
+        batches(cast(Any, None), 7)
     with caplog.at_level(logging.INFO, "ackq.spark"):
-        one_line(RuntimeError("[A] b\nat c redis://:secret@host"))
-    assert "at c" in caplog.text
-    assert "secret" not in caplog.text
+        failed = failure("cars", raised.value, batches, tmp_path)
+        failure("cars", raised.value, batches, None)
+        failure("cars", raised.value, batches, tmp_path / "absent")
+    kept = tmp_path / "last_failure.log"
+    assert str(failed) == (
+        "cars: batch 7 failed while [sinks.all] was written: RuntimeError: [A] b. Nothing is lost:"
+        " the claimed messages are kept, and the next run begins with them. The whole report is in"
+        f" {kept}"
+    )
+    assert failed.batch == 7
+    assert kept.stat().st_mode & 0o777 == 0o600
+    for report in (caplog.text, kept.read_text()):
+        assert "at c" in report
+        assert "Traceback" in report
+        assert "secret" not in report

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import redis
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
 from ackq import Queue
@@ -16,7 +17,7 @@ from ackq.errors import PipelineConfigError, PipelineFailed, PipelineFenced
 from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
-from ackq.spark.pipeline import Pipeline, Progress
+from ackq.spark.pipeline import Pipeline, Progress, run
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.display import display
 from ackq.spark.pipeline.plan import Plan
@@ -147,8 +148,8 @@ def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
         patched.setattr(pipeline_sinks, "write", failing)
         with pytest.raises(
             PipelineFailed,
-            match=r"batch 0 failed: OSError: the disk is on fire\. "
-            "Nothing is lost",
+            match=r"batch 0 failed while \[sink\] was written: OSError: the disk is on fire\. "
+            r"Nothing is lost.* The whole report is in .*/checkpoint/last_failure\.log$",
         ) as raised:
             make().run(once=True)
     assert raised.value.batch == 0
@@ -445,12 +446,25 @@ def _slowly(messages: DataFrame) -> DataFrame:
         ({"schema": {"ddl": "a STRNG"}}, r"\[schema\] ddl: .*STRNG"),
         ({"schema": {"ddl": "n INT, N INT"}}, r"\[schema\] ddl: n and N are the same name"),
         ({"schema": {"ddl": "a INT, _Body BINARY"}}, r"\[schema\] ddl: _body is reserved"),
+        ({"schema": {"ddl": "a MAP<INT, INT>"}}, r"\[schema\] ddl: column 'a': a map must have"),
+        ({"schema": {"ddl": "a INT NOT NULL"}}, r"\[schema\] ddl: column 'a' must be nullable"),
+        ({"schema": {"ddl": "a VARIANT"}}, r"\[schema\] ddl: column 'a': variant cannot be read"),
         ({"schema": {"ddl": "a INT", "not_null": ["b"]}}, r"\[schema\] not_null: .*`b`"),
+        ({"checks": {"count": "count(*) > 1"}}, r"\[checks\] count: .*contains invalid"),
         ({"checks": {"ratio": "size >"}}, r"\[checks\] ratio: .*[Ss]yntax error"),
         ({"checks": {"ratio": "size + 5"}}, r"\[checks\] ratio: .*not a boolean"),
         ({"checks": {"luck": "rand() < 0.5"}}, r"\[checks\] luck: depends on chance"),
         ({"transform": {"sql": "SELECT nope FROM messages"}}, r"\[transform\] sql: .*`nope`"),
+        ({"transform": {"sql": "DROP TABLE t"}}, r"\[transform\] sql: .*[Ss]yntax error.*DROP"),
+        ({"transform": {"sql": "SELECT 1; SELECT 2"}}, r"\[transform\] sql: .*[Ss]yntax error"),
+        (
+            {"sink": {"queue": "o", "options": {"idColumn": "nope"}}},
+            r"\[sink\] options: option 'idColumn' names the column 'nope', which does not exist",
+        ),
+        ({"sink": {"queue_column": "nope"}}, r"\[sink\] options: .*'nope', which does not exist"),
         ({"sink": {"path": "/nowhere", "format": "avro"}}, r"\[sink\] format: .*its package"),
+        ({"checkpoint": "s3a://b/c"}, r"checkpoint: Spark cannot use s3a://b/c: .*add the package"),
+        ({"sink": {"path": "nope://b"}}, r"\[sink\] path: .* No FileSystem for scheme \"nope\""),
         ({"sink": {"format": "dleta"}}, r"\[sink\] format: Spark does not find the format 'dleta'"),
         (
             {"sink": {"path": "/nowhere", "partition_by": ["knid"]}},
@@ -464,6 +478,29 @@ def test_an_error_of_spark_names_the_key_in_one_line(
     with pytest.raises(PipelineConfigError, match=f"the configuration: {says}") as raised:
         make(**{"checks": {}, **changes}).check()
     assert "\n" not in str(raised.value)
+
+
+def test_a_checkpoint_that_cannot_be_made_and_settings_that_spark_refuses_are_named(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    for path, problem in (("file", "File exists"), ("file/c", "Not a directory")):
+        folder = tmp_path / path
+        with pytest.raises(PipelineConfigError) as raised:
+            make(checkpoint=str(folder)).run(once=True)
+        says = f"the configuration: checkpoint: cannot be made: {problem}: {folder}"
+        assert (str(raised.value), raised.value.key) == (says, "checkpoint")
+
+    def refuse(*_: Any) -> None:
+        raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java ended.\nand more")
+
+    monkeypatch.setattr(run, "quiet_session", refuse)
+    with pytest.raises(PipelineConfigError) as raised:
+        make().check()
+    assert str(raised.value) == (
+        "the configuration: [spark]: Spark does not start with these settings: PySparkRuntimeError:"
+        " [JAVA_GATEWAY_EXITED] Java ended."
+    )
 
 
 @pytest.mark.campaign

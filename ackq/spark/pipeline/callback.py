@@ -30,6 +30,8 @@ class BatchCallback(ABC):
         self.busy = False
         #: The error that ended the last batch.
         self.error: BaseException | None = None
+        #: The section of the sink that is being written; empty: none is.
+        self.writing = ""
 
     def start(self, query_id: str) -> None:
         """Allow batches to run, now that the id of the query is known."""
@@ -47,7 +49,7 @@ class BatchCallback(ABC):
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Write the micro-batch ``number``."""
         self._started.wait()
-        self.number, self.busy = number, True
+        self.number, self.busy, self.writing = number, True, ""
         try:
             if self.stopping:
                 raise Stopping

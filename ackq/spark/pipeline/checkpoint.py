@@ -38,9 +38,15 @@ def local_folder(spark: SparkSession, checkpoint: str) -> Path | None:
     """Return the folder of a checkpoint; None: it is not on a local disk."""
     session: Any = spark
     path = session._jvm.org.apache.hadoop.fs.Path(checkpoint)
-    files = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-    is_local = files.getUri().getScheme() == "file"
+    is_local = file_system(spark, checkpoint).getUri().getScheme() == "file"
     return Path(path.toUri().getPath()) if is_local else None
+
+
+def file_system(spark: SparkSession, path: str) -> Any:
+    """Return the file system of a path. Only the JVM can use all those that Spark writes to."""
+    session: Any = spark
+    configuration = session._jsparkSession.sessionState().newHadoopConf()
+    return session._jvm.org.apache.hadoop.fs.Path(path).getFileSystem(configuration)
 
 
 def _exists(jvm: Any, name: str) -> bool:

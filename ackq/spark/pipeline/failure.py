@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import traceback
+from contextlib import suppress
+from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from ackq.errors import redact
+from ackq.errors import Fenced, PipelineFailed, PipelineFenced, redact
+from ackq.spark.pipeline.callback import BatchCallback
 
 _LOG = logging.getLogger("ackq.spark")
 
+#: The file in a local checkpoint with the whole report of the last failure.
+REPORT = "last_failure.log"
 #: What Python raises if Spark's JVM is gone. See `is_jvm_gone`.
 NO_REPLY = (Py4JError, ConnectionError)
 #: The last line of a traceback from a Spark process, if ackq or redis-py raised the error.
@@ -27,17 +34,61 @@ _PROCESS_GONE = re.compile(
     r"java\.io\.EOFException|Python worker exited unexpectedly|\(no cause message\)"
     r"|Connection reset by peer|Broken pipe"
 )
+_FENCED = f"{Fenced.__name__}: "
 _NEW_LINE = "\n"
 
 
-def one_line(error: BaseException) -> str:
-    """Return an error in one line: from Spark's reports, the error that ackq raised, or the root.
+def failure(
+    name: str,
+    error: BaseException,
+    batches: BatchCallback,
+    checkpoint: Path | None,
+    section: str = "",
+) -> PipelineFailed:
+    """Return the error with which a run ends.
 
-    The whole report is logged at level INFO.
+    The whole report, with the traces of Python and Java, is logged at level INFO, and written into
+    the checkpoint.
+
+    Args:
+        name: the name of the pipeline.
+        error: what ended the query.
+        batches: the callback of the query.
+        checkpoint: the folder of the checkpoint; None: it is not on a local disk.
+        section: the section of a sink with a query of its own. Defaults to none.
     """
+    cause, number = batches.error, batches.number
+    found = cause or error
+    where = "the query failed" if cause is None else f"batch {number} failed"
+    if cause is not None and batches.writing:
+        where += f" while [{batches.writing}] was written"
+    reason = one_line(found)
+    report = redact("".join(traceback.format_exception(found)))
+    _LOG.info("%s", report)
+    kept = "" if checkpoint is None else _keep(report, checkpoint)
+    kind = PipelineFenced if reason.startswith(_FENCED) else PipelineFailed
+    return kind(
+        f"{name}: {section and f'[{section}] '}{where}: {reason}.{advice(found)}"
+        f" Nothing is lost: the claimed messages are kept, and the next run begins with them{kept}",
+        batch=None if cause is None else number,
+    )
+
+
+def _keep(report: str, checkpoint: Path) -> str:
+    """Write a report into the checkpoint; return where it is, as a sentence without its end."""
+    path = checkpoint / REPORT
+    with suppress(OSError):  # the disk may be what failed
+        # It may quote messages.
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(report)
+        return f". The whole report is in {path}"
+    return ""
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error in one line: the one that ackq raised, or the root of Spark's report."""
     text = redact(str(error)).strip()
-    if _NEW_LINE in text:
-        _LOG.info("%s", text)
     if found := _OURS.findall(text):
         return str(found[-1])
     causes = [f"{name}: {message}" for name, message in _OF_JAVA.findall(text) if message]
@@ -54,11 +105,17 @@ def is_jvm_gone(error: BaseException) -> bool:
 
 
 def advice(error: BaseException) -> str:
-    """Return what to change if Spark lacked memory, as sentences after a blank; else nothing."""
-    if not (is_jvm_gone(error) or _MEMORY.search(str(error))):
-        return ""
-    return (
-        " Spark had too little memory, or its process was killed: raise spark.driver.memory in"
-        " [spark] (on a cluster, spark.executor.memory). A smaller maxMessagesPerTrigger in"
-        " [source.options] applies to messages that are not claimed yet."
-    )
+    """Return what to change if memory may be the cause, after a blank; else nothing."""
+    text = str(error)
+    if is_jvm_gone(error) or _MEMORY.search(text):
+        return (
+            " Spark had too little memory, or its process was killed: raise spark.driver.memory in"
+            " [spark] (on a cluster, spark.executor.memory). A smaller maxMessagesPerTrigger in"
+            " [source.options] applies to messages that are not claimed yet."
+        )
+    if _PROCESS_GONE.search(text):
+        return (
+            " The system may have killed it for lack of memory (see dmesg): a smaller"
+            " maxRecordsPerPartition in [source.options] makes smaller tasks."
+        )
+    return ""

@@ -135,7 +135,9 @@ class MicroBatchHandler(BatchCallback):
 
         def write(batch: DataFrame) -> None:
             for sink, output in self._plan.outputs(batch):
+                self.writing = sink.section
                 sinks.write(sink, output, self._query_id, number)
+                self.writing = ""
 
         try:
             write(rows)

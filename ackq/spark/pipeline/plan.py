@@ -18,9 +18,13 @@ from ackq.errors import ConfigurationError
 from ackq.process.plan import import_object
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
+from ackq.spark.pipeline.checkpoint import file_system
 from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.failure import one_line
 from ackq.spark.pipeline.parts import Sink, Table, Transform
 from ackq.spark.pipeline.section import nearest, refused
+from ackq.spark.row_encoder import RowEncoder
+from ackq.spark.sink_options import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -121,14 +125,18 @@ class Plan:
         """
         for name in _VERBOSE:
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._find_files(spark, "", "checkpoint", self._config.checkpoint)
         for sink in self._config.sinks:
             if sink.kind != "ackq":
                 self._find_format(spark, sink.section, sink.format)
+            if sink.kind == "files" and sink.path is not None:
+                self._find_files(spark, sink.section, "path", sink.path)
         for table in self._config.tables:
             self._load(spark, table)
         empty = self._empty(spark)
         if not self._are_valid(empty):
             self._find_invalid(empty)
+        self._are_queries(spark)
         if self._callable is not None:
             return  # a function may not expect an empty DataFrame
         if self._config.transform.sql is None and all(map(_writes_all, self._config.sinks)):
@@ -137,15 +145,33 @@ class Plan:
             rows = self.transformed(self.checked(empty))
         for sink in self._config.sinks:
             if sink.stateful is not None:
-                columns = self.stateful_output(sink, _empty_stream(spark, rows.schema)).columns
+                output = self.stateful_output(sink, _empty_stream(spark, rows.schema))
             else:
                 with self._naming(sink.section, "sql"):
-                    columns = _output(sink, rows).columns
-            known = {column.lower() for column in columns}
-            for column in sink.partition_by:
-                if column.lower() not in known:
-                    what = f"the rows to write have no column {column!r}"
-                    self._wrong(sink.section, "partition_by", f"{what}; {nearest(column, columns)}")
+                    output = _output(sink, rows)
+            self._check_output(sink, output.schema)
+
+    def _check_output(self, sink: Sink, schema: StructType) -> None:
+        known = {column.lower() for column in schema.names}
+        for column in sink.partition_by:
+            if column.lower() not in known:
+                problem = f"the rows to write have no column {column!r}"
+                hint = nearest(column, schema.names)
+                self._wrong(sink.section, "partition_by", f"{problem}; {hint}")
+        if sink.kind == "ackq":
+            try:
+                RowEncoder(schema, Writing.of(sink.all_options(), stream=False))
+            except ConfigurationError as error:
+                self._wrong(sink.section, "options", str(error))
+
+    def _are_queries(self, spark: SparkSession) -> None:
+        """Refuse statements that change something: Spark would run them with each batch."""
+        parser = cast(Any, spark)._jsparkSession.sessionState().sqlParser()
+        sections = [("transform", self._config.transform.sql)]
+        for section, sql in [*sections, *((each.section, each.sql) for each in self._config.sinks)]:
+            if sql is not None:
+                with self._naming(section, "sql"):
+                    parser.parseQuery(sql)
 
     def uses_current_time(self, spark: SparkSession) -> bool:
         """Return whether a check depends on the time, which must be the same in a replay."""
@@ -275,12 +301,24 @@ class Plan:
             )
             self._wrong(section, "format", problem)
 
+    def _find_files(self, spark: SparkSession, section: str, key: str, path: str) -> None:
+        """Let Spark look for the file system of a path, which may need a package."""
+        try:
+            file_system(spark, path)
+        except Py4JJavaError as error:
+            problem = (
+                f"Spark cannot use {path}: {one_line(error)}. Correct it, or add the package of its"
+                " file system to [spark], as spark.jars.packages"
+            )
+            self._wrong(section, key, problem)
+
     def _conditions(self, empty: DataFrame) -> DataFrame:
         """Return a column for each condition of the schema and each check."""
         validation = self._config.validation
         # Names of columns may contain what an alias would not.
         columns = [F.col(name).isNull() for name in validation.not_null]
-        return empty.select(*columns, *map(F.expr, validation.checks.values()))
+        # Beside a column, Spark rejects aggregates.
+        return empty.select(self.row_columns[0], *columns, *map(F.expr, validation.checks.values()))
 
     def _are_valid(self, empty: DataFrame) -> bool:
         """Return whether Spark accepts all conditions and checks, analyzing them at once."""
@@ -288,7 +326,7 @@ class Plan:
             conditions = self._conditions(empty)
         except PySparkException:
             return False
-        types = {each.dataType for each in conditions.schema}
+        types = {each.dataType for each in conditions.schema.fields[1:]}
         return types <= {BooleanType()} and _deterministic(conditions)
 
     def _find_invalid(self, empty: DataFrame) -> None:
@@ -314,6 +352,10 @@ class Plan:
         ours = {CORRUPT, BODY, REASON, *self._row_columns}
         if reserved := sorted({name.lower() for name in names} & ours):
             self._wrong("schema", "ddl", f"{reserved[0]} is reserved: choose another name")
+        try:
+            self.parsed_columns()
+        except ConfigurationError as error:
+            self._wrong("schema", "ddl", str(error))
         columns = {**RAW, **self._row_columns, BODY: "BINARY"}
         raw = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
         schema = cast("StructType", DataType.fromDDL(self.schema or raw))
@@ -373,8 +415,9 @@ def _nulls(schema: StructType) -> Iterator[Column]:
 
 
 def _writes_all(sink: Sink) -> bool:
-    """Return whether a sink writes the rows as they are, and names no column."""
-    return sink.sql is None and sink.stateful is None and not sink.partition_by
+    """Return whether a sink writes the rows as they are, whatever columns they have."""
+    named = sink.kind == "ackq" or sink.partition_by or sink.stateful is not None
+    return sink.sql is None and not named
 
 
 def _check_mode(results: DataFrame, mode: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from ackq.spark.pipeline.checkpoint import file_system
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -59,8 +61,7 @@ class _Disk:
     def __init__(self, spark: SparkSession, folder: str) -> None:
         session: Any = spark
         self._path = session._jvm.org.apache.hadoop.fs.Path
-        conf = session._jsparkSession.sessionState().newHadoopConf()
-        self._files = self._path(folder).getFileSystem(conf)
+        self._files = file_system(spark, folder)
 
     def exists(self, path: str) -> bool:
         return bool(self._files.exists(self._path(path)))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType
 
-from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced
+from ackq.errors import ConfigurationError, PipelineConfigError, PipelineFailed
 from ackq.spark import offsets
 from ackq.spark.command_session import quiet_session
 from ackq.spark.options import QUEUES, Reading
@@ -21,12 +23,13 @@ from ackq.spark.pipeline.checkpoint import local_folder, quicken
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.compare import Comparison, compare
 from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.failure import NO_REPLY, advice, is_jvm_gone, one_line
+from ackq.spark.pipeline.failure import NO_REPLY, failure, is_jvm_gone, one_line
 from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
 from ackq.spark.pipeline.query import Query, SparkQuery
+from ackq.spark.pipeline.section import refused
 from ackq.spark.pipeline.stateful import StatefulSink
 from ackq.spark.pipeline.trial import Trial, Trials
 from ackq.spark.shards import open_queue
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
 SOURCE = AckqDataSource
 #: Seconds between two checks of a query.
 WATCH_INTERVAL = 0.2
-_FENCED = f"{Fenced.__name__}: "
 
 OnProgress = Callable[[Progress], None]
 
@@ -177,7 +179,7 @@ class Pipeline:
             PipelineFenced: another process took over the group of claims.
         """
         self._stops = 0
-        reading = Reading.of(self.config.source.all_options()).located(patient=False)
+        reading = self._located()
         with closing(Lag(reading)) as lag:
             lag.check_connection()  # before Spark is started, which takes seconds
             progress = Progress(self.config.name, lag=lag.count(None))
@@ -196,8 +198,28 @@ class Pipeline:
         """Number of calls of `stop` since the run began."""
         return self._stops
 
-    def _session(self) -> AbstractContextManager[SparkSession]:
-        return quiet_session(f"ackq pipeline {self.config.name}", self.config.spark, self._spark)
+    def _located(self) -> Reading:
+        try:
+            return Reading.of(self.config.source.all_options()).located(patient=False)
+        except ConfigurationError as error:
+            raise PipelineConfigError(
+                f"{self.config.where}: [source]: {error}", key="source"
+            ) from error
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        with ExitStack() as stack:
+            name = f"ackq pipeline {self.config.name}"
+            try:
+                session = quiet_session(name, self.config.spark, self._spark)
+                spark = stack.enter_context(session)
+            except (Py4JJavaError, PySparkException) as error:
+                raise PipelineConfigError(
+                    f"{self.config.where}: [spark]: Spark does not start with these settings:"
+                    f" {one_line(error)}",
+                    key="spark",
+                ) from error
+            yield spark
 
 
 class _Run:
@@ -219,8 +241,8 @@ class _Run:
         self._lag = lag
         self._on_progress = on_progress
         self._done: list[BatchResult] = []
-        folder = local_folder(spark, self._config.checkpoint)
-        self._log = None if folder is None else CheckpointLog(folder)
+        self._folder = self._make_folder()
+        self._log = None if self._folder is None else CheckpointLog(self._folder)
         self._batches = MicroBatchHandler(
             self._config, self._plan, reading, self._planned, self._done.append
         )
@@ -256,6 +278,17 @@ class _Run:
                     query.stop()
         self._show(query, "stopped")
         return self._progress
+
+    def _make_folder(self) -> Path | None:
+        """Make the folder of the checkpoint, if it is on a local disk."""
+        folder = local_folder(self._spark, self._config.checkpoint)
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                problem = f"cannot be made: {error.strerror}: {folder}"
+                raise refused(self._config.where, "", "checkpoint", problem) from error
+        return folder
 
     def _check_name(self) -> None:
         names = [each.name for each in self._spark.streams.active]
@@ -335,7 +368,7 @@ class _Run:
         for each in self._stateful:
             if (error := each.error) is not None:
                 cause = each.batches.error or error
-                raise self._failure(error, each.batches, f"[{each.section}] ") from cause
+                raise self._failure(error, each.batches, each.section) from cause
 
     def _watch(self, query: Query) -> None:
         """Wait until the query ends, and stop it if requested.
@@ -361,15 +394,7 @@ class _Run:
     def _failure(
         self, error: BaseException, batches: BatchCallback, section: str = ""
     ) -> PipelineFailed:
-        cause, number = batches.error, batches.number
-        where = "the query failed" if cause is None else f"batch {number} failed"
-        reason = one_line(cause or error)
-        kind = PipelineFenced if reason.startswith(_FENCED) else PipelineFailed
-        return kind(
-            f"{self._config.name}: {section}{where}: {reason}.{advice(cause or error)}"
-            " Nothing is lost: the claimed messages are kept, and the next run begins with them",
-            batch=None if cause is None else number,
-        )
+        return failure(self._config.name, error, batches, self._folder, section)
 
     def _show(self, query: Query | None, state: str) -> None:
         progress = self._progress

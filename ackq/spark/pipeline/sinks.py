@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackq.spark.pipeline.checkpoint import file_system
 from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.row_log import RowLog
 from ackq.spark.pipeline.trial_sink import TrialSink
@@ -92,7 +93,7 @@ def _path(sink: Sink, query_id: str, batch_id: int) -> str:
 def _write_files(sink: Sink, rows: DataFrame, path: str) -> None:
     """Write the folder of the batch, unless it is complete. An incomplete folder is replaced."""
     done = f"{path}/{_DONE}"
-    if _files(rows.sparkSession, done).exists(_hadoop_path(rows.sparkSession, done)):
+    if file_system(rows.sparkSession, done).exists(_hadoop_path(rows.sparkSession, done)):
         return
     writer = rows.write.format(sink.format).options(**sink.options)
     writer = writer.mode("overwrite").option("partitionOverwriteMode", "static")
@@ -104,14 +105,7 @@ def _write_files(sink: Sink, rows: DataFrame, path: str) -> None:
 
 def _mark(sink: Sink, spark: SparkSession, query_id: str, batch_id: int) -> None:
     done = f"{_path(sink, query_id, batch_id)}/{_DONE}"
-    _files(spark, done).create(_hadoop_path(spark, done), True).close()
-
-
-def _files(spark: SparkSession, path: str) -> Any:
-    """Return the file system of a path. Only the JVM can use all those that Spark writes to."""
-    session: Any = spark
-    configuration = session._jsparkSession.sessionState().newHadoopConf()
-    return _hadoop_path(spark, path).getFileSystem(configuration)
+    file_system(spark, done).create(_hadoop_path(spark, done), True).close()
 
 
 def _hadoop_path(spark: SparkSession, path: str) -> Any:
