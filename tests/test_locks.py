@@ -19,12 +19,12 @@ from ackq.dropin.renewal import LeaseRenewal
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.metrics.families import Families
+from ackq.ops.operation_log import OperationLog
 from ackq.ops.reads import SharedRead
 from ackq.process.figures import Reported
 from ackq.queue.renewal import Renewer, _Held
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
-from ackq.web.log import OperationLog
 from ackq.web.watcher import Watcher
 from ackq.worker.figures import Figures
 from ackq.worker.outages import Outage, Outages

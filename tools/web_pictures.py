@@ -25,11 +25,11 @@ import ackq
 from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
+from ackq.ops.operation_log import OperationLog
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application
 from ackq.web.access import address_of, listen
-from ackq.web.log import OperationLog
 from ackq.worker.registration import encode_record, heartbeat
 
 PICTURES = Path(__file__).parent.parent / "docs" / "_static"

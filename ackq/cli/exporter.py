@@ -49,6 +49,11 @@ def _endpoint(ctx: click.Context, parameter: click.Parameter, text: str) -> tupl
 @click.option(
     "--no-totals", is_flag=True, help="Change nothing in Redis: there are fewer counters then."
 )
+@click.option(
+    "--no-history",
+    is_flag=True,
+    help="Keep no figures of each minute in Redis. Workers and other pages may keep them.",
+)
 def exporter(
     queues: tuple[str, ...],
     url: str | None,
@@ -56,6 +61,7 @@ def exporter(
     hosts: tuple[str, ...],
     time_field: str | None,
     no_totals: bool,
+    no_history: bool,
 ) -> None:
     """Serve metrics of QUEUES, or of all queues found, to Prometheus and KEDA.
 
@@ -86,6 +92,7 @@ def exporter(
                 listen=listen,
                 hosts=hosts,
                 totals=not no_totals,
+                history=not no_history,
                 time_field=time_field,
             )
         except redis.exceptions.NoPermissionError as error:

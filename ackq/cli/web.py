@@ -52,6 +52,11 @@ from ackq.errors import ConfigurationError
 )
 @time_field_option
 @click.option(
+    "--no-history",
+    is_flag=True,
+    help="Keep no figures of each minute in Redis. Workers and other pages may keep them.",
+)
+@click.option(
     "--root-path",
     default="",
     metavar="PREFIX",
@@ -66,14 +71,15 @@ def web(
     hosts: tuple[str, ...],
     user_header: str | None,
     time_field: str | None,
+    no_history: bool,
     root_path: str,
 ) -> None:
     """Show QUEUES, or all queues found, on a web page, until Ctrl-C.
 
     The page shows counts, rates, messages, dead letters, workers and the server's settings.
     Without --operate it only reads, but while somebody looks, consumers count what they do, as
-    for ackq top. With --operate it has buttons, and everything done with them is recorded in
-    Redis, with the user's name.
+    for ackq top, and the page keeps the figures of each minute in Redis. With --operate it has
+    buttons, and everything done with them is recorded in Redis, with the user's name.
 
     Anyone who reaches the page can read messages, so it listens on a loopback address unless
     there are passwords. Passwords are sent unencrypted: put a proxy with TLS in front.
@@ -99,6 +105,7 @@ def web(
             operate=operate,
             user_header=user_header,
             time_field=time_field,
+            history=not no_history,
         )
         server = server_of(page, root_path.rstrip("/"))
 

@@ -156,6 +156,14 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     metavar="SECONDS",
     help="Time between two reports to ackq workers; 0: do not report.  [5]",
 )
+@click.option(
+    "--no-history",
+    "history",
+    flag_value=False,
+    default=True,
+    type=bool,
+    help="Keep no figures of each minute in Redis, for the curves of ackq web.",
+)
 @click.option("--drain", is_flag=True, help="Stop when no messages are ready.")
 @click.option(
     "--reload",

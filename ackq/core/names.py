@@ -43,6 +43,8 @@ WORKERS_SEEN, WORKERS_DOING = "WORKERS:SEEN", "WORKERS:DOING"
 WORKERS_ORDERS = "WORKERS:ORDERS"
 #: From which the consumers that wait are estimated. Only `pop` uses it, and it expires.
 LOOKS = "WAITERS:LOOKS"
+#: What happened to a queue, of any kind, is at ``<name>:history:<kind>``; it expires.
+HISTORY = ":history:"
 #: The held lists of a queue that is popped from the left. Its HELD key records that end.
 HELD_LEFT = "HELD:LEFT"
 #: Longest name in bytes, so that every key stays short enough to read in a log.
@@ -58,6 +60,7 @@ _ENDS = (
     WORKERS_ORDERS,
     LOOKS,
     HELD_LEFT,
+    *(HISTORY + kind for kind in ("list", "delay", "topic", "rsmq")),
 )
 _PREFIXES = re.compile("|".join((DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING)))
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")

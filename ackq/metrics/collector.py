@@ -20,6 +20,7 @@ from ackq.core.client import Closable
 from ackq.errors import AckqError, redact
 from ackq.metrics.families import Families, Family, Labels
 from ackq.metrics.queues import queue_metrics
+from ackq.ops.chronicle.recorder import Recorder
 from ackq.ops.overview import Overview, Server, Snapshot
 from ackq.ops.reads import SharedRead
 
@@ -50,6 +51,7 @@ class Collector(RegistryCollector, Closable):
         names: Sequence[str] = (),
         *,
         totals: bool = True,
+        history: bool = True,
         time_field: str | None = None,
     ) -> None:
         """Prepare; nothing is sent.
@@ -60,6 +62,8 @@ class Collector(RegistryCollector, Closable):
                 all that are found, see `ackq.ops.overview.Overview`. Defaults to all.
             totals: let consumers of list and delay queues count what they do, for 15 minutes
                 after each collection. Without it, these have no counters. Defaults to True.
+            history: keep the figures of each minute in Redis for a day, for the page. Needs
+                ``totals``. Defaults to True.
             time_field: the field of the bodies with the time of creation, as in `ackq.Queue`, for
                 ``ackq_oldest_ready_seconds``. Defaults to None: only the time of CloudEvents.
 
@@ -69,6 +73,7 @@ class Collector(RegistryCollector, Closable):
         """
         window = WINDOW if totals else None
         self._overview = Overview(client, names, window=window, time_field=time_field)
+        self._recorder = Recorder(client) if totals and history else None
         self._reads = SharedRead(self._read)
 
     def describe(self) -> list[Metric]:
@@ -93,6 +98,8 @@ class Collector(RegistryCollector, Closable):
     def _read(self) -> Families:
         started = time.perf_counter()
         snapshot = self._overview.read()
+        if self._recorder is not None and snapshot.up:
+            self._recorder.note(snapshot)
         return Families(_all_metrics(snapshot, time.perf_counter() - started))
 
     def prepare(self) -> None:
@@ -106,6 +113,8 @@ class Collector(RegistryCollector, Closable):
     def close(self) -> None:
         """Close the connections."""
         self._overview.close()
+        if self._recorder is not None:
+            self._recorder.close()
 
 
 def _all_metrics(snapshot: Snapshot, seconds: float) -> Iterator[Family]:

@@ -47,6 +47,7 @@ class Exporter(Closable):
         listen: tuple[str, int] = ("127.0.0.1", 0),
         hosts: Sequence[str] = (),
         totals: bool = True,
+        history: bool = True,
         time_field: str | None = None,
     ) -> None:
         """Listen, and read the queues once, so that the first scrape is quick.
@@ -60,6 +61,7 @@ class Exporter(Closable):
                 others are refused. IP addresses and localhost need none. Defaults to none on
                 loopback, where a browser may be made to ask by other sites, else to any name.
             totals: see `Collector`.
+            history: see `Collector`.
             time_field: see `Collector`.
 
         Raises:
@@ -68,7 +70,9 @@ class Exporter(Closable):
             QueueNameError: a name cannot be a queue's.
         """
         self._names = frozenset(names)
-        self._collector = Collector(client, names, totals=totals, time_field=time_field)
+        self._collector = Collector(
+            client, names, totals=totals, history=history, time_field=time_field
+        )
         self._readers: LifoQueue[Overview] = LifoQueue()
         for _ in range(READERS):
             self._readers.put(Overview(client, time_field=time_field))

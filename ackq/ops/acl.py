@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ackq import scripts
 from ackq.config import PopFrom, check_integer, check_pop_from
-from ackq.core.names import HELD_LEFT, check_name
+from ackq.core.names import HELD_LEFT, HISTORY, check_name
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import check_shards
@@ -26,6 +26,10 @@ SCRATCH = "{ackq:doctor}:"
 
 #: The log of what is done through the page. It belongs to no queue, so the roles name it in full.
 _LOG = "=ackq:web:log"
+
+#: Where queues of each kind keep what happened to them; clients of some roles read and write it.
+_HISTORIES = {kind: f"{HISTORY}{kind}" for kind in ("list", "delay", "topic", "rsmq")}
+_KEEP_HISTORY = ("worker", "watcher", "viewer", "operator")
 
 #: Characters that would end a selector, or begin a quotation in it.
 _NOT_IN_SELECTORS = re.compile("[()\"']")
@@ -262,6 +266,23 @@ def _reading_shards(role: Role) -> Role:
     read = (*role.commands.get("hget", ()), *SHARD_RECORD)
     return replace(role, commands={**role.commands, "hget": read})
 
+
+def _with_history(role: Role, kind: str) -> Role:
+    """Return a role that also keeps the history of a queue, with a script of the list queue.
+
+    A user that may not change RSMQ's attributes only reads it: Redis 6.2 cannot tell them apart.
+    """
+    commands: tuple[str, ...] = ("hmget",)
+    if kind != "list" and role.without != "hset":
+        commands += ("hget", "hset", "hdel", "pexpire")
+    added = {command: (*role.commands.get(command, ()), _HISTORIES[kind]) for command in commands}
+    return replace(role, commands={**role.commands, **added})
+
+
+for _kind, _roles in (("list", ROLES), *OTHER_ROLES.items()):
+    for _name in (*_roles,):
+        if _name in _KEEP_HISTORY:
+            _roles[_name] = _with_history(_roles[_name], _kind)
 
 OTHER_ROLES["sharded"] = {
     name: _sharded(role) for name, role in ROLES.items() if name not in ("doctor", "loader")

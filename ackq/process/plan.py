@@ -93,6 +93,7 @@ class Plan:
     drain: bool = False
     name: str | None = None
     heartbeat: float = INTERVAL  #: 0: not listed
+    history: bool = True
 
     def dumps(self) -> str:
         """Return the plan as text."""
@@ -289,6 +290,7 @@ class Plan:
             "log_errors": self.log_errors,
             "name": self.name,
             "heartbeat": self.heartbeat or None,
+            "history": self.history,
         }
 
     def _hooks(self, opened: Sequence[Any], recycling: Recycling | None) -> list[Hooks]:

@@ -13,6 +13,7 @@ from ackq.core.names import (
     CLAIMS,
     DEDUP,
     HELD_LEFT,
+    HISTORY,
     LOOKS,
     RATELIMIT,
     SUFFIXES,
@@ -104,6 +105,11 @@ class QueueKeys:
     def looks(self) -> bytes:
         """The key from which the consumers that wait are estimated. It expires."""
         return self.ready + LOOKS.encode()
+
+    @property
+    def history(self) -> bytes:
+        """The key of what happened to the queue. It expires."""
+        return self.ready + f"{HISTORY}list".encode()
 
     @property
     def ticks(self) -> bytes:

@@ -14,12 +14,12 @@ from ackq.ops.dead_letters import MAX_READ, every
 from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.kinds.kind import Opened, Part, Redis, Verb
 from ackq.ops.kinds.lists import LIST
+from ackq.ops.operation_log import OperationLog
 from ackq.ops.workers import send_order, workers
 from ackq.queue.registry import Order
 from ackq.topic.client import Topic
 from ackq.web import format, queue_details
 from ackq.web.jobs import Job, Jobs, Step
-from ackq.web.log import OperationLog
 from ackq.web.requests import Ask
 
 #: What a kind of queue has to do for each action.

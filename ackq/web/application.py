@@ -38,13 +38,14 @@ from ackq.errors import (
     redact,
 )
 from ackq.ops import dead_letters
+from ackq.ops.chronicle.reader import read_past
 from ackq.ops.kinds import kind_for, only_part, opened
+from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
-from ackq.web import overview, queue_details, rendering
+from ackq.web import overview, past, queue_details, rendering
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
-from ackq.web.log import OperationLog
 from ackq.web.operations import Operating
 from ackq.web.rendering import Renderer
 from ackq.web.watcher import Watcher
@@ -54,6 +55,8 @@ FILES = Path(__file__).parent / "static"
 IDLE = 300.0
 #: Longest text of the search field that is looked at.
 MAX_SEARCH = 200
+#: Operations and marks that are looked at for the charts of a queue.
+SHOWN_MARKS = 200
 STATES: dict[str, State] = {"ready": "ready", "in_flight": "in_flight", "delayed": "delayed"}
 #: What the page says instead of an error of HTTP.
 PROBLEMS = {
@@ -74,11 +77,13 @@ def application(
     operate: bool = False,
     user_header: str | None = None,
     time_field: str | None = None,
+    history: bool = True,
 ) -> Guard:
     """Return the page as an ASGI application, to be served or mounted under a prefix.
 
-    Without ``operate`` it reads and never writes, but for one thing: while somebody looks,
-    consumers count what they do, see `ackq.Queue.counters`. Links honour the prefix that the
+    Without ``operate`` it reads and never writes, but for two things: while somebody looks,
+    consumers count what they do, see `ackq.Queue.counters`, and the page keeps what happened in
+    each minute, unless ``history`` is off. Links honour the prefix that the
     server passes as root_path. Nothing is sent before the first request. The connections to
     Redis are closed at the end of the lifespan, and after five minutes without a request.
 
@@ -102,6 +107,8 @@ def application(
             ASGI scope, as Starlette's authentication sets it.
         time_field: the field of the bodies with the time of creation, as in `ackq.Queue`, for
             the ages of messages. Defaults to None: only the time of CloudEvents.
+        history: keep the figures of each minute in Redis, for a day: up to 170 KB for a busy
+            queue. Workers keep them too. Defaults to True.
 
     Raises:
         ConfigurationError: the time field's name cannot be used.
@@ -111,7 +118,7 @@ def application(
     log = OperationLog(lent)
     jobs = Jobs(log)
     renderer = Renderer(operate, log, rendering.templates())
-    site = _Site(lent, Watcher(lent, names, time_field), renderer, time_field)
+    site = _Site(lent, Watcher(lent, names, time_field, history), renderer, time_field)
     operating = Operating(lent, renderer, jobs, site.watcher.refresh)
 
     def disconnect() -> None:
@@ -172,6 +179,7 @@ class _Site:
         self.client = client
         self.watcher = watcher
         self._show = renderer.show
+        self._log = renderer.log
         self._time_field = time_field
 
     def routes(self) -> list[Route]:
@@ -246,6 +254,7 @@ class _Site:
             "known": True,
             "totals": overview.totals(row),
             "can_pause": "pause" in kind_for(None, kind).does,
+            "past": self._past(kind, name, _text(request, "span")),
         }
         settings = {"time_field": self._time_field} if kind == "list" else {}
         with kind_for(None, kind).open(self.client, name, **settings) as queue:
@@ -266,6 +275,15 @@ class _Site:
                 row or values["workers"] or queue_details.has_traces(values["stats"])
             )
         return self._show(request, f"{shown}.html", **values, **shared)
+
+    def _past(self, kind: str, name: str, span: str) -> past.Past | None:
+        """Return the last hours of a queue; None if this user may not read them."""
+        span = span if span in past.SPANS else past.SPAN
+        try:
+            rows, now = read_past(self.client, kind, name, past.SPANS[span][1])
+        except NoPermissionError:
+            return None
+        return past.past(rows, self._log.newest(SHOWN_MARKS) or (), now, span)
 
     def dead(self, request: Request) -> Response:
         """Show dead letters of a queue."""

@@ -14,7 +14,7 @@ from redis.exceptions import NoPermissionError
 
 from ackq.errors import AckqError, ConfigurationError, redact
 from ackq.ops.dead_letters import is_after
-from ackq.web.log import FIRST_DUE, OperationLog, Progress
+from ackq.ops.operation_log import FIRST_DUE, OperationLog, Progress
 
 #: Most jobs that run at a time, and most that are remembered when they have ended.
 MAX_RUNNING, MAX_ENDED = 8, 20

@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ackq.ops.kinds.kind import Redis
+from ackq.ops.operation_log import Progress, Running
 from ackq.web import format, forms, requests
 from ackq.web.actions import Actions
 from ackq.web.jobs import Jobs
-from ackq.web.log import Progress, Running
 from ackq.web.rendering import Renderer, root_of, who_of
 from ackq.web.requests import Ask
 

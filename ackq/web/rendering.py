@@ -16,13 +16,15 @@ from starlette.responses import HTMLResponse
 import ackq
 from ackq.escaping import printable
 from ackq.ops.figures import cells
-from ackq.web import format, forms, overview
+from ackq.ops.operation_log import OperationLog
+from ackq.web import format, forms, overview, past
 from ackq.web.guard import USER
-from ackq.web.log import OperationLog
 from ackq.web.requests import PACE, PACES, Ask
 
 #: Seconds after which pages whose figures do not change in place are read again.
 REFRESH = 5.0
+#: The same for the charts of a queue's past, which has a row a minute.
+PAST_REFRESH = 30.0
 #: The pages of the bar, by the name of their template.
 PAGES = {"workers.html": "workers", "operations.html": "operations", "server.html": "server"}
 
@@ -56,6 +58,7 @@ class Renderer:
             who=who,
             token=forms.token_of(session, who) if self.operate else "",
             refresh_every=REFRESH,
+            past_every=PAST_REFRESH,
             notice=self.log.entry(done) if forms.ENTRY.fullmatch(done) else None,
             **values,
         )
@@ -94,6 +97,7 @@ def templates() -> Environment:
         "label_of": overview.label_of,
         "tone_of": overview.tone_of,
         "kinds": overview.LABELS_OF_KINDS,
+        "spans": past.SPANS,
         "ask": Ask,
         "version": ackq.__version__,
         "quote": shlex.quote,

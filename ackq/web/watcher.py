@@ -10,6 +10,7 @@ from dataclasses import replace
 import redis
 
 from ackq.errors import redact
+from ackq.ops.chronicle.recorder import Recorder
 from ackq.ops.overview import Overview, Snapshot
 from ackq.ops.reads import SharedRead
 from ackq.ops.samples import Sample, Sampler, interval_for
@@ -37,6 +38,7 @@ class Watcher:
         client: redis.Redis | redis.RedisCluster,
         names: Sequence[str] = (),
         time_field: str | None = None,
+        record: bool = True,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -44,9 +46,11 @@ class Watcher:
             client: of the server, or of any node of the cluster.
             names: the queues to show; all that are found if empty.
             time_field: as in `ackq.Queue`.
+            record: keep what happens in each minute, in Redis.
         """
         overview = Overview(client, names, window=WINDOW, time_field=time_field)
         self._sampler = Sampler(overview, curves=True)
+        self._recorder = Recorder(client) if record else None
         self._sampling = threading.Lock()
         self._reads = SharedRead(self._read)
         #: Guards what follows.
@@ -93,6 +97,8 @@ class Watcher:
             self._sample = self._known = None
         if self._sampling.acquire(timeout=CLOSING):
             self._sampler.close()
+            if self._recorder is not None:
+                self._recorder.close()
             self._sampling.release()
 
     def _read(self) -> Sample:
@@ -103,6 +109,8 @@ class Watcher:
         try:
             with self._sampling:
                 taken = self._sampler.take()
+                if self._recorder is not None and taken.snapshot.up:
+                    self._recorder.note(taken.snapshot)
         finally:
             with self._lock:
                 self._waiting_since = None

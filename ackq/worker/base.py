@@ -19,6 +19,7 @@ from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
 from ackq.worker.lane import Lane, is_sharded
 from ackq.worker.logs import log
+from ackq.worker.minutes import Minutes
 from ackq.worker.policy import MAX_RECEIVES, Backoff, check_seconds
 from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.ratelimit import RateLimit
@@ -84,6 +85,7 @@ class BaseWorker(Generic[Q, S]):
         log_errors: Detail = "text",
         name: str | None = None,
         heartbeat: Seconds | None = INTERVAL,
+        history: bool = True,
     ) -> None:
         """Prepare to work; nothing is sent before `run`.
 
@@ -124,6 +126,10 @@ class BaseWorker(Generic[Q, S]):
                 from a thread or task of their own, one round trip for each queue. An operator's
                 order is noticed with the next; a worker that died is listed for 6 intervals more.
                 None: the worker is not listed. Defaults to 5.
+            history: keep in Redis, once a minute and for a day, what the queues hold, what became
+                of their messages, and how long handlers took, also by the field ``task`` of
+                messages. Up to 170 KB for a busy queue, 1.8 MB with 20 tasks, and five short calls
+                a minute. Defaults to True.
 
         Raises:
             ConfigurationError: a setting is out of range.
@@ -144,6 +150,8 @@ class BaseWorker(Generic[Q, S]):
         #: What brings work, and ends when the worker stops.
         self._sources: tuple[Service, ...] = (Taking(), Schedules(schedules))
         self._presence = Presence(name, heartbeat, self.stop)
+        #: What reports what the worker does, and ends after everything is settled.
+        self._reports: tuple[Service, ...] = (self._presence, Minutes(history))
         self._health = health
         #: Whether `run` ended without waiting for handlers that still ran.
         self.cut_short = False
@@ -214,8 +222,8 @@ class BaseWorker(Generic[Q, S]):
             routine for service in services for routine in service.start(self._state, self._bell)
         ]
 
-    def _end_sources(self) -> None:
-        for service in self._sources:
+    def _end(self, *services: Service) -> None:
+        for service in services:
             service.end()
 
     def _round(self) -> Routine[None]:

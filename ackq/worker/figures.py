@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
 
-#: Upper limits of the buckets of durations, in seconds. A last one holds what took longer.
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-#: The same for times in the queue.
+from ackq.ops.chronicle.durations import BUCKETS
+
+#: Upper limits of the buckets of times in the queue, in seconds. A last one holds longer ones.
 WAIT_BUCKETS = (
     0.01,
     0.025,

@@ -15,8 +15,9 @@ from ackq.config import Seconds
 from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
+from ackq.ops.chronicle.durations import BUCKETS
 from ackq.worker.effects import Call, Routine
-from ackq.worker.figures import BUCKETS, WAIT_BUCKETS, Figures, Snapshot
+from ackq.worker.figures import WAIT_BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import check_seconds

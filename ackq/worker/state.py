@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -21,6 +21,9 @@ from ackq.worker.lane import JITTER_SECONDS, Lane
 from ackq.worker.logs import about, log
 from ackq.worker.policy import RENEW_AFTER, USUAL, Backoff, Settlement, Terms, settlement_of
 from ackq.worker.verdicts import Retry, Verdict
+
+if TYPE_CHECKING:
+    from ackq.worker.minutes import Minutes
 
 #: Seconds until a message is ready again that was taken while its handler still runs here.
 STILL_RUNNING_PAUSE = 1.0
@@ -64,6 +67,7 @@ class Handling:
     expiry_field: str | None = None
     hooks: Sequence[Hooks] = ()
     figures: Figures | None = None  #: counts what handlers do, if the counts are shown
+    minutes: Minutes | None = None  #: keeps what handlers do, unless the worker keeps no history
 
 
 @dataclass(slots=True)
@@ -249,6 +253,9 @@ class State:
         if handling.figures is not None:
             name = self.by_name[message.queue].queue.name
             handling.figures.add(name, outcome, seconds, message.time_in_queue)
+        if handling.minutes is not None:
+            number = self.by_name[message.queue].number
+            handling.minutes.finished.append((number, message, outcome, seconds))
         if handling.hooks:
             call(handling.hooks, "after", message, outcome, seconds)
         if log.isEnabledFor(logging.DEBUG):

@@ -74,19 +74,19 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         self._cancels = is_async(self._handler)
         daemons = None if self._cancels else DaemonThreads()
         handler = self._handler if daemons is None else partial(daemons.call, self._handler)
-        sources, presence = self._started(*self._sources), self._started(self._presence)
+        sources, reports = self._started(*self._sources), self._started(*self._reports)
         with stopping_on_signals(self.stop), self._healthy():
             helpers = [*map(self._start, sources)]
-            heartbeats = [*map(self._start, presence)]
+            reporters = [*map(self._start, reports)]
             for slot in state.slots:
                 slot.runner = asyncio.create_task(self._serve(slot, handler))
             try:
                 await self._run_upkeep(helpers)
             finally:
-                self._end_sources()
+                self._end(*self._sources)
                 await self._shut_down(helpers)
-                self._presence.end()
-                await _end(heartbeats, LEAVE_TIMEOUT)
+                self._end(*self._reports)
+                await _end(reporters, LEAVE_TIMEOUT)
                 for queue in self._own_consumers():
                     await queue.aclose()
                 if daemons is not None:

@@ -116,23 +116,23 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
         """
         state = self._begin(drain)
         self._gate = Gate(state)
-        sources, presence = self._started(*self._sources), self._started(self._presence)
+        sources, reports = self._started(*self._sources), self._started(*self._reports)
         helpers: list[threading.Thread] = []
-        heartbeats: list[threading.Thread] = []
+        reporters: list[threading.Thread] = []
         # Before the first handler starts, so that an early signal does not kill it.
         with stopping_on_signals(self.stop), self._healthy():
             try:
                 helpers += map(self._start, sources)
-                heartbeats += map(self._start, presence)
+                reporters += map(self._start, reports)
                 for slot in state.slots:
                     slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
                     slot.runner.start()
                 self._run_upkeep(helpers)
             finally:
-                self._end_sources()
+                self._end(*self._sources)
                 self._shut_down(helpers)
-                self._presence.end()
-                _join(heartbeats, LEAVE_TIMEOUT)
+                self._end(*self._reports)
+                _join(reporters, LEAVE_TIMEOUT)
                 for queue in self._own_consumers():
                     queue.close()
         if state.fatal is not None:

@@ -63,6 +63,7 @@ WRITING = {
     "delayed cancel",
     "pause",
     "resume",
+    "mark",
     "move",
     "recover",
     "drain",

@@ -17,7 +17,8 @@ import yaml
 from ackq.metrics import Collector
 from ackq.metrics.handlers import handler_metrics, slot_metrics
 from ackq.metrics.pipelines import PipelineFigures, pipeline_metrics
-from ackq.worker.figures import BUCKETS, WAIT_BUCKETS
+from ackq.ops.chronicle.durations import BUCKETS
+from ackq.worker.figures import WAIT_BUCKETS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 PAGE = FOLDER.parent / "metrics.md"

@@ -17,6 +17,7 @@ from tests.delay.test_counts import watched
 from tests.facts.facts import Mutant
 from tests.faults.test_failover import executable, pair
 from tests.membership.scripted import Group
+from tests.ops.test_chronicle import write
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.queue.scripts.space import Space
 from tests.rsmq.conftest import make_rsmq
@@ -56,6 +57,7 @@ __all__ = [
     "tick",
     "topic",
     "watched",
+    "write",
     "writer",
 ]
 

@@ -15,9 +15,10 @@ from starlette.testclient import TestClient
 
 from ackq import Queue
 from ackq.delay import DelayQueue
+from ackq.ops import operation_log
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
-from ackq.web import application, log
+from ackq.web import application
 from ackq.web.access import address_of, listen
 from ackq.web.guard import Guard
 from ackq.web.serving import server_of
@@ -97,7 +98,7 @@ def operating(plain_client: redis.Redis) -> Iterator[str]:
     """The URL of a page that may operate."""
     with served(application(plain_client, operate=True)) as url:
         yield url
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 @contextmanager

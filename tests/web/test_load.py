@@ -75,7 +75,7 @@ def test_a_page_open_on_a_thousand_queues_costs_redis_less_than_a_hundredth_of_a
         return float(found["used_cpu_sys"]) + float(found["used_cpu_user"])
 
     with TestClient(application(client), base_url=ORIGIN) as http:
-        assert "1000 queues" in http.get("/").text
+        assert "1,000 queues" in http.get("/").text
         idle = _while_nobody_looks(spent)
         begin, before = time.monotonic(), spent()
         while time.monotonic() - begin < OPEN:

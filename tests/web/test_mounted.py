@@ -14,8 +14,9 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
+from ackq.ops import operation_log
 from ackq.ops.samples import Sample
-from ackq.web import application, log
+from ackq.web import application
 from ackq.web.requests import Ask
 from ackq.web.watcher import Watcher
 from tests.test_readme import _point_at
@@ -41,7 +42,7 @@ def run_example(
         return scope
 
     yield run
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def test_the_page_has_these_examples() -> None:

@@ -24,10 +24,10 @@ from ackq import Queue
 from ackq.core.effects import Operation
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
-from ackq.ops import dead_letters, samples
+from ackq.ops import dead_letters, operation_log, samples
 from ackq.queue.registry import entries
 from ackq.topic import Topic
-from ackq.web import application, jobs, log, watcher
+from ackq.web import application, jobs, watcher
 from ackq.web.forms import COOKIE
 from ackq.web.requests import Ask
 from ackq.worker.registration import encode_record, heartbeat
@@ -78,7 +78,7 @@ def page(target: Target, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient
     client = target.make_client()
     with TestClient(application(client, operate=True), base_url=ORIGIN) as http:
         yield http
-    target.control.delete(log.KEY.decode())
+    target.control.delete(operation_log.KEY.decode())
     client.close()
 
 
@@ -183,7 +183,7 @@ def test_a_page_that_ends_stops_what_runs_and_says_so(
     with TestClient(application(client), base_url=ORIGIN) as http:
         assert "redriven, then stopped by the end of the page" in logged(http)[0][2]
     assert queue.stats().dead > 20
-    target.control.delete(log.KEY.decode())
+    target.control.delete(operation_log.KEY.decode())
     client.close()
 
 
@@ -191,7 +191,7 @@ def test_a_page_that_ends_stops_what_runs_and_says_so(
 ENDING = """
 import sys, redis
 from ackq.web import jobs
-from ackq.web.log import OperationLog
+from ackq.ops.operation_log import OperationLog
 jobs.WAIT = 0
 log = OperationLog(redis.Redis.from_url(sys.argv[1]))
 steps = lambda most: (jobs.Step(1, 1) for _ in range(100))
@@ -219,7 +219,7 @@ def two_pages(
         ]
         assert pages[0].do(Ask("drop", name=name), pace="10").endswith("begun")
         yield pages[0], pages[1]
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def stop_of(page: Operator) -> Ask:
@@ -257,8 +257,8 @@ def test_what_a_page_that_died_had_done_is_known(
     _, second = two_pages
     wait_until(lambda: " dropped" in second.http.get("/operations").text, "some progress")
     # The first page does not write any more: as if it were dead.
-    monkeypatch.setattr(log.OperationLog, "_add", lambda *_: "0-0")
-    monkeypatch.setattr(log, "_now", lambda: later())
+    monkeypatch.setattr(operation_log.OperationLog, "_add", lambda *_: "0-0")
+    monkeypatch.setattr(operation_log, "_now", lambda: later())
     row = next(row for row in logged(second.http) if row[1] == "Drop all dead letters")
     assert re.fullmatch(r"interrupted after at least \d+ of 300 looked at, \d+ dropped", row[2])
     assert second.post(Ask("stop_job", job="1-1")).status_code == 400
@@ -280,7 +280,7 @@ def test_the_result_is_recorded_once_redis_is_back(
             yield jobs.Step(1, 1)
             server.kill()
 
-        with log.OperationLog(client) as records:
+        with operation_log.OperationLog(client) as records:
             running = jobs.Jobs(records)
             job = running.start("a", "Drop", "dropped", "list", "x", 1, 1000, steps, chosen=True)
             wait_until(lambda: job.state == "done", "the work to be done")
@@ -296,11 +296,11 @@ def test_a_process_that_ends_stops_what_runs_and_says_so(
     words = [sys.executable, "-c", ENDING, url]
     done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    with log.OperationLog(plain_client) as record:
+    with operation_log.OperationLog(plain_client) as record:
         found = record.newest(1)
     assert found
     assert "dropped, then stopped by the end of the page" in str(found[0].result)
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def test_only_some_operations_run_at_a_time(
@@ -436,23 +436,23 @@ def test_workers_are_shown_and_ordered(
 def test_the_log_is_bounded_and_survives_the_page(
     target: Target, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "KEPT", 50)
+    monkeypatch.setattr(operation_log, "KEPT", 50)
     client = target.make_client()
-    with log.OperationLog(client) as first:
+    with operation_log.OperationLog(client) as first:
         for number in range(300):
             first.end(first.begin("ada", f"Do {number}{HOSTILE * 20}", "list", name), "x" * 9999)
         lost = first.begin("bob", "Vanish", "list", name)
-    assert target.control.xlen(log.KEY.decode()) < 200
-    with log.OperationLog(client) as second:
+    assert target.control.xlen(operation_log.KEY.decode()) < 200
+    with operation_log.OperationLog(client) as second:
         found = second.newest(10)
     assert found is not None
     assert [each.id for each in found[:1]] == [lost]
     assert found[0].result is None
     assert found[1].what.startswith("Do 299'\"><img")
-    assert len(found[1].result or "") == log.MAX_TEXT
+    assert len(found[1].result or "") == operation_log.MAX_TEXT
     with TestClient(application(client), base_url=ORIGIN) as http:
         assert logged(http)[0] == ("bob", "Vanish", "no result was recorded")
-    target.control.delete(log.KEY.decode())
+    target.control.delete(operation_log.KEY.decode())
     client.close()
 
 
@@ -478,7 +478,7 @@ def plain_page(plain_client: redis.Redis) -> Iterator[TestClient]:
     """A page that may operate, on one plain server."""
     with TestClient(application(plain_client, operate=True), base_url=ORIGIN) as http:
         yield http
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def test_a_forged_form_does_nothing(
@@ -506,7 +506,7 @@ def test_a_forged_form_does_nothing(
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
         assert plain_page.request(method, "/operate", headers={"origin": ORIGIN}).status_code == 405
     assert plain_client.exists(f"{name}PAUSED") == 0
-    assert plain_client.exists(log.KEY) == 0
+    assert plain_client.exists(operation_log.KEY) == 0
     plain_page.cookies.clear()
     assert Operator(plain_page).post(pause).status_code == 303
     assert plain_client.exists(f"{name}PAUSED") == 1
@@ -609,7 +609,7 @@ def test_the_record_names_who_did_it(plain_client: redis.Redis, name: str) -> No
     assert done_by(around(Person())) == "grace"
     assert done_by(around("linus")) == "linus"
     assert done_by(around(Stranger())) == "anonymous at testclient"
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def test_a_token_of_one_user_is_none_of_another(plain_client: redis.Redis, name: str) -> None:
@@ -620,7 +620,7 @@ def test_a_token_of_one_user_is_none_of_another(plain_client: redis.Redis, name:
         headers = {"origin": ORIGIN, "x-user": "bob"}
         assert operator.post(Ask("pause", name=name), headers=headers).status_code == 403
         assert operator.post(Ask("pause", name=name)).status_code == 303
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def pause_under(http: TestClient, origin: str, path: str, name: str) -> None:
@@ -661,7 +661,7 @@ def test_mounted_under_a_prefix_forms_work_as_in_django(
     with TestClient(outer, base_url=origin) as http:
         pause_under(http, origin, "/queues/queue", name)
     assert plain_client.exists(f"{name}PAUSED") == 1
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def test_behind_a_proxy_that_removes_a_prefix_forms_work(
@@ -672,7 +672,7 @@ def test_behind_a_proxy_that_removes_a_prefix_forms_work(
     page = application(plain_client, operate=True)
     with served(page, root_path="/queues") as url, httpx2.Client(base_url=url) as http:
         pause_under(http, url.rstrip("/"), "/queue", name)  # type: ignore[arg-type]
-    plain_client.delete(log.KEY)
+    plain_client.delete(operation_log.KEY)
 
 
 def test_sentinel_is_asked_for_the_primary(fleet: Fleet, survey: Survey, name: str) -> None:
@@ -688,5 +688,5 @@ def test_sentinel_is_asked_for_the_primary(fleet: Fleet, survey: Survey, name: s
         assert len(logged(http)) == 1
         for path in ("/", "/workers", "/server", path_of("dead", name=name)):
             assert http.get(path).status_code == 200
-    target.control.delete(log.KEY.decode())
+    target.control.delete(operation_log.KEY.decode())
     client.close()

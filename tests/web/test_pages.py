@@ -243,7 +243,7 @@ def test_slow_scripts_are_named_without_their_arguments(
         text = served()
         plain_client.config_set("slowlog-log-slower-than", str(usual))
         plain_client.slowlog_reset()
-    assert f"<code>schedule</code></td><td>{name}" in text
+    assert f'<code>schedule</code></td><td class="cause">{name}' in text
     assert "s3cret" not in text
     calls = [
         int(re.findall("<dt>Calls</dt><dd>([0-9,]+)<", each)[0].replace(",", ""))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ackq import Queue
+from ackq.ops.chronicle.durations import BUCKETS
 from ackq.worker import Health, Reject, Release
-from ackq.worker.figures import BUCKETS, Figures
+from ackq.worker.figures import Figures
 from tests.metrics.test_collector import Samples, parsed, value
 from tests.metrics.test_exporter import get
 from tests.waiting import wait_until

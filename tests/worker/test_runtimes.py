@@ -73,7 +73,7 @@ class Started:
 def _doing(worker: Any, sources: list[Routine[None]], presence: Sequence[Routine[None]]) -> None:
     """Let a worker run these routines instead of its own."""
     worker._sources = (Started(lambda state, bell: sources),)
-    worker._presence = Started(lambda state, bell: list(presence))
+    worker._reports = (Started(lambda state, bell: list(presence)),)
 
 
 # --- effects ------------------------------------------------------------------------------

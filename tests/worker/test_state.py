@@ -20,6 +20,7 @@ import ackq
 from ackq.config import QueueConfig
 from ackq.core import observing
 from ackq.errors import ConfigurationError, KeyTypeError
+from ackq.ops.chronicle.durations import BUCKETS
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
@@ -28,7 +29,7 @@ from ackq.worker.base import is_async
 from ackq.worker.effects import Call, Wait
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.feed import Feed, Pace, QueueOrder, StrictBuffer
-from ackq.worker.figures import BUCKETS, WAIT_BUCKETS, Handled
+from ackq.worker.figures import WAIT_BUCKETS, Handled
 from ackq.worker.figures import Figures as CountedFigures
 from ackq.worker.hooks import call
 from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE

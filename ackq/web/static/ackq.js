@@ -101,9 +101,14 @@
     setTimeout(update, wait * 1000);
   }
 
-  // A page without figures in JSON: its content is read again and replaced, unless somebody uses it.
+  // A part of a page without figures in JSON: it is read again and replaced, unless somebody uses it.
   function keepFresh(main) {
-    const status = document.querySelector("[data-status]");
+    const status = main.matches("main") && document.querySelector("[data-status]");
+    const tell = (text, bad) => {
+      if (!status) return;
+      status.textContent = text;
+      status.classList.toggle("bad", bad);
+    };
     const inUse = () =>
       document.hidden ||
       !getSelection().isCollapsed ||
@@ -116,16 +121,14 @@
           const reply = await fetch(location.href, { cache: "no-store" });
           if (!reply.ok) throw new Error(`status ${reply.status}`);
           const html = new DOMParser().parseFromString(await reply.text(), "text/html");
-          const found = html.querySelector("main");
-          if (!inUse() && found.innerHTML !== main.innerHTML) {
+          const found = html.getElementById(main.id);
+          if (!inUse() && found && found.innerHTML !== main.innerHTML) {
             main.replaceChildren(...found.childNodes);
           }
           const now = new Date().toISOString();
-          status.textContent = `Live, ${now.slice(0, 10)} ${now.slice(11, 19)} UTC`;
-          status.classList.remove("bad");
+          tell(`Live, ${now.slice(0, 10)} ${now.slice(11, 19)} UTC`, false);
         } catch (error) {
-          status.textContent = `Not updated: ${error.message}`;
-          status.classList.add("bad");
+          tell(`Not updated: ${error.message}`, true);
         }
       }
       setTimeout(update, Number(main.dataset.refresh) * 1000);
@@ -138,6 +141,6 @@
     addShortcuts();
     const main = document.querySelector("main");
     if (main.dataset.live) goLive(main);
-    else if (main.dataset.refresh) keepFresh(main);
+    document.querySelectorAll("[data-refresh]").forEach(keepFresh);
   });
 })();

@@ -13,6 +13,7 @@ from redis.exceptions import NoPermissionError
 from ackq import Queue
 from ackq.metrics import Collector
 from ackq.metrics.exporter import Exporter
+from ackq.ops.chronicle.store import history_key
 from ackq.ops.overview import Overview
 from ackq.queue.claims_client import Claims
 from tests.metrics.test_collector import parsed, scrape, value
@@ -41,6 +42,8 @@ def test_the_exporter_runs_as_a_role_that_reads(
     assert counted == (role == "watcher")
     after = {key: admin.dump(key) for key in admin.scan_iter(f"{name}*")}
     after.pop(f"{name}COUNTERS".encode(), None)
+    # It also keeps what happened in this minute.
+    assert (after.pop(history_key("list", name), None) is not None) == (role == "watcher")
     assert after == before
 
 

@@ -9,8 +9,9 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
+from ackq.ops import operation_log
 from ackq.queue.registry import entries
-from ackq.web import application, log
+from ackq.web import application
 from ackq.web.requests import Ask
 from ackq.worker.registration import heartbeat
 from tests.ops.acl.conftest import AsRole
@@ -59,7 +60,7 @@ def test_a_viewer_changes_nothing_even_through_a_page_that_may_operate(
         for ask in (Ask("pause", name=stocked.name), Ask("redrive", name=stocked.name)):
             assert operator.post(ask).status_code == 403
     assert (stocked.stats().dead, stocked.stats().paused) == (before.dead, False)
-    assert admin.exists(log.KEY) == 0
+    assert admin.exists(operation_log.KEY) == 0
 
 
 def test_an_operator_does_all_that_the_page_offers_for_a_list(
@@ -89,4 +90,4 @@ def test_an_operator_does_all_that_the_page_offers_for_a_list(
         assert len(logged(http)) == 7
     assert [each.reason for each in stocked.dead_letters()] == ["canceled"]
     assert [each.order for each in stocked.execute(entries)] == ["quiet"]
-    admin.delete(log.KEY)
+    admin.delete(operation_log.KEY)

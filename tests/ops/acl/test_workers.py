@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -88,7 +89,8 @@ def test_a_worker_that_may_not_be_listed_works_and_logs_it_once(
         push_all(queue)
         # With a pause after a refusal, its heartbeats would be logged once in any case.
         monkeypatch.setattr(presence, "REFUSED_PAUSE", 0.05)
-        worker = Worker(own, Handler(), backoff=Backoff(base=0.05), heartbeat=0.05)
+        settings: Any = {"backoff": Backoff(base=0.05), "heartbeat": 0.05, "history": False}
+        worker = Worker(own, Handler(), **settings)
         with running(worker):
             wait_until(lambda: settled(queue), "everything")
     # It is not listed among the workers, and says so once.

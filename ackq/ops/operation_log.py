@@ -97,6 +97,17 @@ class OperationLog(Closable):
         fields = {"who": who, "what": what, "kind": kind, "name": name}
         return self._add(fields | ({"job": job} if job else {}))
 
+    def mark(self, who: str, text: str) -> str:
+        """Record something that was not done through a page, such as a deployment.
+
+        Returns:
+            The entry's id.
+
+        Raises:
+            NoPermissionError: the user may not write the log.
+        """
+        return self._add({"who": who, "what": text, "result": "marked"})
+
     def note(self, begun: str, progress: Progress) -> None:
         """Record the progress of an operation, for other pages."""
         self._add({"begun": begun, "progress": json.dumps(asdict(progress))})

@@ -1,0 +1,146 @@
+"""The service that keeps what a worker's handlers do in each minute, in Redis."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections import deque
+from collections.abc import Callable
+
+import orjson
+from redis.exceptions import ResponseError
+
+from ackq.core.effects import Operation
+from ackq.ops.chronicle.minutes import MINUTE, Work, record
+from ackq.ops.readings import Reading, backlog_of, totals_of
+from ackq.ops.trials import is_denial
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
+from ackq.worker.effects import Bell, Call, Routine, Wait
+from ackq.worker.lane import Lane
+from ackq.worker.outages import TEMPORARY
+from ackq.worker.state import State
+from ackq.worker.upkeep import WATCH_WINDOW
+
+#: Seconds between two records, and between two counts of what was finished.
+INTERVAL, COUNT_INTERVAL = float(MINUTE), 1.0
+#: Longest body whose task is looked for, in bytes.
+MAX_READ = 65_536
+
+
+class Minutes:
+    """Records what the handlers of a worker do, and what its queues hold, once a minute.
+
+    A process that is killed loses the durations of its last minute. The counts of the queues are
+    Redis's own, so they are in the next record of any client.
+    """
+
+    def __init__(self, wanted: bool) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            wanted: False: record nothing.
+        """
+        self._wanted = wanted
+        self._ended = False
+        self._bell: Bell | None = None
+        #: Handlers that have ended: the number of the lane, the message, the outcome, seconds.
+        self.finished: deque[tuple[int, Message, str, float]] = deque()
+
+    def start(self, state: State, bell: Callable[[], Bell]) -> list[Routine[None]]:
+        """Return the routine."""
+        if not self._wanted:
+            return []
+        self._state = state
+        self._work = [Work() for _ in state.lanes]
+        state.handling.minutes = self
+        self._bell = bell()
+        return [self._keep(self._bell)]
+
+    def end(self) -> None:
+        """Let the routine record the rest and end."""
+        self._ended = True
+        if self._bell is not None:
+            self._bell.ring()
+
+    def _keep(self, bell: Bell) -> Routine[None]:
+        clock = self._state.clock
+        # Workers that start together do not write together.
+        due = clock() + INTERVAL * random.uniform(0.2, 1.0)
+        while not self._ended:
+            yield Wait(bell, min(COUNT_INTERVAL, max(0.0, due - clock())))
+            self._count()
+            if clock() >= due:
+                due = clock() + INTERVAL
+                yield from self._record()
+        self._count()
+        yield from self._record()
+
+    def _count(self) -> None:
+        while self.finished:
+            number, message, outcome, seconds = self.finished.popleft()
+            work = self._work[number]
+            work.durations.add(seconds)
+            if (name := task_of(message.body)) is not None:
+                task = work.task(name)
+                task.durations.add(seconds)
+                task.acked += outcome == "ack"
+                task.failed += outcome == "nack"
+                task.rejected += outcome == "reject"
+
+    def _record(self) -> Routine[None]:
+        for lane in self._state.lanes:
+            work, self._work[lane.number] = self._work[lane.number], Work()
+            recorded = False
+            try:
+                recorded = yield from _record_lane(lane, work)
+            except TEMPORARY as error:
+                lane.outages.failed("record of the minute", error, self._state.clock())
+            else:
+                lane.outages.succeeded("record of the minute", self._state.clock())
+            if not recorded:
+                self._work[lane.number].include(work)
+
+
+def _record_lane(lane: Lane, work: Work) -> Routine[bool]:
+    counters = yield Call(lane.queue.counters, (WATCH_WINDOW,))
+    stats = yield Call(lane.queue.stats)
+    states = {
+        "ready": stats.ready,
+        "in_flight": stats.in_flight,
+        "delayed": stats.delayed,
+        "dead": stats.dead,
+    }
+    try:
+        oldest: float | None = yield Call(lane.queue.oldest_ready)
+    except ResponseError as error:
+        if not is_denial(error):
+            raise
+        oldest = None
+    reading = Reading(
+        "sharded" if lane.sharded else "list",
+        lane.queue.name,
+        backlog_of(stats),
+        states,
+        oldest_ready=oldest,
+        totals=totals_of(counters),
+    )
+    recorded: bool = yield Call(lane.queue.execute, (_recording, reading, work))
+    return recorded
+
+
+def _recording(spec: QueueSpec, reading: Reading, work: Work) -> Operation[bool]:
+    assert reading.totals is not None
+    assert reading.totals.at is not None
+    return record(spec.keys.history, reading, reading.totals.at, secrets.token_hex(8), work)
+
+
+def task_of(body: bytes) -> str | None:
+    """Return the field ``task`` of a message, if it is an object with such a text."""
+    if b'"task"' not in body or len(body) > MAX_READ:
+        return None
+    try:
+        name = orjson.loads(body).get("task")
+    except (ValueError, AttributeError):
+        return None
+    return name if isinstance(name, str) and name else None

@@ -1,0 +1,111 @@
+"""What workers keep of each minute: the counts of their queues, and how long handlers took."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
+from ackq.ops.chronicle.minutes import MINUTE, Minute, read
+from ackq.ops.chronicle.store import history_key
+from ackq.sharded import ShardedQueue
+from ackq.worker import Reject, Retry, minutes
+from ackq.worker.minutes import task_of
+from tests.waiting import wait_until
+
+from .conftest import Rig
+
+
+def minutes_of(client: redis.Redis, name: str, kind: str = "list") -> list[Minute]:
+    driver = Driver(route_of(client, name.encode()))
+    seconds, _ = client.time()
+    try:
+        return driver.run(read(history_key(kind, name), float(seconds), 3600.0))
+    finally:
+        driver.route.close()
+
+
+def fail(message: object) -> None:
+    match getattr(message, "id", ""), getattr(message, "receive_count", 0):
+        case "m1", 1:
+            raise Retry(0)
+        case "m2", _:
+            raise Reject("no")
+
+
+def test_a_worker_keeps_what_its_handlers_did_by_task(plain_client: redis.Redis, rig: Rig) -> None:
+    queue = rig.queue_of()
+    rig.handler.behave = fail
+    queue.counters(60.0)  # counting begins
+    queue.push_many([{"id": f"m{number}", "task": "send"} for number in range(4)])
+    queue.push_many([{"id": "odd", "task": 7}, {"id": "other", "task": "draw"}])
+    work = rig.work(queue, start=False)
+    work.drain()
+    rows = minutes_of(plain_client, queue.name)
+    counts = {name: sum(row.counts.get(name, 0) for row in rows) for name in ("acked", "nacked")}
+    assert counts == {"acked": 5, "nacked": 1}
+    assert sum(row.dead.get("rejected", 0) for row in rows) == 1
+    assert sum(sum(row.work.durations.counts) for row in rows) == 7
+    tasks = [row.work.tasks for row in rows if row.work.tasks]
+    sums = {
+        name: [
+            sum(getattr(row[name], each) for row in tasks if name in row)
+            for each in ("acked", "failed", "rejected")
+        ]
+        for name in ("send", "draw")
+    }
+    assert sums == {"send": [3, 1, 1], "draw": [1, 0, 0]}
+    assert rows[-1].states == (0, 0, 0, 1)
+
+
+def test_a_worker_records_every_minute_and_can_leave_it(
+    plain_client: redis.Redis, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minutes, "INTERVAL", 0.05)
+    kept, left = rig.queue_of("kept"), rig.queue_of("left")
+    kept.counters(60.0)
+    rig.work(kept)
+    rig.work(left, history=False)
+    kept.push({"id": "a"})
+    left.push({"id": "b"})
+    rig.handler.wait_for(2)
+
+    def acked() -> int:
+        return sum(row.counts.get("acked", 0) for row in minutes_of(plain_client, kept.name))
+
+    wait_until(lambda: acked() == 1, "the worker to record the ack")
+    assert plain_client.exists(history_key("list", left.name)) == 0
+    at = plain_client.time()[0]
+    assert len(minutes_of(plain_client, kept.name)) <= 2 + at % MINUTE
+
+
+def test_the_work_on_all_shards_is_that_of_the_queue(
+    plain_client: redis.Redis, rig: Rig, token: str
+) -> None:
+    with ShardedQueue(plain_client, token, 2) as queue:
+        queue.counters(60.0)
+        queue.push_many([{"id": str(number)} for number in range(20)])
+        work = rig.work(queue, start=False)
+        work.drain()
+        rows = minutes_of(plain_client, token, "sharded")
+        assert sum(row.counts["acked"] for row in rows if row.counts) == 20
+        assert sum(sum(row.work.durations.counts) for row in rows) == 20
+
+
+@pytest.mark.parametrize(
+    ("body", "task"),
+    [
+        (b'{"id":"a","task":"send","args":{}}', "send"),
+        (b'{"args":{"task":"inner"}}', None),
+        (b'["task"]', None),
+        (b'"task"', None),
+        (b'{"task":""}', None),
+        (b'{"task":{"a":1}}', None),
+        (b'{"task":"a', None),
+        (b'{"task":"a","x":"' + b"x" * 65_536 + b'"}', None),
+    ],
+    ids=["task", "inner", "list", "text", "empty", "object", "cut", "long"],
+)
+def test_the_task_of_a_message_is_its_field(body: bytes, task: str | None) -> None:
+    assert task_of(body) == task
