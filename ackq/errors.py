@@ -37,6 +37,7 @@
     ├── IndexTaken                       a message exists beyond a topic's newest index
     ├── NotSubscribed                    the consumer is not subscribed to the topic
     ├── PlaceLost                        a consumer's next messages are gone; none was skipped
+    ├── SchemaRegistryError              a schema registry does not answer; nothing is lost
     ├── PushAccount                      lists which messages of a push_many are stored
     │   ├── NotConfirmed                 stored, but confirmed by too few replicas
     │   ├── PartlyStored                 push_many ended early, with some messages stored
@@ -279,6 +280,13 @@ class PlaceLost(AckqError):
         self.consumer = consumer
         self.first = first
         self.last = last
+
+
+class SchemaRegistryError(AckqError):
+    """A schema registry refuses to answer, or could not be reached for ``retryTimeoutMs``.
+
+    The query ends. Its messages stay claimed, and the next run begins with them.
+    """
 
 
 class PushAccount(AckqError):

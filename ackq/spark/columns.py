@@ -127,6 +127,7 @@ def columns_of(reading: Reading, schema: StructType) -> Columns:
             _check_readable(field.name, field.dataType, field.nullable)
             parsed.append(field)
     _check_corrupt_column(reading.parsing, schema)
+    reading.parsing.format.decoder(parsed)  # refuses columns that the format cannot have
     return Columns(schema, shown, tuple(parsed), corrupt)
 
 

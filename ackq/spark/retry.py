@@ -29,12 +29,13 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, _TEMPORARY) and not isinstance(error, _FINAL)
 
 
-def retry(call: Callable[[], T], timeout: float) -> T:
+def retry(call: Callable[[], T], timeout: float, server: str = "Redis") -> T:
     """Return the result of ``call``; repeat the call while Redis cannot be reached.
 
     Args:
         call: an operation on Redis that may safely be repeated.
         timeout: seconds after which the last error is raised.
+        server: what is called, in log lines. Defaults to Redis.
     """
     until = time.monotonic() + timeout
     pause = FIRST_PAUSE
@@ -44,6 +45,6 @@ def retry(call: Callable[[], T], timeout: float) -> T:
         except Exception as error:
             if not may_pass(error) or time.monotonic() + pause > until:
                 raise
-            _LOG.warning("Redis cannot be reached, trying again: %s", redact(str(error)))
+            _LOG.warning("%s cannot be reached, trying again: %s", server, redact(str(error)))
         time.sleep(pause)
         pause = min(MAX_PAUSE, 2 * pause)

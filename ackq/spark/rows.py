@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,16 +17,23 @@ from ackq.core.creation_time import created_at
 from ackq.core.ids import usable_id
 from ackq.errors import InvalidMessage
 from ackq.spark.columns import Columns
+from ackq.spark.formats.misfit import Decode
 from ackq.spark.in_bulk import InBulk
 from ackq.spark.options import Parsing
 from ackq.spark.plain_columns import unconverted
-from ackq.spark.values import MISFITS, Convert, converter, fitting, parse, parse_all
+from ackq.spark.values import (
+    INEXACT_NUMBER,
+    MISFITS,
+    Convert,
+    converter,
+    fitting,
+    parse,
+    parse_all,
+)
 
 #: The id at the position where ackq's producers write it. Escapes are left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
 _MAX_ID = 512
-#: A number outside of quotes that the fast parser would not give back as it is written.
-_INEXACT_NUMBER = r"[:,\[\s](-?(\d{19}|\d+[.eE])|-0)"
 #: Range of timestamps in Spark and Python: the years 1 to 9999, in µs since the epoch.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -41,6 +48,9 @@ class Rows:
         self._schema = to_arrow_schema(columns.schema, timezone="UTC")
         self._parsed = [self._schema.field(field.name) for field in columns.parsed]
         self._in_bulk = InBulk(self._parsed, parsing.time_zone)
+        self._decode = None
+        if not parsing.format.is_plain_json:
+            self._decode = parsing.format.decoder(columns.parsed)
         self._exact = any(map(_has_decimal, columns.parsed))
         self._converters: list[tuple[str, DataType, Convert]] = [
             (each.name, each.dataType, converter(each.dataType, parsing.time_zone))
@@ -105,7 +115,9 @@ class Rows:
     def _parse(
         self, bodies: Sequence[bytes], raw: pa.Array
     ) -> tuple[dict[str, pa.Array], list[int]]:
-        """Return the columns parsed from JSON, and the positions of bodies that did not fit."""
+        """Return the columns parsed from bodies, and the positions of those that did not fit."""
+        if self._decode is not None:
+            return self._decode_each(bodies, self._decode)
         parsed = self._in_bulk.parse(bodies, raw)
         if parsed is None:
             return self._parse_each(bodies, raw)
@@ -124,13 +136,42 @@ class Rows:
         parsed = parse_all(bodies, self._exact)
         malformed = {position for position, each in enumerate(parsed) if each is None}
         objects = [each or {} for each in parsed] if malformed else parsed
-        arrays, exact = {}, self._exact
+        restore = None if self._exact else partial(_restore_digits, objects, bodies, raw)
+        return self._convert(objects, malformed, restore)
+
+    def _decode_each(
+        self, bodies: Sequence[bytes], decode: Decode
+    ) -> tuple[dict[str, pa.Array], list[int]]:
+        objects: list[dict[str, Any]] = []
+        malformed = set[int]()
+        for position, body in enumerate(bodies):
+            try:
+                objects.append(decode(body))
+            except MISFITS:
+                objects.append({})
+                malformed.add(position)
+        return self._convert(objects, malformed, None)
+
+    def _convert(
+        self,
+        objects: Sequence[dict[str, Any]],
+        malformed: set[int],
+        restore: Callable[[], None] | None,
+    ) -> tuple[dict[str, pa.Array], list[int]]:
+        """Return the columns of parsed bodies, and the positions of those that do not fit.
+
+        Args:
+            objects: the bodies.
+            malformed: the positions of bodies that could not be parsed. Others are added.
+            restore: gives numbers in ``objects`` back as they are written; None: they are so.
+        """
+        arrays = {}
         for (name, kind, convert), field in zip(self._converters, self._parsed, strict=True):
             column = unconverted([each.get(name) for each in objects], kind, field.type)
             if column is None:
-                if not exact and "string" in kind.simpleString():
-                    _restore_digits(objects, bodies, raw)
-                    exact = True
+                if restore is not None and "string" in kind.simpleString():
+                    restore()
+                    restore = None
                 values = _converted([each.get(name) for each in objects], convert, malformed)
                 column = _column(values, field.type, malformed)
             arrays[name] = column
@@ -139,7 +180,7 @@ class Rows:
 
 def _restore_digits(values: list[dict[str, Any]], bodies: Sequence[bytes], raw: pa.Array) -> None:
     """Parse bodies with such numbers again, so that a text can keep them as they are written."""
-    for at in pc.indices_nonzero(pc.match_substring_regex(raw, _INEXACT_NUMBER)).to_pylist():
+    for at in pc.indices_nonzero(pc.match_substring_regex(raw, INEXACT_NUMBER)).to_pylist():
         with suppress(*MISFITS):
             values[at] = parse(bodies[at], exact=True)
 

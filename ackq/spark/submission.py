@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from ackq.errors import ConfigurationError
 from ackq.spark import packages
 from ackq.spark.connection import URL_VARIABLE, holds_secret
+from ackq.spark.formats.body_format import SCHEMA_FILE
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.plan import Plan
 from ackq.spark.pipeline.section import refused
@@ -76,6 +77,14 @@ class Submission:
                         "is a folder of this machine: use a URL that all machines know, such as"
                         " hdfs:///pipelines/cars or s3a://bucket/cars",
                     )
+            schema = config.source.format.get(SCHEMA_FILE)
+            if schema is not None and PurePath(schema).parent != self.file.absolute().parent:
+                raise refused(
+                    str(self.file),
+                    "source",
+                    "schema_file",
+                    "must be in the folder of the configuration, with which it is sent",
+                )
         return config
 
     @property
@@ -100,7 +109,9 @@ class Submission:
             "spark.pyspark.python": self.executable,
         }
         if self.cluster:
-            ours["spark.files"] = str(self.file.absolute())
+            schema = config.source.format.get(SCHEMA_FILE)
+            files = [str(self.file.absolute()), *([schema] if schema else [])]
+            ours["spark.files"] = ",".join(files)
         environment = {}
         if self.python is None:
             archive = folder / f"{packages.FOLDER}.tar.gz"

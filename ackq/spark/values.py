@@ -50,6 +50,9 @@ _NOT_FINITE = {
 }
 #: Digits of integers that may have more than 64 bits.
 _LONG = 19
+#: A number outside of quotes that the fast parser would not give back as it is written. RE2 can
+#: read it, too.
+INEXACT_NUMBER = r"[:,\[\s](-?(\d{19}|\d+[.eE])|-0)"
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -83,7 +83,7 @@ class Arguments:
 
     @cached_property
     def injected(self) -> frozenset[str]:
-        """The parameters that are no part of a message."""
+        """The parameters whose arguments are not in a message."""
         return frozenset(self.message_names) | self.state_types.keys()
 
     @cached_property

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from ackq.errors import ConfigurationError, PipelineConfigError
 from ackq.spark.pipeline import Pipeline
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.parts import RejectPolicy, Table
+from tests.spark.formats.descriptors import descriptor_set, file, message
 
 FILE = """
 checkpoint = "state/ratings"
@@ -61,6 +65,30 @@ def refused(values: Any) -> str:
     with pytest.raises(PipelineConfigError) as raised:
         PipelineConfig.of(values, where="p.toml")
     return str(raised.value)
+
+
+def test_the_format_of_bodies_is_passed_to_the_source(tmp_path: Path) -> None:
+    (tmp_path / "car.desc").write_bytes(descriptor_set(file(message("Car", "string title"))))
+    source = 'queue = "movies"\nformat = "protobuf"\nschema_file = "car.desc"\n'
+    source += 'message_type = "Car"\nenvelope = "cloudevents"\n'
+    text = FILE.replace('queue = "movies"\n', source).replace("{ max", '{ timeZone = "CET", max')
+    (tmp_path / "ratings.toml").write_text(text)
+    options = PipelineConfig.read(tmp_path / "ratings.toml").source.all_options()
+    assert options["schemaFile"] == str(tmp_path / "car.desc")
+    assert (options["format"], options["envelope"]) == ("protobuf", "cloudevents")
+    assert (options["messageType"], options["timeZone"]) == ("Car", "CET")
+    assert "[schema] ddl: is required" in refused(changed("source.format", "csv"))
+
+
+def test_the_configurations_on_the_page_of_formats_are_valid(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    schema = {"type": "record", "name": "Car", "fields": [{"name": "name", "type": "string"}]}
+    (tmp_path / "car.avsc").write_text(json.dumps(schema))
+    examples = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for example in examples:
+        values = tomllib.loads(example)
+        PipelineConfig.of(values, base=tmp_path, name="page")
+    assert len(examples) == 3
 
 
 def test_a_file_is_read_and_its_paths_begin_at_its_folder(tmp_path: Path) -> None:

@@ -101,6 +101,20 @@ def test_the_archive_has_ackq_its_dependencies_and_the_module_of_the_transform(
     assert settings["spark.executorEnv.PYTHONPATH"] == f"./{name}"
 
 
+def test_a_schema_file_is_sent_with_the_configuration(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    for place in (tmp_path, tmp_path / "own"):
+        (place / "job.avsc").write_text('{"type": "record", "name": "J", "fields": []}')
+    lines = ['source.format = "avro"', 'schema.ddl = "a STRING"']
+    file = write('source.schema_file = "job.avsc"', *lines)
+    settings = Submission(file, "yarn", True, python="python3", url=URL).settings(tmp_path)
+    assert settings["spark.files"] == f"{file},{tmp_path / 'job.avsc'}"
+    file = write('source.schema_file = "own/job.avsc"', *lines)
+    with pytest.raises(ConfigurationError, match="must be in the folder of the configuration"):
+        Submission(file, "yarn", True, python="python3", url=URL).config()
+    Submission(file, "yarn", False, python="python3", url=URL).config()
+
+
 def test_what_cannot_work_on_a_cluster_is_refused_before_anything_is_sent(write: Write) -> None:
     for lines, master, cluster, message in (
         ((), "sc://host:15002", False, "cannot run over Spark Connect"),

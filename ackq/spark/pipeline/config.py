@@ -59,6 +59,15 @@ SET_BY_US = {
     "txnappid": "nothing: the id of the query is used",
     "txnversion": "nothing: the number of the batch is used",
 }
+#: Keys of [source] for the format of bodies, and the options that they set.
+FORMAT = {
+    "format": "format",
+    "schema_file": "schemaFile",
+    "schema_registry": "schemaRegistry",
+    "message_type": "messageType",
+    "envelope": "envelope",
+}
+SET_BY_US |= {option.lower(): f"the key {key} of [source]" for key, option in FORMAT.items()}
 #: Keys that belong elsewhere, and where.
 _AT_THE_TOP = dict.fromkeys(
     ("name", "checkpoint", "every", "trigger"), "write it before the first section"
@@ -156,6 +165,8 @@ class PipelineConfig:
             spark=spark_settings(top.section("spark")),
         )
         top.end()
+        if source.format and config.validation.ddl is None:
+            top.section("schema").missing("ddl", "the columns to read from the bodies")
         for sink in sinks:
             if sink.target and source.reads(*sink.target) and sink.is_on_server_of(source):
                 problem = "is also the source, so the pipeline would never end"
@@ -176,6 +187,7 @@ def _source(section: Section, name: str) -> Source:
         names=names,
         group=section.text("group", None if key == "topic" else name),
         options=section.options(SET_BY_US),
+        format=_format(section),
     )
     section.end(_AT_THE_TOP)
     try:
@@ -190,6 +202,14 @@ def _source(section: Section, name: str) -> Source:
     except ConfigurationError as error:
         section.wrong("options", str(error))
     return source
+
+
+def _format(section: Section) -> dict[str, str]:
+    """Return the options for the format of bodies."""
+    values = {
+        key: section.path(key) if key == "schema_file" else section.text(key) for key in FORMAT
+    }
+    return {FORMAT[key]: value for key, value in values.items() if value is not None}
 
 
 def _validation(section: Section, checks: Section) -> Validation:

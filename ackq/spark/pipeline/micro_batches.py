@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 
+class Unsteady(Exception):
+    """Rows of a batch were rejected at first, and accepted when they were read again."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchResult:
     """One micro-batch that was written."""
@@ -99,7 +103,7 @@ class MicroBatchHandler(BatchCallback):
         with _kept(checked):
             rows, rejected = _counts(checked)
             self._quality.check(rows, rejected)
-            reasons = self._reject(checked, number) if rejected else Counter[str]()
+            reasons = self._reject_all(checked, number, rejected)
             if rows > rejected:
                 reasons += self._write_good(checked, checked, number)
                 self._mark(checked, number)
@@ -115,8 +119,7 @@ class MicroBatchHandler(BatchCallback):
         counts = counted.counts()
         # The sink may have had the batch already, or may not have needed all rows.
         rows, rejected = counts if counts and counts[0] == planned else _counts(checked)
-        if rejected:
-            reasons += self._reject(checked, number)
+        reasons += self._reject_all(checked, number, rejected)
         self._mark(checked, number)
         return rows, reasons
 
@@ -166,11 +169,29 @@ class MicroBatchHandler(BatchCallback):
         finally:
             self.search = None
 
-    def _reject(self, checked: DataFrame, number: int) -> Counter[str]:
-        """Let the executors write the rejected rows; return their number by reason."""
+    def _reject_all(self, checked: DataFrame, number: int, rejected: int) -> Counter[str]:
+        """Write the rejected rows, if there are any; return their number by reason.
+
+        Raises:
+            Unsteady: fewer rows are rejected now than when they were counted, so the sink may lack
+                the others.
+        """
+        if not rejected:
+            return Counter()
+        now, reasons = self._reject(checked, number)
+        if now < rejected:
+            raise Unsteady(
+                f"{rejected:,} messages were rejected, but only {now:,} when they were read again:"
+                " their schema was registered in the meantime, or a check has changing results."
+                " Run the pipeline again"
+            )
+        return reasons
+
+    def _reject(self, checked: DataFrame, number: int) -> tuple[int, Counter[str]]:
+        """Let the executors write the rejected rows; return how many there are, also by reason."""
         rejects = self._rejects(number, self._plan.parsed_columns())
-        written = self._plan.rejected(checked).rdd.mapPartitions(rejects.write_partition)
-        return sum(written.collect(), Counter[str]())
+        tasks = self._plan.rejected(checked).rdd.mapPartitions(rejects.write_partition).collect()
+        return sum(rows for rows, _ in tasks), sum((each for _, each in tasks), Counter[str]())
 
     def _reject_failed(self, failed: list[FailedRow], number: int) -> Counter[str]:
         return self._rejects(number).write((*each.row, each.reason) for each in failed)

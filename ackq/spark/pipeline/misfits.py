@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from ackq.spark.values import MISFITS, converter, fitting, parse
+from ackq.spark.formats.misfit import Misfit
+from ackq.spark.options import Parsing
+from ackq.spark.values import MISFITS, converter, fitting
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
-#: Why a body fits no schema.
+#: Why a body of JSON fits no schema.
 MALFORMED = "not a JSON object"
 
 
@@ -30,22 +32,25 @@ def sql_of(kind: DataType) -> str:
 class Misfits:
     """Finds the columns that bodies do not fit."""
 
-    def __init__(self, columns: Iterable[StructField], zone: str) -> None:
+    def __init__(self, columns: Sequence[StructField], parsing: Parsing) -> None:
         """Prepare.
 
         Args:
             columns: that are parsed.
-            zone: the zone of times without one.
+            parsing: how they are parsed.
         """
+        self._decode = parsing.format.decoder(columns)
         self._columns = [
-            (column.name, sql_of(column.dataType), converter(column.dataType, zone))
+            (column.name, sql_of(column.dataType), converter(column.dataType, parsing.time_zone))
             for column in columns
         ]
 
     def of(self, body: bytes) -> list[str]:
         """Return the reasons, such as "size is not INT"; none if the body fits."""
         try:
-            fields = parse(body, exact=True)
+            fields = self._decode(body)
+        except Misfit as misfit:
+            return [str(misfit)]
         except MISFITS:
             return [MALFORMED]
         values = ((fields.get(name), name, kind, convert) for name, kind, convert in self._columns)

@@ -25,6 +25,8 @@ class Source:
     group: str | None
     #: Options of the format "ackq", such as ``maxMessagesPerTrigger``. Defaults to none.
     options: Mapping[str, str] = field(default_factory=dict)
+    #: The options that describe the format of bodies. Defaults to JSON objects.
+    format: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -38,7 +40,7 @@ class Source:
     def all_options(self) -> dict[str, str]:
         """Return the options of the format, including those set by other keys."""
         named = {self.option: ",".join(self.names)}
-        given = {**self.options, **named, "includeMetadata": "true"}
+        given = {**self.options, **self.format, **named, "includeMetadata": "true"}
         return given if self.group is None else {**given, "groupId": self.group}
 
 

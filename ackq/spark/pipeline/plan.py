@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType, DataType
 from ackq.errors import ConfigurationError
 from ackq.process.plan import import_object
 from ackq.spark.columns import columns_of
-from ackq.spark.options import Reading
+from ackq.spark.options import Parsing, Reading
 from ackq.spark.pipeline.checkpoint import file_system
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import one_line
@@ -99,9 +99,9 @@ class Plan:
         return columns_of(reading, cast("StructType", DataType.fromDDL(self.ddl))).parsed
 
     @property
-    def time_zone(self) -> str:
-        """The zone of times in bodies that have none."""
-        return Reading.of(self._config.source.all_options()).parsing.time_zone
+    def parsing(self) -> Parsing:
+        """How bodies are parsed."""
+        return Reading.of(self._config.source.all_options()).parsing
 
     @property
     def schema(self) -> str | None:
@@ -344,6 +344,7 @@ class Plan:
         theirs = self._config.validation.ddl
         with self._naming("schema", "ddl"):
             names = cast("StructType", DataType.fromDDL(theirs)).names if theirs else []
+            self.parsed_columns()
         for name, count in Counter(name.lower() for name in names).items():
             if count > 1:
                 same = " and ".join(each for each in names if each.lower() == name)
@@ -382,6 +383,8 @@ class Plan:
     def _naming(self, section: str, key: str) -> Iterator[None]:
         try:
             yield
+        except ConfigurationError as error:
+            self._wrong(section, key, str(error))
         except PySparkException as error:
             # The message is in the first line; Spark's plans and stack traces follow.
             self._wrong(section, key, str(error).strip().partition("\n")[0].rstrip(";"))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import groupby, islice
+from itertools import count, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from ackq.core.page_size import TARGET
@@ -58,9 +58,14 @@ class Rejects:
             letters = _dead_letters(self.reading, queue, self.query_id)
             retry(partial(letters.begin, str(self.batch)), self.reading.retry_timeout)
 
-    def write_partition(self, rows: Iterable[Rejected]) -> Iterator[Counter[str]]:
-        """Write the rows of a task, and yield their number by reason. For ``mapPartitions``."""
-        yield self.write(rows)
+    def write_partition(self, rows: Iterable[Rejected]) -> Iterator[tuple[int, Counter[str]]]:
+        """Write the rows of a task; yield their number, also by reason. For ``mapPartitions``.
+
+        Rows whose bodies are gone have no reason.
+        """
+        seen = count()
+        reasons = self.write(row for row, _ in zip(rows, seen, strict=False))
+        yield next(seen), reasons
 
     def write(self, rows: Iterable[Rejected]) -> Counter[str]:
         """Write some rows; return their number by reason.
@@ -70,7 +75,7 @@ class Rejects:
             ClaimLost, PlaceLost: a body is gone, and ``failOnDataLoss`` is set.
         """
         reasons: Counter[str] = Counter()
-        misfits = Misfits(self.columns, self.reading.parsing.time_zone)
+        misfits = Misfits(self.columns, self.reading.parsing)
         for source, group in groupby(rows, lambda row: row[:-2]):
             while wanted := {position: reason for *_, position, reason in islice(group, MAX_ROWS)}:
                 reasons += self._write_from(source, wanted, misfits)

@@ -138,10 +138,10 @@ class Trials:
                     for name in reason.removeprefix("null: ").split(", "):
                         trial.fields[f"{name} is null"] += count
             if UNPARSED in trial.rejected:
-                bodies = checked.where(F.col(CORRUPT).isNotNull()).select(CORRUPT)
-                misfits = Misfits(self._plan.parsed_columns(), self._plan.time_zone)
+                bodies = checked.where(F.col(CORRUPT).isNotNull()).select(BODY)
+                misfits = Misfits(self._plan.parsed_columns(), self._plan.parsing)
                 for (body,) in bodies.limit(MAX_BODIES).collect():
-                    trial.fields.update(misfits.of(body.encode()))
+                    trial.fields.update(misfits.of(bytes(body)))
             return trial
         finally:
             checked.unpersist()

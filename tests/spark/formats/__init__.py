@@ -1,0 +1,1 @@
+"""Bodies in formats other than JSON."""
