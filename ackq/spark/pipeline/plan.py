@@ -344,7 +344,6 @@ class Plan:
         theirs = self._config.validation.ddl
         with self._naming("schema", "ddl"):
             names = cast("StructType", DataType.fromDDL(theirs)).names if theirs else []
-            self.parsed_columns()
         for name, count in Counter(name.lower() for name in names).items():
             if count > 1:
                 same = " and ".join(each for each in names if each.lower() == name)
@@ -383,8 +382,6 @@ class Plan:
     def _naming(self, section: str, key: str) -> Iterator[None]:
         try:
             yield
-        except ConfigurationError as error:
-            self._wrong(section, key, str(error))
         except PySparkException as error:
             # The message is in the first line; Spark's plans and stack traces follow.
             self._wrong(section, key, str(error).strip().partition("\n")[0].rstrip(";"))
