@@ -29,7 +29,7 @@ from benchmarks.thread_cpu import MainThread
 from benchmarks.workers import filling
 from benchmarks.workers.environments import HERE, PEERS, Peer
 from benchmarks.worst.scene import Scene
-from tests import facts
+from tests import facts, forked
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -111,14 +111,9 @@ FACTS = {
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ,
-    )
+    code = "import sys; from benchmarks.__main__ import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, *arguments]
+    return forked.run(command, timeout=600, cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(

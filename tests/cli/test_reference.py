@@ -26,6 +26,7 @@ from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
 from ackq.worker.registration import heartbeat
+from tests import forked
 from tests.servers import private_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -106,6 +107,8 @@ sink.format = "noop"
 
 #: What needs no shell, no signal and no process of its own: a Python each would take a while.
 IN_PROCESS = re.compile(r"ackq (?!serve|exporter|web|work |demo|bench|pipeline|scripts)[^<>|&$`]*$")
+#: What needs no shell.
+ONE_PROGRAM = re.compile(r"ackq [^<>|&$`]*$")
 
 
 def examples_of(command: click.Command) -> list[str]:
@@ -226,9 +229,11 @@ def test_an_example_runs(
         line += f" --listen 127.0.0.1:{free_port}"
     endless = serves or "--port" in line or ("work " in line and "--drain" not in line)
     if endless:
-        line = f"exec {line.replace('6380', str(free_port))}"
-    process = subprocess.Popen(
-        ["sh", "-c", line],
+        line = line.replace("6380", str(free_port))
+    alone = ONE_PROGRAM.match(line)
+    program = [sys.executable, "-P", "-c", "from ackq.cli import main; main()"]
+    process = (forked.Popen if alone else subprocess.Popen)(
+        [*program, *shlex.split(line)[1:]] if alone else ["sh", "-c", line],
         cwd=tmp_path,
         text=True,
         stdin=subprocess.DEVNULL,
