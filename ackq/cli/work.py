@@ -16,6 +16,7 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
 @click.command(
     epilog=examples(
         "ackq work tasks:handle",
+        "ackq work images:tasks --concurrency 8 --drain",
         "ackq work tasks:handle -q urgent -q jobs --processes 2 --concurrency 8 --drain",
     )
 )
@@ -28,7 +29,7 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     multiple=True,
     metavar="NAME",
     help="Queue to consume; repeat for more, highest priority first. With weights, as in jobs=3,"
-    " they take turns.  [the only queue in the module, or jobs]",
+    " they take turns.  [those of the tasks, the only queue in the module, or jobs]",
 )
 @click.option("--processes", type=click.IntRange(1, 1000), default=1, help="Processes.  [1]")
 @click.option(
@@ -190,6 +191,9 @@ def work(
 ) -> None:
     """Run workers that call MODULE:HANDLER, a sync or async function, for each message.
 
+    Or run the tasks of MODULE:TASKS, an object of ackq.tasks: without -q those of all their queues,
+    and without --url on their own server.
+
     If the function returns, the message is acked; if it raises, the message is retried with
     backoff. On SIGTERM or Ctrl-C, workers take no more messages and let running handlers finish; on
     a second signal they exit within seconds, and unfinished messages are redelivered. A process
@@ -205,8 +209,6 @@ def work(
 
     if traceback:
         settings["log_errors"] = "traceback"
-    if settings["kill_after"] is not None and settings["time_limit"] is None:
-        raise ConfigurationError("--kill-after counts from the --time-limit: set that as well")
     plan = Plan(processes=processes, **settings)
     set_up_logs(plan.log_json, plan.verbose)
     changed = _watch(os.getcwd()) if reload else None

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -46,6 +46,19 @@ class Held:
     overdue: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """After how many seconds the process of a handler is to be killed."""
+
+    usual: float
+    #: Of messages that name these tasks.
+    by_task: Mapping[str | None, float] = field(default_factory=dict)
+
+    def of(self, message: Message) -> float:
+        """Return the limit of a message."""
+        return self.by_task.get(message.task, self.usual) if self.by_task else self.usual
+
+
 class HeldMessages(Hooks):
     """Writes down what this process holds. Hooks of a worker."""
 
@@ -55,7 +68,7 @@ class HeldMessages(Hooks):
         queues: Mapping[str, QueueConfig],
         concurrency: int,
         prefetch: int,
-        limit: float,
+        limits: Limits,
     ) -> None:
         """Make the file.
 
@@ -64,9 +77,9 @@ class HeldMessages(Hooks):
             queues: the settings of each queue, by its name.
             concurrency: how many handlers run at a time.
             prefetch: how many messages wait for them at most.
-            limit: seconds after which a handler's process is to be killed.
+            limits: seconds after which a handler's process is to be killed.
         """
-        self._limit = limit
+        self._limits = limits
         self._numbers = {name: number for number, name in enumerate(queues)}
         settings = orjson.dumps(list(queues.values()))
         # Messages that the worker releases because they waited too long are overwritten in turn.
@@ -114,7 +127,7 @@ class HeldMessages(Hooks):
         slot = self._free_slots.popleft()
         self._running[message] = slot
         self._map[self._first_record + place * _SIZE] = RUNNING
-        deadline = time.monotonic() + self._limit
+        deadline = time.monotonic() + self._limits.of(message)
         _SLOT.pack_into(self._map, self._first_slot + slot * _SLOT.size, deadline, place)
 
     def after(self, message: Message, outcome: str, seconds: float) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import importlib
 import logging
+import math
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 import redis
@@ -24,7 +25,7 @@ from ackq.core.client import client_of
 from ackq.errors import ConfigurationError, redact
 from ackq.ops.sharded import hides_list, is_sharded
 from ackq.process.figures import ChildHealth
-from ackq.process.held_messages import HeldMessages
+from ackq.process.held_messages import HeldMessages, Limits
 from ackq.process.recycling import Recycling
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
@@ -53,6 +54,34 @@ RECYCLED = 5
 #: Seconds between two tries to find out whether a queue is sharded.
 LOOK_AGAIN = 0.5
 _QUEUES = (Queue, AsyncQueue, ShardedQueue, AsyncShardedQueue)
+
+
+@runtime_checkable
+class HasTasks(Protocol):
+    """What `ackq.tasks.Tasks` and `AsyncTasks` have. Their package is not imported for others."""
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """The queues of the tasks."""
+
+    @property
+    def time_limits(self) -> Mapping[str, float]:
+        """The time limits of tasks that have one of their own, by the name of the task."""
+
+    @property
+    def definitions(self) -> tuple[Any, ...]:
+        """The tasks."""
+
+    handle: Callable[[Any], Any]
+
+    def connect(self, url: str) -> None:
+        """Use another server."""
+
+    def queue(self, name: str) -> Any:
+        """Return a queue."""
+
+    def worker(self, queues: Any, **settings: Any) -> Any:
+        """Return a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,26 +169,33 @@ class Plan:
             ConfigurationError: the handler or schedules do not exist, or a setting is invalid.
         """
         handler = import_object(self.handler)
-        if not callable(handler):
-            raise ConfigurationError(f"{self.handler} is not callable")
+        has_tasks = isinstance(handler, HasTasks)
+        if not has_tasks and not callable(handler):
+            raise ConfigurationError(f"{self.handler} is neither a function nor Tasks")
+        self._check_kill_after(handler)
+        if has_tasks and self.url is not None:
+            handler.connect(self.url)
         if not self.queues:
-            return self.replaced(queues=(self._only_queue(),)).run()
+            names = handler.queue_names if has_tasks else (self._only_queue(),)
+            if not names:
+                raise ConfigurationError(f"{self.handler} has no tasks")
+            return self.replaced(queues=names).run()
         recycling = None
         if self.max_messages is not None or self.max_memory is not None:
             recycling = Recycling(self.max_messages, self.max_memory)
-        if is_async(handler):
+        if is_async(handler.handle if has_tasks else handler):
             code = asyncio.run(self._run_tasks(handler, recycling))
         else:
             code = self._run_threads(handler, recycling)
         log.info("stopped")
         return RECYCLED if recycling is not None and recycling.ended else code
 
-    def _run_threads(self, handler: Callable[[Any], Any], recycling: Recycling | None) -> int:
+    def _run_threads(self, handler: Any, recycling: Recycling | None) -> int:
         settings = self._settings(recycling)
-        opened = self._opened(Queue, ShardedQueue)
+        opened = self._opened(handler, Queue, ShardedQueue)
         try:
-            settings["hooks"] = self._hooks(opened, recycling)
-            worker = Worker(self._weighted(opened), handler, **settings)
+            settings["hooks"] = self._hooks(handler, opened, recycling)
+            worker: Worker = self._worker(Worker, handler, opened, settings)
             self._log_start(opened)
             worker.run(drain=self.drain)
         finally:
@@ -167,18 +203,23 @@ class Plan:
                 queue.close()
         return _code_of(worker)
 
-    async def _run_tasks(self, handler: Callable[[Any], Any], recycling: Recycling | None) -> int:
+    async def _run_tasks(self, handler: Any, recycling: Recycling | None) -> int:
         settings = self._settings(recycling)
-        opened = self._opened(AsyncQueue, AsyncShardedQueue)
+        opened = self._opened(handler, AsyncQueue, AsyncShardedQueue)
         try:
-            settings["hooks"] = self._hooks(opened, recycling)
-            worker = AsyncWorker(self._weighted(opened), handler, **settings)
+            settings["hooks"] = self._hooks(handler, opened, recycling)
+            worker: AsyncWorker = self._worker(AsyncWorker, handler, opened, settings)
             self._log_start(opened)
             await worker.run(drain=self.drain)
         finally:
             for queue in opened:
                 await queue.aclose()
         return _code_of(worker)
+
+    def _worker(self, kind: Any, handler: Any, opened: Sequence[Any], settings: Any) -> Any:
+        if isinstance(handler, HasTasks):
+            return handler.worker(self._weighted(opened), **settings)
+        return kind(self._weighted(opened), handler, **settings)
 
     def _log_start(self, opened: Sequence[Any]) -> None:
         """Log the server, the queues and the settings, after all settings were checked."""
@@ -198,8 +239,12 @@ class Plan:
             version("ackq"),
         )
 
-    def _opened(self, usual: Any, sharded: Any) -> list[Any]:
+    def _opened(self, handler: Any, usual: Any, sharded: Any) -> list[Any]:
         """Return the queues, of one class or the other. All settings are checked first."""
+        if isinstance(handler, HasTasks):
+            given = self._given()
+            named = [handler.queue(name) for name, _ in self._queue_weights()]
+            return [queue.with_config(**given) if given else queue for queue in named]
         queues = [self._open(usual, name) for name, _ in self._queue_weights()]
         return [
             self._open(sharded, queue.name) if self._is_sharded(queue.name) else queue
@@ -207,6 +252,12 @@ class Plan:
         ]
 
     def _open(self, kind: Any, name: str) -> Any:
+        settings = {**self._in_module(name), **self._given()}
+        settings["max_receives"] = settings.get("max_receives") or None
+        return kind.from_url(self.url, name, **settings)
+
+    def _given(self) -> dict[str, Any]:
+        """Return the settings of queues that the user gave."""
         chosen = {
             "visibility_timeout": self.lease,
             "max_receives": self.max_receives,
@@ -216,9 +267,7 @@ class Plan:
             "record_errors": self.record_errors,
         }
         given = {setting: value for setting, value in chosen.items() if value is not None}
-        settings = {**self._in_module(name), **given}
-        settings["max_receives"] = settings.get("max_receives") or None
-        return kind.from_url(self.url, name, **settings)
+        return given if self.max_receives != 0 else {**given, "max_receives": None}
 
     def _is_sharded(self, name: str) -> bool:
         """Return whether a queue is sharded. While Redis is unreachable, keep trying."""
@@ -293,16 +342,28 @@ class Plan:
             "history": self.history,
         }
 
-    def _hooks(self, opened: Sequence[Any], recycling: Recycling | None) -> list[Hooks]:
+    def _check_kill_after(self, handler: Any) -> None:
+        if self.kill_after is None or self.time_limit is not None:
+            return
+        if not (isinstance(handler, HasTasks) and handler.time_limits):
+            raise ConfigurationError("--kill-after counts from the --time-limit: set that as well")
+
+    def _hooks(
+        self, handler: Any, opened: Sequence[Any], recycling: Recycling | None
+    ) -> list[Hooks]:
         """Return what counts messages and writes down those that this process holds."""
         hooks: list[Hooks] = [recycling] if recycling is not None else []
         if self.held_file is not None:
-            assert self.time_limit is not None
             assert self.kill_after is not None
-            limit = self.time_limit + self.kill_after
+            after, usual = self.kill_after, self.time_limit
+            own = handler.time_limits if isinstance(handler, HasTasks) else {}
+            limits = Limits(
+                (math.inf if usual is None else usual) + after,
+                {name: limit + after for name, limit in own.items()},
+            )
             configs = {queue.name: self._with_limit(queue.config) for queue in opened}
             file = Path(self.held_file)
-            hooks.append(HeldMessages(file, configs, self.concurrency, self.prefetch, limit))
+            hooks.append(HeldMessages(file, configs, self.concurrency, self.prefetch, limits))
         return hooks
 
     def _with_limit(self, config: QueueConfig) -> QueueConfig:

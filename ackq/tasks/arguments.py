@@ -204,9 +204,17 @@ class Arguments:
             [self._struct], schema_hook=schema_of, ref_template="#/$defs/{name}"
         )
         schema = definitions.pop("Arguments")
-        for name in list(definitions):
-            definitions.update(definitions[name].pop("$defs", {}))
         del schema["title"]
+        # Models of pydantic bring the definitions that they refer to.
+        waiting: list[Any] = [schema, *definitions.values()]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, dict):
+                brought = node.pop("$defs", {})
+                definitions.update(brought)
+                waiting += [*brought.values(), *node.values()]
+            elif isinstance(node, list):
+                waiting += node
         return schema, definitions
 
 

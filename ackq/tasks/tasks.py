@@ -7,6 +7,7 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -142,9 +143,10 @@ class Tasks(Closable):
             ConfigurationError: a setting is out of range.
         """
         given = server if isinstance(server, Queue | ShardedQueue) else None
-        self._server = server
+        self._server: Any = server
+        self._kind: Any = Queue if given is None else type(given)
+        self._settings = {} if given is None else asdict(given.config)
         self._queues: dict[str, Any] = {} if given is None else {given.name: given}
-        self._given = given
         self._default = queue or (given.name if given is not None else "jobs")
         self._lifespan = lifespan
         self._source = source
@@ -257,18 +259,27 @@ class Tasks(Closable):
         opened: Queue = self._queues[name]
         return opened
 
-    def _open(self, name: str) -> Queue:
+    def _open(self, name: str) -> Any:
         beside = next(iter(self._queues.values()), None)
+        if beside is None:
+            server = self._server
+            client = client_of(server) if server is None or isinstance(server, str) else server
+            return self._kind(client, name, **self._settings)
         if isinstance(beside, Queue):
             return beside.beside(name)
-        if beside is not None:
-            raise ConfigurationError(
-                f"these tasks have the sharded queue {beside.name!r}, not {name!r}: make other"
-                " tasks for other queues"
-            )
-        server = self._server
-        client = client_of(server) if server is None or isinstance(server, str) else server
-        return Queue(client, name)  # type: ignore[arg-type]
+        raise ConfigurationError(
+            f"these tasks have the sharded queue {beside.name!r}, not {name!r}: make other tasks"
+            " for other queues"
+        )
+
+    def connect(self, url: str) -> None:
+        """Use the server at another URL, with the settings of the queue that was given.
+
+        Args:
+            url: as in `redis.Redis.from_url`.
+        """
+        self._server = url
+        self._queues.clear()
 
     def store(self, definition: Definition, arguments: bytes, options: Mapping[str, Any]) -> Pushed:
         """Push the message of a task, through the middleware.
@@ -334,7 +345,8 @@ class Tasks(Closable):
         """Return a worker for the tasks.
 
         Args:
-            queues: to take from. Defaults to all that the tasks name.
+            queues: to take from, or a mapping of them to weights. Defaults to all that the tasks
+                name.
             settings: of `ackq.worker.Worker`.
 
         Raises:
@@ -348,13 +360,21 @@ class Tasks(Closable):
         if queues is None:
             queues = [self.queue(name) for name in self.queue_names]
         limit = settings.pop("max_receives", MAX_RECEIVES)
-        limited = [self._limited(queue, limit) for queue in queues]
+        limited: Any = [self._limited(queue, limit) for queue in queues]
+        if isinstance(queues, Mapping):
+            limited = dict(zip(limited, queues.values(), strict=True))
         return TasksWorker(self, limited, max_receives=limit, **settings)
 
     @property
     def queue_names(self) -> tuple[str, ...]:
         """The names of the queues of all tasks, without duplicates."""
         return tuple(dict.fromkeys(each.queue for each in self.definitions))
+
+    @property
+    def time_limits(self) -> dict[str, float]:
+        """The time limits of tasks that have one of their own, by the name of the task."""
+        limits = {name: each.terms.time_limit for name, each in self._definitions.items()}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def _limited(self, queue: Any, limit: int | None) -> Any:
         """Return the queue with the highest limit of its tasks: each task applies its own."""

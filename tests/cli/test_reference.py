@@ -56,6 +56,7 @@ WRITING = {
     "nack",
     "extend",
     "work",
+    "tasks schema",
     "dead redrive",
     "dead drop",
     "claims release",
@@ -103,6 +104,14 @@ PIPELINE = """
 checkpoint = "state"
 source.queue = "jobs"
 sink.format = "noop"
+"""
+
+#: The module of `ackq tasks`.
+TASKS = """
+from ackq.tasks import Tasks
+tasks = Tasks(None)
+@tasks.task(name="images.resize")
+def resize(path: str, width: int = 80): ...
 """
 
 #: What needs no shell, no signal and no process of its own: a Python each would take a while.
@@ -213,6 +222,7 @@ def test_an_example_runs(
     stock_other_kinds(server.url)
     (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
     (tmp_path / "tasks.py").write_text("def handle(message): print(message.id, flush=True)\n")
+    (tmp_path / "images.py").write_text(TASKS)
     (tmp_path / "cars.toml").write_text(PIPELINE)
     (tmp_path / "old.toml").write_text(PIPELINE)
     line = example.replace(DELAYED, later.entry).replace(RECEIPT, str(held.receipt))
@@ -221,7 +231,9 @@ def test_an_example_runs(
         monkeypatch.chdir(tmp_path)
         for variable, value in (("ACKQ_HOME", str(tmp_path)), ("ACKQ_REDIS_URL", server.url)):
             monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(sys, "path", [*sys.path])  # of an example that imports
         done = click.testing.CliRunner().invoke(main, shlex.split(line)[1:])
+        sys.modules.pop("images", None)
         assert done.exit_code == 0, done.output
         return
     serves = re.search("ackq (exporter|web)", line)

@@ -10,7 +10,7 @@ import pytest
 import ackq
 from ackq.config import QueueConfig
 from ackq.embedded import Server
-from ackq.process.held_messages import FINISHED, RUNNING, WAITING, HeldBy, HeldMessages
+from ackq.process.held_messages import FINISHED, RUNNING, WAITING, HeldBy, HeldMessages, Limits
 from ackq.process.recycling import resident
 from ackq.process.settling import settle
 from tests.servers import private_server
@@ -103,7 +103,7 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
 ) -> None:
     """Also messages that are acked already, that others hold, and that were overwritten."""
     config = queue.config
-    written = HeldMessages(tmp_path / "held", {queue.name: config}, 3, 2, limit=0.0)
+    written = HeldMessages(tmp_path / "held", {queue.name: config}, 3, 2, Limits(0.0))
     queue.push_many({"id": name} for name in ("over", "runs", "done", "waits", "acked", "other"))
     messages = {message.id: message for message in queue.pop_many(6)}
     written.taken(queue.name, list(messages.values()))
@@ -112,7 +112,7 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
     written.after(messages["done"], "ack", 0.0)
     written.after(messages["acked"], "ack", 0.0)
     queue.ack(messages["acked"])
-    written._limit = 60.0
+    written._limits = Limits(60.0)
     written.before(messages["runs"])
     queue.release(messages["other"])
     other = queue.pop()
@@ -137,7 +137,7 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
 
 
 def test_the_places_of_running_messages_are_not_used_again(tmp_path: Path) -> None:
-    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, 1, 0, limit=60.0)
+    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, 1, 0, Limits(60.0))
     first = ackq.Message("q", b"first", b"", 1, 1)
     written.taken("q", [first])
     written.before(first)
