@@ -98,6 +98,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         "log_errors": "type",
         "name": "mailer",
         "heartbeat": 3.0,
+        "history": True,
     }
 
 

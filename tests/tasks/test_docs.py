@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 import redis
 
+from ackq.cli.work import work
 from tests.test_readme import _point_at
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_options_that_the_page_names_exist() -> None:
+    options = {name for parameter in work.params for name in parameter.opts}
+    assert set(re.findall(r"(?<![\w`'])(--[a-z][a-z-]+)", PAGE)) <= options
 
 
 def test_the_examples_run_one_after_the_other(
