@@ -4,6 +4,7 @@
 settings and follow the same rules.
 """
 
+from ackq.worker.batch import Batch, Failed
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
 from ackq.worker.policy import Backoff, Terms
@@ -16,6 +17,8 @@ from ackq.worker.verdicts import Reject, Release, Retry, Verdict
 __all__ = [
     "AsyncWorker",
     "Backoff",
+    "Batch",
+    "Failed",
     "Health",
     "Hooks",
     "RateLimit",

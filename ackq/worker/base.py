@@ -12,6 +12,7 @@ from ackq.config import Seconds, check_integer
 from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
+from ackq.worker.batch import Batch
 from ackq.worker.effects import Bell, Routine
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.feed import Feed, Pace, QueueOrder
@@ -69,7 +70,7 @@ class BaseWorker(Generic[Q, S]):
             | Mapping[S, float]
             | Mapping[Q | S, float]
         ),
-        handler: Callable[[Message], Any],
+        handler: Callable[[Message], Any] | Callable[[list[Message]], Any],
         *,
         concurrency: int = 16,
         prefetch: int = 200,
@@ -79,6 +80,7 @@ class BaseWorker(Generic[Q, S]):
         backoff: Backoff | None = None,
         rate_limit: RateLimit | Mapping[str, RateLimit] | None = None,
         expiry_field: str | None = None,
+        batch: Batch | None = None,
         hooks: Hooks | Sequence[Hooks] = (),
         health: Health | None = None,
         schedules: Sequence[Schedule] = (),
@@ -113,6 +115,10 @@ class BaseWorker(Generic[Q, S]):
             expiry_field: a field of the JSON body with the time, in seconds since the epoch,
                 after which the message goes to the dead letters as "expired". Every body is
                 then parsed. Defaults to None.
+            batch: call the handler with a list of messages, sync or async. Returning acks them
+                all, raising fails them all; raise `Failed` if only some failed. A message at its
+                last permitted delivery is alone in its batch. ``concurrency`` is the number of
+                batches, ``prefetch`` is not used. Defaults to None: one message at a time.
             hooks: called for every message; see `Hooks`.
             health: reports whether work is stuck; see `Health`. Defaults to None.
             schedules: messages to push when due, once even if many workers have the schedule.
@@ -146,7 +152,9 @@ class BaseWorker(Generic[Q, S]):
             time_limit = check_seconds(time_limit, "time_limit")
         if not callable(handler):
             raise ConfigurationError(f"handler must be callable, not {handler!r}")
-        self._handler = handler
+        if batch is not None and not isinstance(batch, Batch):
+            raise ConfigurationError(f"batch is a Batch, such as Batch(100), not {batch!r}")
+        self._handler: Callable[[Any], Any] = handler
         #: What brings work, and ends when the worker stops.
         self._sources: tuple[Service, ...] = (Taking(), Schedules(schedules))
         self._presence = Presence(name, heartbeat, self.stop)
@@ -175,6 +183,7 @@ class BaseWorker(Generic[Q, S]):
                 backoff=backoff or Backoff(),
                 time_limit=time_limit,
                 expiry_field=expiry_field,
+                batch=batch,
                 hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
                 figures=health.figures if health is not None else None,
             ),
@@ -213,7 +222,8 @@ class BaseWorker(Generic[Q, S]):
         if self._state.stopping:
             raise ConfigurationError("a worker runs once: make another one")
         self._state.draining = drain
-        self._handler = observing.handled(self._handler, self._state.addresses)
+        if self._state.handling.batch is None:
+            self._handler = observing.handled(self._handler, self._state.addresses)
         return self._state
 
     def _started(self, *services: Service) -> list[Routine[None]]:
@@ -319,7 +329,7 @@ def _limited(queue: Any, max_receives: int | None) -> Any:
     return queue.with_config(max_receives=max_receives)
 
 
-def is_async(handler: Callable[[Message], Any]) -> bool:
+def is_async(handler: Callable[[Any], Any]) -> bool:
     """Return whether calling the handler returns a coroutine."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - an object whose call is asynchronous

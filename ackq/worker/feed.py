@@ -97,6 +97,10 @@ class StrictBuffer:
         for message in messages:
             self._by_name[message.queue].append(message)
 
+    def appendleft(self, message: Message) -> None:
+        """Put a message back before those of the same queue."""
+        self._by_name[message.queue].appendleft(message)
+
     def popleft(self) -> Message:
         """Remove and return the next message.
 

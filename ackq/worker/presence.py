@@ -126,12 +126,14 @@ class Presence:
         for slot in self._state.slots:
             message = slot.message
             started = slot.started
+            held = slot.held()
             # Only if it is still there: otherwise the time may be that of the next message.
             if message is None or slot.message is not message:
                 continue
-            if self._state.by_name[message.queue] is lane:
-                shown = cropped(message.id)
-                running.append((shown, round(max(0.0, now - started), 3)))
+            seconds = round(max(0.0, now - started), 3)
+            running += [
+                (cropped(one.id), seconds) for one in held if self._state.by_name[one.queue] is lane
+            ]
         return running
 
     def obey(self, order: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ackq.queue.messages import Message
+from ackq.worker.batch import Batch, Failed
 from ackq.worker.effects import Bell
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.feed import Feed
@@ -47,7 +49,10 @@ def terms_of(message: Message) -> Terms:
 class Slot:
     """A place in which one handler runs at a time. ``runner`` is its thread or task."""
 
+    #: The message, or the first of a batch.
     message: Message | None = None
+    #: The messages of a batch, also while more are collected.
+    batch: list[Message] = field(default_factory=list)
     #: Whether its thread may have taken a message that is not in ``message`` yet.
     taking: bool = False
     started: float = 0.0
@@ -55,6 +60,11 @@ class Slot:
     runner: Any = None
     #: In a thread whose handler is asynchronous: its message, and the task that runs it.
     task: tuple[Message, Any] | None = None
+
+    def held(self) -> Sequence[Message]:
+        """Return the messages of this slot."""
+        message = self.message
+        return self.batch.copy() or (() if message is None else (message,))
 
 
 @dataclass(slots=True)
@@ -65,6 +75,7 @@ class Handling:
     backoff: Backoff
     time_limit: float | None = None
     expiry_field: str | None = None
+    batch: Batch | None = None
     hooks: Sequence[Hooks] = ()
     figures: Figures | None = None  #: counts what handlers do, if the counts are shown
     minutes: Minutes | None = None  #: keeps what handlers do, unless the worker keeps no history
@@ -119,6 +130,8 @@ class State:
     def room(self) -> int:
         """Return how many messages to take now; 0 until enough fit to be worth a call."""
         feed = self.feed
+        if self.handling.batch is not None:
+            return self._room_for_batches(self.handling.batch.size)
         spare = feed.pace.spare
         # Set this before checking the buffer: another thread may be making room at this moment.
         feed.refill_at = spare // 2
@@ -127,9 +140,18 @@ class State:
             return 0
         return len(self.slots) + spare - waiting - self.busy()
 
+    def _room_for_batches(self, size: int) -> int:
+        feed = self.feed
+        # As above; any message that leaves makes room for a larger batch.
+        feed.refill_at = most = len(self.slots) * size
+        held = sum(max(len(slot.batch), slot.taking) for slot in self.slots)
+        return max(0, most - held - len(feed.buffer))
+
     def busy(self) -> int:
         """Return how many handlers run, or are about to."""
-        return sum(slot.taking or slot.message is not None for slot in self.slots)
+        return sum(
+            slot.taking or slot.message is not None or bool(slot.batch) for slot in self.slots
+        )
 
     def arrived(self, lane: Lane, messages: Sequence[Message]) -> None:
         """Put taken messages, all of one queue or shard, into the buffer and wake the slots."""
@@ -150,7 +172,7 @@ class State:
         """Release messages that are still being handled here, because their leases had ended."""
         if max(map(_RECEIVE_COUNT, messages)) == 1:
             return messages
-        running = {(at_work.queue, at_work.key) for slot in self.slots if (at_work := slot.message)}
+        running = {(held.queue, held.key) for slot in self.slots for held in slot.held()}
         again = [taken for taken in messages if (taken.queue, taken.key) in running]
         if not again:
             return messages
@@ -236,6 +258,33 @@ class State:
         else:
             self.failed(slot, error)
 
+    def ready(self, slot: Slot) -> bool:
+        """Prepare to handle a collected batch; return whether any message of it is left."""
+        if self.watched:
+            kept = []
+            for message in slot.batch:
+                slot.message, slot.started = message, self.clock()
+                if not self.skips(slot):
+                    kept.append(message)
+            slot.batch = kept
+        slot.started = self.clock()
+        slot.message = slot.batch[0] if slot.batch else None
+        return bool(slot.batch)
+
+    def batch_ended(self, slot: Slot, error: BaseException | None) -> None:
+        """Record that a handler of a batch returned, raised, or was cancelled."""
+        batch, slot.batch = slot.batch, []
+        errors = error.errors if isinstance(error, Failed) else dict.fromkeys(batch, error)
+        for message in batch:
+            slot.message = message
+            failure = errors.get(message)
+            if failure is None:
+                self.succeeded(slot)
+            elif isinstance(failure, asyncio.CancelledError):
+                self.cancelled(slot, failure)
+            else:
+                self.failed(slot, failure)
+
     def _settle(self, slot: Slot, message: Message, settlement: Settlement) -> None:
         outcome = settlement.verb
         if message.lease_lost:
@@ -278,12 +327,11 @@ class State:
     def due(self, lane: Lane, now: float) -> list[Message]:
         """Return the waiting or running messages whose leases must be renewed now."""
         least = lane.timeout * (1 - RENEW_AFTER) + JITTER_SECONDS
-        held = [*self.feed.buffer.copy(), *(slot.message for slot in self.slots)]
+        held = [*self.feed.buffer.copy(), *(one for slot in self.slots for one in slot.held())]
         return [
             message
             for message in held
-            if message is not None
-            and self.by_name[message.queue] is lane
+            if self.by_name[message.queue] is lane
             and not message.lease_lost
             and lane.remaining(message, now) < least
         ]
@@ -300,8 +348,10 @@ class State:
             if self.handling.hooks:
                 call(self.handling.hooks, "lost_lease", message)
             for slot in self.slots:
-                if slot.message is message:
-                    self.interrupt(slot, message, LOST_LEASE)
+                held = slot.held()
+                # The other messages of a batch are still this worker's.
+                if message in held and slot.message and all(one.lease_lost for one in held):
+                    self.interrupt(slot, slot.message, LOST_LEASE)
 
     def died(self, messages: Iterable[Message]) -> None:
         """Log the messages that were moved to the dead letters, and call hooks."""
@@ -324,7 +374,8 @@ class State:
                 continue
             limit = terms_of(message).time_limit or self.handling.time_limit
             if limit is not None and now - started > limit:
-                message.timed_out = True
+                for held in slot.held():
+                    held.timed_out = True
                 self.interrupt(slot, message, TIME_LIMIT)
                 about(logging.WARNING, "over its time limit", message)
 

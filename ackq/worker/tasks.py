@@ -15,6 +15,7 @@ from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
+from ackq.worker.collecting import collect
 from ackq.worker.contexts import awaited_in
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Bell, Call, Routine
@@ -71,6 +72,7 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         state = self._begin(drain)
         self._parked: deque[asyncio.Future[None]] = deque()
         self._waking = False
+        self._collecting = asyncio.Lock()
         self._cancels = is_async(self._handler)
         daemons = None if self._cancels else DaemonThreads()
         handler = self._handler if daemons is None else partial(daemons.call, self._handler)
@@ -78,8 +80,9 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         with stopping_on_signals(self.stop), self._healthy():
             helpers = [*map(self._start, sources)]
             reporters = [*map(self._start, reports)]
+            serve = self._serve if state.handling.batch is None else self._serve_batches
             for slot in state.slots:
-                slot.runner = asyncio.create_task(self._serve(slot, handler))
+                slot.runner = asyncio.create_task(serve(slot, handler))
             try:
                 await self._run_upkeep(helpers)
             finally:
@@ -131,13 +134,43 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                     slot.runner.uncancel()
                 slot.interrupted = ""
 
-    async def _park(self) -> None:
+    async def _serve_batches(self, slot: Slot, handler: Callable[[Any], Awaitable[Any]]) -> None:
+        state = self._state
+        while not state.stopping:
+            async with self._collecting:  # one slot at a time, so that batches are full
+                for seconds in collect(state, slot):
+                    await self._park(seconds)
+            if not state.ready(slot):
+                continue
+            context, error = copy_context(), None
+            try:
+                result = await awaited_in(context, handler(slot.batch.copy()))
+                if result is not None and inspect.isawaitable(result):
+                    await awaited_in(context, result)
+            except BaseException as raised:
+                error = raised
+            if slot.runner.cancelling() and not slot.interrupted:
+                slot.interrupted = STOP  # the end of the program
+                state.batch_ended(slot, error)
+                raise asyncio.CancelledError
+            state.batch_ended(slot, error)
+            if slot.interrupted:
+                while slot.runner.cancelling():
+                    slot.runner.uncancel()
+                slot.interrupted = ""
+
+    async def _park(self, seconds: float | None = None) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parked.append(future)
         try:
-            await future
+            if seconds is None:
+                await future
+            else:
+                await asyncio.wait([future], timeout=seconds)
         finally:
             self._waking = False
+            if not future.done():
+                self._parked.remove(future)
 
     def _wake(self) -> None:
         """Wake one slot, which wakes the next if there is more to do; if stopping, wake all."""

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import copy_context
 from typing import Any
 
@@ -15,6 +15,7 @@ from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 from ackq.sharded import ShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
+from ackq.worker.collecting import collect
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
@@ -71,15 +72,17 @@ class Gate:
         self.waking = False
         self.parked = 0
 
-    def park(self) -> None:
-        """Wait until there may be a message, or the worker stops."""
+    def park(self, seconds: float | None = None) -> None:
+        """Wait until there may be a message, the worker stops, or these seconds have passed."""
         state = self._state
         with self._changed:
             while not state.feed.buffer and not state.stopping:
                 self.parked += 1
-                self._changed.wait()
+                woken = self._changed.wait(seconds)
                 self.parked -= 1
                 self.waking = False
+                if not woken:
+                    return
 
     def wake(self) -> None:
         """Wake one thread, unless one is already waking up; if stopping, wake all."""
@@ -117,6 +120,7 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
         state = self._begin(drain)
         self._gate = Gate(state)
         sources, reports = self._started(*self._sources), self._started(*self._reports)
+        self._collecting = threading.Lock()
         helpers: list[threading.Thread] = []
         reporters: list[threading.Thread] = []
         # Before the first handler starts, so that an early signal does not kill it.
@@ -124,8 +128,9 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
             try:
                 helpers += map(self._start, sources)
                 reporters += map(self._start, reports)
+                serve = self._serve if state.handling.batch is None else self._serve_batches
                 for slot in state.slots:
-                    slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
+                    slot.runner = threading.Thread(target=serve, args=(slot,), daemon=True)
                     slot.runner.start()
                 self._run_upkeep(helpers)
             finally:
@@ -145,13 +150,7 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
         handler = self._handler
         # The runner creates its event loop only when the handler first returns an awaitable.
         with contextlib.closing(asyncio.Runner()) as runner:
-
-            def finish_here(awaitable: Awaitable[Any]) -> Any:
-                assert slot.message is not None
-                task = _finish(slot, slot.message, awaitable)
-                return runner.run(task, context=copy_context())
-
-            _HERE.finish = finish_here
+            finish_here = _HERE.finish = _finisher(slot, runner)
             while not state.stopping:
                 slot.taking = True
                 try:
@@ -181,6 +180,29 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                     state.failed(slot, error)
                 else:
                     state.succeeded(slot)
+
+    def _serve_batches(self, slot: Slot) -> None:
+        state = self._state
+        with contextlib.closing(asyncio.Runner()) as runner:
+            finish_here = _HERE.finish = _finisher(slot, runner)
+            while not state.stopping:
+                with self._collecting:  # one slot at a time, so that batches are full
+                    self._collect(slot)
+                if not state.ready(slot):
+                    continue
+                context, error = copy_context(), None
+                try:
+                    result = context.run(self._handler, slot.batch.copy())
+                    if result is not None and inspect.isawaitable(result):
+                        context.run(finish_here, result)
+                except BaseException as raised:
+                    error = raised
+                state.batch_ended(slot, error)
+                slot.interrupted = ""
+
+    def _collect(self, slot: Slot) -> None:
+        for seconds in collect(self._state, slot):
+            self._gate.park(seconds)
 
     def _run_upkeep(self, helpers: list[threading.Thread]) -> None:
         state = self._state
@@ -255,6 +277,16 @@ def drive(routine: Routine[None]) -> None:
                 step = routine.send(answer)
     except StopIteration:
         return
+
+
+def _finisher(slot: Slot, runner: asyncio.Runner) -> Callable[[Awaitable[Any]], Any]:
+    """Return what awaits in the loop of a slot's thread, for the message that the slot has then."""
+
+    def finish_here(awaitable: Awaitable[Any]) -> Any:
+        assert slot.message is not None
+        return runner.run(_finish(slot, slot.message, awaitable), context=copy_context())
+
+    return finish_here
 
 
 async def _finish(slot: Slot, message: Message, awaitable: Awaitable[Any]) -> Any:

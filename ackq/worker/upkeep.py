@@ -134,7 +134,7 @@ def abandon(state: State) -> None:
     This delivery counts only if the handler is over its time limit.
     """
     for slot in state.slots:
-        if (message := slot.message) is not None:
+        for message in slot.held():
             late = message.timed_out
             settlement = state.verdict(message, overdue()) if late else Settlement("release")
             state.by_name[message.queue].upkeep.returned.append((message, settlement))

@@ -35,6 +35,7 @@ def test_an_example_runs(
             "greetings",
             "divisions",
             "kinds",
+            "rows",
         ):
             for key in plain_client.scan_iter(f"{queue}*"):
                 plain_client.unlink(key)

@@ -1,0 +1,165 @@
+"""Handlers of batches: what a batch holds, and how its messages are settled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ackq
+from ackq.errors import ConfigurationError
+from ackq.worker import Batch, Failed, Reject, Release, Retry
+from tests.waiting import wait_until
+
+from .conftest import Rig, push, settled
+
+
+class Batches:
+    """A handler that records its batches, and then does what a test says."""
+
+    def __init__(self, *results: Any) -> None:
+        self.seen: list[list[str]] = []
+        self.results: Iterator[Any] = iter(results)
+
+    async def __call__(self, messages: list[ackq.Message]) -> None:
+        self.seen.append([message.id for message in messages])
+        result = next(self.results, None)
+        if callable(result):
+            result = await result(messages)
+        if result is not None:
+            raise result
+
+    @property
+    def ids(self) -> list[str]:
+        return [one for batch in self.seen for one in batch]
+
+
+def test_a_batch_is_full_while_there_are_messages(rig: Rig) -> None:
+    queue, batches = rig.queue(25), Batches()
+    rig.work(queue, batches, batch=Batch(10, wait=0.3), concurrency=3)
+    wait_until(lambda: settled(queue), "all")
+    assert [len(batch) for batch in batches.seen] == [10, 10, 5]
+    assert batches.ids == [f"m{n}" for n in range(25)]
+
+
+def test_a_batch_waits_for_more_messages_only_so_long(rig: Rig) -> None:
+    queue, batches = rig.queue(1), Batches()
+    rig.work(queue, batches, batch=Batch(1000, wait=0.2))
+    began = time.monotonic()
+    wait_until(lambda: batches.seen, "the first batch")
+    assert time.monotonic() - began >= 0.15
+    push(queue, 3, "later")
+    wait_until(lambda: len(batches.ids) == 4, "the others")
+
+
+@pytest.mark.parametrize("drain", [True])
+def test_drain_handles_what_is_there_and_ends(rig: Rig, drain: bool) -> None:
+    queue, batches = rig.queue(7), Batches()
+    rig.work(queue, batches, batch=Batch(5, wait=0.05), start=False).drain(drain=drain)
+    assert sorted(batches.ids) == [f"m{n}" for n in range(7)]
+    assert settled(queue)
+
+
+def test_only_the_failed_messages_of_a_batch_fail(rig: Rig) -> None:
+    async def some(messages: list[ackq.Message]) -> Failed:
+        verdicts = [ValueError("why"), Reject("never"), Release(60), Retry(50)]
+        return Failed(dict(zip(messages, verdicts, strict=False)))
+
+    queue, batches = rig.queue(6), Batches(some)
+    rig.work(queue, batches, batch=Batch(6, wait=5), concurrency=1)
+    wait_until(lambda: queue.stats().dead == 1 and queue.stats().in_flight == 0, "all settled")
+    delayed = {each.id: each.receive_count for each in queue.peek(9, "delayed")}
+    assert {"m2": 0, "m3": 1}.items() <= delayed.items()
+    assert delayed.keys() <= {"m0", "m2", "m3"}
+    assert [dead.id for dead in queue.dead_letters()] == ["m1"]
+    stats = queue.stats()
+    assert stats.ready + stats.delayed == 3
+
+
+@pytest.mark.parametrize(("error", "verb"), [(OSError("down"), 1), (Release(60), 0)])
+def test_an_exception_settles_the_whole_batch(rig: Rig, error: Exception, verb: int) -> None:
+    queue, batches = rig.queue(4), Batches(error)
+    work = rig.work(queue, batches, batch=Batch(4, wait=5), concurrency=1)
+    wait_until(lambda: queue.stats().delayed == 4, "all delayed")
+    work.stop()
+    assert {each.receive_count for each in queue.peek(9, "delayed")} == {verb}
+
+
+def test_the_last_permitted_delivery_is_alone(rig: Rig) -> None:
+    async def kill(messages: list[ackq.Message]) -> Exception:
+        return ValueError([message.id for message in messages])
+
+    queue, batches = rig.queue(3, max_receives=2), Batches(Retry(0), *[kill] * 9)
+    rig.work(queue, batches, batch=Batch(3, wait=0.5), concurrency=2)
+    wait_until(lambda: queue.stats().dead == 3, "all dead")
+    assert len(batches.seen[0]) == 3
+    assert sorted(batches.seen[1:]) == [["m0"], ["m1"], ["m2"]]
+
+
+def test_leases_are_renewed_while_a_batch_is_collected_and_handled(rig: Rig) -> None:
+    async def slow(messages: list[ackq.Message]) -> None:
+        await asyncio.sleep(1.2)
+
+    queue, batches = rig.queue(2, visibility_timeout=1.0), Batches(slow)
+    rig.work(queue, batches, batch=Batch(3, wait=1.2), concurrency=1)
+    wait_until(lambda: settled(queue), "both")
+    assert batches.seen == [["m0", "m1"]]
+
+
+def test_a_stop_releases_a_batch_that_is_being_collected(rig: Rig) -> None:
+    queue, batches = rig.queue(2), Batches()
+    work = rig.work(queue, batches, batch=Batch(3, wait=60), concurrency=1)
+    wait_until(lambda: queue.stats().in_flight == 2, "both taken")
+    work.stop()
+    work.join()
+    assert batches.seen == []
+    assert [each.receive_count for each in queue.peek(9)] == [0, 0]
+
+
+def test_a_batch_over_its_time_limit_has_failed_as_a_whole(rig: Rig) -> None:
+    async def endless(messages: list[ackq.Message]) -> None:
+        await asyncio.sleep(60)
+
+    queue, batches = rig.queue(3), Batches(endless)
+    rig.work(queue, batches, batch=Batch(3, wait=5), concurrency=1, time_limit=0.2)
+    wait_until(lambda: queue.stats().delayed == 3, "all delayed")
+    assert {each.receive_count for each in queue.peek(9, "delayed")} == {1}
+
+
+def test_expired_messages_are_not_in_a_batch(rig: Rig) -> None:
+    queue, batches = rig.queue_of(), Batches()
+    queue.push_many({"id": name, "until": until} for name, until in (("old", 1), ("new", 4e9)))
+    rig.work(queue, batches, batch=Batch(2, wait=5), expiry_field="until")
+    wait_until(lambda: settled(queue), "both")
+    assert batches.seen == [["new"]]
+
+
+def test_a_function_gets_batches_too(rig: Rig) -> None:
+    seen: list[tuple[int, bool]] = []
+    main = threading.current_thread()
+
+    def handle(messages: list[ackq.Message]) -> None:
+        seen.append((len(messages), threading.current_thread() is main))
+
+    queue = rig.queue(4)
+    rig.work(queue, handle, batch=Batch(4, wait=5))
+    wait_until(lambda: settled(queue), "all")
+    assert seen == [(4, False)]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"size": 0}, {"size": 10_001}, {"wait": -1}, {"wait": 61}, {"size": True}], ids=str
+)
+def test_what_a_batch_cannot_be(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"batch\.(size|wait)"):
+        Batch(**settings)
+
+
+@pytest.mark.one_server
+def test_a_batch_is_a_batch(rig: Rig) -> None:
+    with pytest.raises(ConfigurationError, match=r"such as Batch\(100\)"):
+        rig.work(rig.queue_of(), Batches(), batch=100, start=False)
