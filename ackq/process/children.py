@@ -58,6 +58,7 @@ class Child:
         self.started = 0.0
         self.restarting = False  #: whether it is being restarted on purpose
         self.killed = False  #: whether it was killed because a handler did not end
+        self.overdue: set[int] = set()  #: the records of these handlers
         self.finished = False  #: whether it needs no successor
         self.due = 0.0  #: when to start the next one
         self._deaths = 0
@@ -105,11 +106,15 @@ class Child:
 
     def kill_if_stuck(self) -> None:
         """Kill the process, and what it started, if a handler has not ended in time."""
-        if self._process is None or self.killed or not (count := self.held.overdue()):
+        if self._process is None or self.killed:
+            return
+        self.overdue = self.held.overdue(self._process.pid)
+        if not self.overdue:
             return
         # Its handlers may have started processes, which are in its group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        count = len(self.overdue)
         handlers = "a handler" if count == 1 else f"{count} handlers"
         log.warning("worker process %d: %s did not end in time: killed", self.pid, handlers)
         self.killed = self.restarting = True
@@ -275,7 +280,7 @@ class Processes:
 
     def _settle(self, child: Child) -> None:
         """Settle what a killed process held, beside the supervision: Redis may be unreachable."""
-        held = child.held.read()
+        held = child.held.read(child.overdue)
         thread = threading.Thread(target=settle, args=(self._plan.url, held), daemon=True)
         thread.start()
         self._settling.append(thread)

@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,8 +27,8 @@ from ackq.worker.hooks import Hooks
 FREE, WAITING, RUNNING, FINISHED = range(4)
 #: The file begins with the number of slots, of records, and of bytes of the queues' settings.
 _HEAD = struct.Struct("<III")
-#: When a slot's handler must have ended, by the machine's monotonic clock, and its record.
-_SLOT = struct.Struct("<dI4x")
+#: When a slot's handler must have ended, by the machine's monotonic clock, its record and thread.
+_SLOT = struct.Struct("<dII")
 #: State, the number of the queue's settings, receipt, receive count, lengths of queue and key.
 _RECORD = struct.Struct("<BxHqIHH4x")
 #: Bytes of one record: long enough for the name of any queue and any lease key that ackq makes.
@@ -127,8 +127,9 @@ class HeldMessages(Hooks):
         slot = self._free_slots.popleft()
         self._running[message] = slot
         self._map[self._first_record + place * _SIZE] = RUNNING
-        deadline = time.monotonic() + self._limits.of(message)
-        _SLOT.pack_into(self._map, self._first_slot + slot * _SLOT.size, deadline, place)
+        deadline, thread = time.monotonic() + self._limits.of(message), threading.get_native_id()
+        at = self._first_slot + slot * _SLOT.size
+        _SLOT.pack_into(self._map, at, deadline, place, thread)
 
     def after(self, message: Message, outcome: str, seconds: float) -> None:
         """Write down that the handler has ended."""
@@ -136,7 +137,7 @@ class HeldMessages(Hooks):
         if slot is None:
             return
         place = self._places[message]
-        _SLOT.pack_into(self._map, self._first_slot + slot * _SLOT.size, 0.0, 0)
+        _SLOT.pack_into(self._map, self._first_slot + slot * _SLOT.size, 0.0, 0, 0)
         self._map[self._first_record + place * _SIZE] = FINISHED if outcome == "ack" else FREE
         self._free_slots.append(slot)
         with self._lock:
@@ -170,46 +171,66 @@ class HeldBy:
         self._map = None
         self.file.unlink(missing_ok=True)
 
-    def overdue(self) -> int:
-        """Return how many handlers should have ended by now, and have not."""
-        now = time.monotonic()
-        return sum(1 for deadline, _ in self._slots() if 0.0 < deadline < now)
+    def overdue(self, pid: int) -> set[int]:
+        """Return the records of the handlers that keep this process from going on.
 
-    def read(self) -> list[Held]:
-        """Return all messages of a process that has ended, those that it settled just now too."""
+        Those are the handlers that should have ended by now. If some of their threads compute, it
+        is only these: the others may just wait for Python's lock.
+        """
         now = time.monotonic()
-        overdue = {place for deadline, place in self._slots() if 0.0 < deadline < now}
-        if self._map is None:
+        late = {place: thread for deadline, place, thread in self._slots() if 0 < deadline < now}
+        return {place for place, thread in late.items() if _computes(pid, thread)} or {*late}
+
+    def read(self, overdue: Collection[int]) -> list[Held]:
+        """Return all messages of a process that has ended, those that it settled just now too.
+
+        Args:
+            overdue: what `overdue` returned.
+        """
+        written = self._opened()
+        if written is None:
             return []
-        slots, records, length = _HEAD.unpack_from(self._map, 0)
+        slots, records, length = _HEAD.unpack_from(written, 0)
         configs = [
             QueueConfig(**fields)
-            for fields in orjson.loads(self._map[_HEAD.size : _HEAD.size + length])
+            for fields in orjson.loads(written[_HEAD.size : _HEAD.size + length])
         ]
         first = _HEAD.size + length + slots * _SLOT.size
         held = []
         for place in range(records):
             at = first + place * _SIZE
-            state, number, receipt, count, name, key = _RECORD.unpack_from(self._map, at)
+            state, number, receipt, count, name, key = _RECORD.unpack_from(written, at)
             if state == FREE:
                 continue
             start = at + _RECORD.size
-            queue = self._map[start : start + name].decode()
-            leased = Message(
-                queue, self._map[start + name : start + name + key], b"", receipt, count
-            )
+            queue = written[start : start + name].decode()
+            leased = Message(queue, written[start + name : start + name + key], b"", receipt, count)
             held.append(Held(leased, configs[number], state, place in overdue))
         return held
 
-    def _slots(self) -> list[tuple[float, int]]:
+    def _slots(self) -> list[tuple[float, int, int]]:
+        written = self._opened()
+        if written is None:
+            return []
+        slots, _, length = _HEAD.unpack_from(written, 0)
+        first = _HEAD.size + length
+        return list(_SLOT.iter_unpack(written[first : first + slots * _SLOT.size]))
+
+    def _opened(self) -> mmap.mmap | None:
+        """Return the file, or None as long as it is not made and complete."""
         if self._map is None:
             try:
                 with open(self.file, "rb") as opened:
                     self._map = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            except (OSError, ValueError):  # not made yet, or still empty
-                return []
-        slots, records, length = _HEAD.unpack_from(self._map, 0)
-        if not records:
-            return []
-        first = _HEAD.size + length
-        return list(_SLOT.iter_unpack(self._map[first : first + slots * _SLOT.size]))
+            except (OSError, ValueError):
+                return None
+        return self._map if _HEAD.unpack_from(self._map, 0)[1] else None
+
+
+def _computes(pid: int, thread: int) -> bool:
+    """Return whether a thread uses a processor just now, as far as Linux's /proc tells."""
+    try:
+        stat = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] == "R"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,8 +120,9 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
     assert other is not None
     assert other.id == "other"
     held = HeldBy(tmp_path / "held")
-    wait_until(lambda: held.overdue() == 1, "the limit")
-    states = {one.message.id: (one.state, one.overdue) for one in held.read()}
+    wait_until(lambda: held.overdue(os.getpid()), "the limit")
+    overdue = held.overdue(os.getpid())
+    states = {one.message.id: (one.state, one.overdue) for one in held.read(overdue)}
     assert states == {
         "over": (RUNNING, True),
         "runs": (RUNNING, False),
@@ -129,7 +131,7 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
         "waits": (WAITING, False),
         "other": (WAITING, False),
     }
-    settle(server.url, held.read())
+    settle(server.url, held.read(overdue))
     assert [message.id for message in queue.peek(10, "delayed")] == ["over"]
     assert {message.id for message in queue.peek(10)} == {"runs", "waits"}
     assert [message.id for message in queue.peek(10, "in_flight")] == ["other"]
@@ -142,7 +144,7 @@ def test_the_places_of_running_messages_are_not_used_again(tmp_path: Path) -> No
     written.taken("q", [first])
     written.before(first)
     written.taken("q", [ackq.Message("q", b"%d" % n, b"", 2, 1) for n in range(3000)])
-    keys = [one.message.key for one in HeldBy(tmp_path / "held").read()]
+    keys = [one.message.key for one in HeldBy(tmp_path / "held").read(())]
     assert keys[0] == b"first"
     assert b"2999" in keys
     assert len(keys) == 1002
