@@ -16,6 +16,8 @@ import redis
 
 from ackq.config import RecordErrors, Seconds
 from ackq.core.client import Closable, client_of
+from ackq.core.encode import encode
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, Pushed
@@ -33,6 +35,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 #: Calls the handler, or pushes; awaited on asyncio.
 Call = Callable[[], Any]
+#: Longest message of a task that is called inline, in bytes.
+MAX_INLINE = 512 * 1024 * 1024
 Middleware = TypeVar("Middleware", bound=Callable[[Message, Any], Any])
 PushMiddleware = TypeVar("PushMiddleware", bound=Callable[[dict[str, Any], Any], Any])
 
@@ -154,6 +158,7 @@ class Tasks(Closable):
         self._intake = Intake(self._definitions, check_seconds(unknown_for, "unknown_for"))
         self._middleware: list[Callable[..., Any]] = []
         self._push_middleware: list[Callable[..., Any]] = []
+        self._inline = False
         #: What the lifespan yielded; None outside of it.
         self.state: Any = None
 
@@ -298,9 +303,13 @@ class Tasks(Closable):
             others.pop("expires", definition.expires),
             time.time(),
         )
-        push = self.queue(definition.queue).push
+        if self._inline:
+            push: Any = partial(self._handle_now, definition.queue)
+        else:
+            push = self.queue(definition.queue).push
         if not self._push_middleware:
-            return push(message, **others)
+            stored: Pushed = push(message, **others)
+            return stored
         plain: dict[str, Any] = orjson.loads(orjson.dumps(message))
         call: Any = partial(push, plain, **others)
         for middleware in reversed(self._push_middleware):
@@ -334,6 +343,27 @@ class Tasks(Closable):
         ended(work, message, None)
         if isinstance(result, Verdict):
             raise result
+
+    def _handle_now(self, queue: str, message: dict[str, Any], **options: Any) -> Pushed:
+        """Handle a message instead of pushing it. Options, such as a delay, have no effect."""
+        id, body = encode(message, MAX_INLINE, SYSTEM)
+        self.handle(Message(queue, id.encode(), body, 0, 1))
+        return Pushed(id)
+
+    @contextmanager
+    def inline(self) -> Iterator[None]:
+        """Within this block, a push calls its task here and now. No server is needed; for tests.
+
+        Arguments are encoded, checked and decoded as otherwise, and middleware runs. What the task
+        raises, the push raises, `Reject` and other verdicts included. Delays are ignored. The
+        lifespan is entered for the block.
+        """
+        before, self._inline = self._inline, True
+        try:
+            with self.alive():
+                yield
+        finally:
+            self._inline = before
 
     def _call(self, work: Work, message: Message) -> Any:
         definition, arguments = work

@@ -15,6 +15,8 @@ import redis.asyncio
 
 from ackq.config import RecordErrors, Seconds
 from ackq.core.client_async import Closable, client_of
+from ackq.core.encode import encode
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message, Pushed
@@ -32,6 +34,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 #: Calls the handler, or pushes; awaited on asyncio.
 Call = Callable[[], Awaitable[Any]]
+#: Longest message of a task that is called inline, in bytes.
+MAX_INLINE = 512 * 1024 * 1024
 Middleware = TypeVar("Middleware", bound=Callable[[Message, Any], Awaitable[Any]])
 PushMiddleware = TypeVar("PushMiddleware", bound=Callable[[dict[str, Any], Any], Awaitable[Any]])
 
@@ -158,6 +162,7 @@ class AsyncTasks(Closable):
         self._intake = Intake(self._definitions, check_seconds(unknown_for, "unknown_for"))
         self._middleware: list[Callable[..., Any]] = []
         self._push_middleware: list[Callable[..., Any]] = []
+        self._inline = False
         #: What the lifespan yielded; None outside of it.
         self.state: Any = None
 
@@ -304,9 +309,13 @@ class AsyncTasks(Closable):
             others.pop("expires", definition.expires),
             time.time(),
         )
-        push = self.queue(definition.queue).push
+        if self._inline:
+            push: Any = partial(self._handle_now, definition.queue)
+        else:
+            push = self.queue(definition.queue).push
         if not self._push_middleware:
-            return await push(message, **others)
+            stored: Pushed = await push(message, **others)
+            return stored
         plain: dict[str, Any] = orjson.loads(orjson.dumps(message))
         call: Any = partial(push, plain, **others)
         for middleware in reversed(self._push_middleware):
@@ -340,6 +349,27 @@ class AsyncTasks(Closable):
         ended(work, message, None)
         if isinstance(result, Verdict):
             raise result
+
+    async def _handle_now(self, queue: str, message: dict[str, Any], **options: Any) -> Pushed:
+        """Handle a message instead of pushing it. Options, such as a delay, have no effect."""
+        id, body = encode(message, MAX_INLINE, SYSTEM)
+        await self.handle(Message(queue, id.encode(), body, 0, 1))
+        return Pushed(id)
+
+    @asynccontextmanager
+    async def inline(self) -> AsyncIterator[None]:
+        """Within this block, a push calls its task here and now. No server is needed; for tests.
+
+        Arguments are encoded, checked and decoded as otherwise, and middleware runs. What the task
+        raises, the push raises, `Reject` and other verdicts included. Delays are ignored. The
+        lifespan is entered for the block.
+        """
+        before, self._inline = self._inline, True
+        try:
+            async with self.alive():
+                yield
+        finally:
+            self._inline = before
 
     async def _call(self, work: Work, message: Message) -> Any:
         definition, arguments = work

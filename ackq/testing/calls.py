@@ -6,14 +6,18 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ackq.core.inspection_results import PeekedMessage
+from ackq.errors import ConfigurationError
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.testing import assertions, assertions_async, comparison, deliveries, deliveries_async
+
+if TYPE_CHECKING:
+    from ackq.tasks import AsyncTasks, Tasks
 
 #: A function that gets a message, as a worker's handler does; it may be a coroutine function.
 Handler = Callable[[Message], Any]
@@ -31,12 +35,14 @@ def drain(
     delayed: bool = True,
     limit: int = 10_000,
 ) -> Awaitable[list[Message]]: ...
+@overload
+def drain(queue: Tasks, *, delayed: bool = True, limit: int = 10_000) -> list[Message]: ...
+@overload
 def drain(
-    queue: Queue | ShardedQueue | AsyncQueue | AsyncShardedQueue,
-    handler: Handler,
-    *,
-    delayed: bool = True,
-    limit: int = 10_000,
+    queue: AsyncTasks, *, delayed: bool = True, limit: int = 10_000
+) -> Awaitable[list[Message]]: ...
+def drain(
+    queue: Any, handler: Handler | None = None, *, delayed: bool = True, limit: int = 10_000
 ) -> list[Message] | Awaitable[list[Message]]:
     """Pass every message of a queue to a handler, here and now, and return the messages.
 
@@ -48,19 +54,31 @@ def drain(
     Cost: two round trips a message.
 
     Args:
-        queue: await the result if it is an `AsyncQueue` or an `AsyncShardedQueue`.
-        handler: what a worker would call; a function or a coroutine function.
+        queue: a queue; or `ackq.tasks.Tasks`, which handle the messages of all their queues.
+            Await the result for an `AsyncQueue`, an `AsyncShardedQueue` or `AsyncTasks`.
+        handler: what a worker would call; a function or a coroutine function. None for tasks.
         delayed: handle delayed messages now, soonest first, whatever their due times. Those that
             the handler retries are delayed too. Defaults to True.
         limit: how many messages at most. Defaults to 10000.
 
     Raises:
         AssertionError: there are more messages than ``limit``.
+        ConfigurationError: a queue was passed without a handler.
     """
+    if hasattr(queue, "queue_names"):
+        of_tasks: Any = (
+            deliveries_async.drain_tasks
+            if inspect.iscoroutinefunction(queue.handle)
+            else deliveries.drain_tasks
+        )
+        drained: list[Message] | Awaitable[list[Message]] = of_tasks(queue, delayed, limit)
+        return drained
+    if handler is None:
+        raise ConfigurationError("pass the handler: drain(queue, handle)")
     if isinstance(queue, AsyncQueue | AsyncShardedQueue):
-        return deliveries_async.drain(queue, _awaited(handler), delayed, limit)
+        return deliveries_async.drain([queue], _awaited(handler), delayed, limit)
     with closing(asyncio.Runner()) as runner:  # which makes no loop unless it runs something
-        return deliveries.drain(queue, _run(handler, runner), delayed, limit)
+        return deliveries.drain([queue], _run(handler, runner), delayed, limit)
 
 
 @overload

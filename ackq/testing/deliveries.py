@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 from ackq.sharded.client import ShardedQueue
-from ackq.worker.policy import Backoff, settlement_of
+from ackq.worker.policy import USUAL, Backoff, settlement_of
 from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
@@ -19,14 +19,14 @@ PAGE = 1000
 
 
 def drain(
-    queue: Queue | ShardedQueue,
+    queues: Iterable[Queue | ShardedQueue],
     call: Callable[[Message], Any],
     delayed: bool,
     limit: int,
 ) -> list[Message]:
     """Call ``call`` for every message, and return the messages; see `ackq.testing.drain`."""
     handled: list[Message] = []
-    parts = parts_of(queue)
+    parts = [part for queue in queues for part in parts_of(queue)]
     while True:
         before = len(handled)
         for part in parts:
@@ -56,7 +56,9 @@ def _handle(queue: Queue, message: Message, call: Callable[[Message], Any]) -> N
     try:
         call(message)
     except Verdict as verdict:
-        settlement = settlement_of(verdict, message.receive_count, Backoff(), 0.0)
+        settlement = settlement_of(
+            verdict, message.receive_count, Backoff(), 0.0, message.terms or USUAL
+        )
         match settlement.verb:
             case "release":
                 queue.release(message, delay=float(settlement.argument))
@@ -69,3 +71,10 @@ def _handle(queue: Queue, message: Message, call: Callable[[Message], Any]) -> N
         raise
     else:
         queue.ack(message)
+
+
+def drain_tasks(tasks: Any, delayed: bool, limit: int) -> list[Message]:
+    """Handle the messages of all queues of tasks, within their lifespan."""
+    with tasks.alive():
+        queues = [tasks.queue(name) for name in tasks.queue_names]
+        return drain(queues, tasks.handle, delayed, limit)

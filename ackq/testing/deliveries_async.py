@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded.client_async import AsyncShardedQueue
-from ackq.worker.policy import Backoff, settlement_of
+from ackq.worker.policy import USUAL, Backoff, settlement_of
 from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
@@ -18,14 +18,14 @@ PAGE = 1000
 
 
 async def drain(
-    queue: AsyncQueue | AsyncShardedQueue,
+    queues: Iterable[AsyncQueue | AsyncShardedQueue],
     call: Callable[[Message], Awaitable[Any]],
     delayed: bool,
     limit: int,
 ) -> list[Message]:
     """Call ``call`` for every message, and return the messages; see `ackq.testing.drain`."""
     handled: list[Message] = []
-    parts = await parts_of(queue)
+    parts = [part for queue in queues for part in await parts_of(queue)]
     while True:
         before = len(handled)
         for part in parts:
@@ -57,7 +57,9 @@ async def _handle(
     try:
         await call(message)
     except Verdict as verdict:
-        settlement = settlement_of(verdict, message.receive_count, Backoff(), 0.0)
+        settlement = settlement_of(
+            verdict, message.receive_count, Backoff(), 0.0, message.terms or USUAL
+        )
         match settlement.verb:
             case "release":
                 await queue.release(message, delay=float(settlement.argument))
@@ -70,3 +72,10 @@ async def _handle(
         raise
     else:
         await queue.ack(message)
+
+
+async def drain_tasks(tasks: Any, delayed: bool, limit: int) -> list[Message]:
+    """Handle the messages of all queues of tasks, within their lifespan."""
+    async with tasks.alive():
+        queues = [tasks.queue(name) for name in tasks.queue_names]
+        return await drain(queues, tasks.handle, delayed, limit)

@@ -51,7 +51,7 @@ def test_a_users_test_run(
     monkeypatch.delenv("ACKQ_TEST_URL", raising=False)
     plugins = ["-p", "pytest_ackq", "-p", "xdist", "-p", "no:cacheprovider"]
     result = pytester.runpytest_subprocess(*plugins, "-n", processes, "--dist", "loadfile")
-    result.assert_outcomes(passed=8)
+    result.assert_outcomes(passed=9)
 
 
 def test_the_plugin_imports_ackq_only_for_a_test_that_asks(pytester: pytest.Pytester) -> None:
