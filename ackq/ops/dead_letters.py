@@ -16,6 +16,7 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError
+from ackq.ops.chronicle.minutes import task_of
 from ackq.ops.kinds import kind_for
 from ackq.ops.kinds.kind import Part, Redis
 from ackq.ops.readings import Reading
@@ -136,7 +137,21 @@ def every(part: Part) -> Iterator[DeadLetter]:
         size = next_size((letter.body for letter in found), STEP)
 
 
-def page(client: Redis, kind: str, name: str, before: str | None, cause: str | None) -> DeadPage:
+def has_cause(letter: DeadLetter, cause: str | None, task: str | None = None) -> bool:
+    """Return whether a dead letter has a cause and is of a task; None: any, and empty: of none."""
+    return (cause is None or letter.cause == cause) and (
+        task is None or (task_of(letter.body) or "") == task
+    )
+
+
+def page(
+    client: Redis,
+    kind: str,
+    name: str,
+    before: str | None,
+    cause: str | None,
+    task: str | None = None,
+) -> DeadPage:
     """Read the dead letters that are older than an entry. At most `MAX_READ` are read.
 
     Args:
@@ -145,6 +160,8 @@ def page(client: Redis, kind: str, name: str, before: str | None, cause: str | N
         name: of the queue or part.
         before: an entry; None: from the newest.
         cause: only those with this cause. A page may then be empty before the end.
+        task: only those whose messages have this in the field ``task``, or no such field if it is
+            empty.
 
     Raises:
         ConfigurationError: ``before`` is not an entry, or the queue has no dead letters of its own.
@@ -156,7 +173,7 @@ def page(client: Redis, kind: str, name: str, before: str | None, cause: str | N
     for letter in _bounded(newest_first(client, kind, name, before), MAX_READ):
         last = letter.entry
         causes[letter.cause] += 1
-        if cause is None or letter.cause == cause:
+        if has_cause(letter, cause, task):
             if len(shown) < PAGE:
                 shown.append(letter)
             elif full_at is None:
@@ -168,8 +185,10 @@ def page(client: Redis, kind: str, name: str, before: str | None, cause: str | N
     )
 
 
-def count_with(client: Redis, kind: str, name: str, cause: str) -> tuple[int, int]:
-    """Return how many of the newest dead letters have this cause, and how many were read.
+def count_with(
+    client: Redis, kind: str, name: str, cause: str | None, task: str | None = None
+) -> tuple[int, int]:
+    """Return how many of the newest dead letters have this cause and task, and how many were read.
 
     At most `MAX_COUNTED` are read, for at most `MAX_COUNT_TIME`.
     """
@@ -177,7 +196,7 @@ def count_with(client: Redis, kind: str, name: str, cause: str) -> tuple[int, in
     end = time.monotonic() + MAX_COUNT_TIME
     for letter in islice(newest_first(client, kind, name), MAX_COUNTED):
         read += 1
-        matching += letter.cause == cause
+        matching += has_cause(letter, cause, task)
         if time.monotonic() > end:
             break
     return matching, read

@@ -221,17 +221,18 @@ class Actions:
         if ask.entries:
             count = len(ask.entries)
             text = f"The {dead(count)} that you chose {becomes}."
-        elif ask.cause is None:
+        elif not chosen_by(ask):
             count = size
             text = f"All {dead(count)} of {short(ask.name)} {becomes}."
         else:
             with opened(self._client, ask.kind, ask.name, "dead") as queue:
                 only_part(queue)
-            count, read = dead_letters.count_with(self._client, ask.kind, ask.name, ask.cause)
+            chosen = (ask.kind, ask.name, ask.cause, ask.task)
+            count, read = dead_letters.count_with(self._client, *chosen)
             partly = read < size
             text = (
-                f"{'At least ' if partly else ''}{dead(count)} of {short(ask.name)} with the cause"
-                f" “{short(ask.cause)}” {becomes}."
+                f"{'At least ' if partly else ''}{dead(count)} of {short(ask.name)} with"
+                f" {chosen_by(ask)} {becomes}."
             )
             if partly:
                 text += (
@@ -254,10 +255,10 @@ class Actions:
         ask = replace(ask, until=ask.until or newest)
         if ask.entries:
             which = dead(total)
-        elif ask.cause is None:
+        elif not chosen_by(ask):
             which = "all dead letters"
         else:
-            which = f"dead letters with the cause “{short(ask.cause)}”"
+            which = f"dead letters with {chosen_by(ask)}"
         verb, done = ("Redrive", "redriven") if ask.action == "redrive" else ("Drop", "dropped")
         return self._jobs.start(
             who,
@@ -335,6 +336,14 @@ def short(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
+def chosen_by(ask: Ask) -> str:
+    """Return which dead letters are meant, such as “the cause … and the task …”; empty for all."""
+    chosen = [f"the cause “{short(ask.cause)}”"] if ask.cause is not None else []
+    if ask.task is not None:
+        chosen.append(f"the task “{short(ask.task)}”" if ask.task else "no task")
+    return " and ".join(chosen)
+
+
 def messages(number: int) -> str:
     """Return a number of messages."""
     return f"{format.count(number)} message{'' if number == 1 else 's'}"
@@ -372,4 +381,4 @@ def _chosen(part: Part, ask: Ask) -> Iterator[tuple[str, bool]]:
     for letter in every(part):
         if dead_letters.is_after(letter.entry, ask.until):
             return
-        yield letter.entry, ask.cause is None or letter.cause == ask.cause
+        yield letter.entry, dead_letters.has_cause(letter, ask.cause, ask.task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,7 +43,7 @@ from ackq.ops.chronicle.reader import read_past
 from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
-from ackq.web import overview, past, queue_details, rendering
+from ackq.web import failures, overview, past, queue_details, rendering
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
@@ -190,6 +191,7 @@ class _Site:
             self.dead,
             self.letter,
             self.body,
+            self.failures,
             self.workers,
             self.server,
         )
@@ -292,7 +294,8 @@ class _Site:
         cause, before = request.query_params.get("cause"), _text(request, "before") or None
         with opened(self.client, kind, name, "dead") as queue:
             only_part(queue)
-        page = dead_letters.page(self.client, kind, name, before, cause)
+        task = request.query_params.get("task")
+        page = dead_letters.page(self.client, kind, name, before, cause, task)
         total, _ = dead_letters.newest(self.client, kind, name)
         return self._show(
             request,
@@ -300,10 +303,19 @@ class _Site:
             kind=kind,
             name=name,
             cause=cause,
+            task=task,
             before=before,
             page=page,
             total=total,
         )
+
+    def failures(self, request: Request) -> Response:
+        """Show why messages fail, in all queues or in one."""
+        sample = self._readable()
+        kind, name = _text(request, "kind"), _text(request, "name")
+        rows = [row for row in sample.rows if not name or row.key == (kind, name)]
+        found = failures.failures(self.client, rows, time.time())
+        return self._show(request, "failures.html", kind=kind, name=name, found=found)
 
     def letter(self, request: Request) -> Response:
         """Show one dead letter, with its body if that was asked for."""

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 import ackq
 from ackq.escaping import printable
+from ackq.ops.chronicle.minutes import OTHERS
 from ackq.ops.figures import cells
 from ackq.ops.operation_log import OperationLog
 from ackq.web import format, forms, overview, past
@@ -26,7 +27,12 @@ REFRESH = 5.0
 #: The same for the charts of a queue's past, which has a row a minute.
 PAST_REFRESH = 30.0
 #: The pages of the bar, by the name of their template.
-PAGES = {"workers.html": "workers", "operations.html": "operations", "server.html": "server"}
+PAGES = {
+    "failures.html": "failures",
+    "workers.html": "workers",
+    "operations.html": "operations",
+    "server.html": "server",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,7 @@ def templates() -> Environment:
         "tone_of": overview.tone_of,
         "kinds": overview.LABELS_OF_KINDS,
         "spans": past.SPANS,
+        "others": OTHERS,
         "ask": Ask,
         "version": ackq.__version__,
         "quote": shlex.quote,

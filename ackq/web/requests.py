@@ -24,9 +24,10 @@ class Ask:
     action: str
     kind: str = "list"
     name: str = ""
-    #: Dead letters: these; or all with a cause; or all.
+    #: Dead letters: these; or all with a cause, of a task; or all.
     entries: tuple[str, ...] = ()
     cause: str | None = None
+    task: str | None = None
     #: The newest dead letter that was there when somebody looked.
     until: str = ""
     #: A delayed message: the key in a delay queue, `PeekedMessage.entry` in a list queue.
@@ -55,8 +56,9 @@ class Ask:
             "job": self.job,
         }
         chosen = {field: value for field, value in fields.items() if value}
-        if self.cause is not None:
-            chosen["cause"] = self.cause
+        for field, text in (("cause", self.cause), ("task", self.task)):
+            if text is not None:
+                chosen[field] = text
         return urlencode(chosen, doseq=True, errors="surrogateescape")
 
 
@@ -84,6 +86,7 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
         one("name"),
         entries,
         fields["cause"][-1] if "cause" in fields else None,
+        fields["task"][-1] if "task" in fields else None,
         one("until"),
         one("key"),
         one("consumer"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable
 
-import orjson
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation
-from ackq.ops.chronicle.minutes import MINUTE, Work, record
+from ackq.core.failure import parse
+from ackq.ops.chronicle.causes import Causes, add
+from ackq.ops.chronicle.minutes import MINUTE, Work, record, task_of
 from ackq.ops.readings import Reading, backlog_of, totals_of
 from ackq.ops.trials import is_denial
 from ackq.queue.messages import Message
@@ -24,8 +26,6 @@ from ackq.worker.upkeep import WATCH_WINDOW
 
 #: Seconds between two records, and between two counts of what was finished.
 INTERVAL, COUNT_INTERVAL = float(MINUTE), 1.0
-#: Longest body whose task is looked for, in bytes.
-MAX_READ = 65_536
 
 
 class Minutes:
@@ -53,6 +53,8 @@ class Minutes:
             return []
         self._state = state
         self._work = [Work() for _ in state.lanes]
+        #: Why deliveries failed that will be repeated.
+        self._causes = [Causes() for _ in state.lanes]
         state.handling.minutes = self
         self._bell = bell()
         return [self._keep(self._bell)]
@@ -81,25 +83,40 @@ class Minutes:
             number, message, outcome, seconds = self.finished.popleft()
             work = self._work[number]
             work.durations.add(seconds)
-            if (name := task_of(message.body)) is not None:
+            name = task_of(message.body)
+            if outcome == "nack" and message.failure:
+                self._count_failure(number, message, name)
+            if name is not None:
                 task = work.task(name)
                 task.durations.add(seconds)
                 task.acked += outcome == "ack"
                 task.failed += outcome == "nack"
                 task.rejected += outcome == "reject"
 
+    def _count_failure(self, number: int, message: Message, task: str | None) -> None:
+        limit = self._state.lanes[number].max_receives
+        if limit is not None and message.receive_count >= limit:
+            return  # it is counted as a dead letter
+        (failure,) = parse(b"%d:0:%s" % (message.receive_count, message.failure))
+        seen = self._causes[number].of(failure.cause, task or "")
+        seen.see(time.time(), failure.text, retried=1)
+
     def _record(self) -> Routine[None]:
         for lane in self._state.lanes:
             work, self._work[lane.number] = self._work[lane.number], Work()
+            causes, self._causes[lane.number] = self._causes[lane.number], Causes()
             recorded = False
             try:
                 recorded = yield from _record_lane(lane, work)
+                if causes and (yield Call(lane.queue.execute, (_adding, causes))):
+                    causes = Causes()
             except TEMPORARY as error:
                 lane.outages.failed("record of the minute", error, self._state.clock())
             else:
                 lane.outages.succeeded("record of the minute", self._state.clock())
             if not recorded:
                 self._work[lane.number].include(work)
+            self._causes[lane.number].include(causes)
 
 
 def _record_lane(lane: Lane, work: Work) -> Routine[bool]:
@@ -129,18 +146,11 @@ def _record_lane(lane: Lane, work: Work) -> Routine[bool]:
     return recorded
 
 
+def _adding(spec: QueueSpec, causes: Causes) -> Operation[bool]:
+    return add(spec.keys.history, secrets.token_hex(8), causes)
+
+
 def _recording(spec: QueueSpec, reading: Reading, work: Work) -> Operation[bool]:
     assert reading.totals is not None
     assert reading.totals.at is not None
     return record(spec.keys.history, reading, reading.totals.at, secrets.token_hex(8), work)
-
-
-def task_of(body: bytes) -> str | None:
-    """Return the field ``task`` of a message, if it is an object with such a text."""
-    if b'"task"' not in body or len(body) > MAX_READ:
-        return None
-    try:
-        name = orjson.loads(body).get("task")
-    except (ValueError, AttributeError):
-        return None
-    return name if isinstance(name, str) and name else None

@@ -109,6 +109,8 @@ def paths_of(stock: Stock, client: redis.Redis) -> list[str]:
         ("dead", {"name": stock.jobs, "cause": HOSTILE}),
         ("dead", {"name": stock.jobs, "before": HOSTILE}),
         ("dead", {"kind": "delay", "name": stock.reminders}),
+        ("failures", {}),
+        ("failures", jobs),
         ("workers", {}),
         ("operations", {}),
         *(("letter", {"name": stock.jobs, "entry": entry, "body": "1"}) for entry in entries),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import redis
 
+import ackq
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
-from ackq.ops.chronicle.minutes import MINUTE, Minute, read
+from ackq.ops.chronicle import causes
+from ackq.ops.chronicle.minutes import MINUTE, Minute, read, task_of
 from ackq.ops.chronicle.store import history_key
 from ackq.sharded import ShardedQueue
-from ackq.worker import Reject, Retry, minutes
-from ackq.worker.minutes import task_of
+from ackq.worker import Backoff, Reject, Retry, minutes
 from tests.waiting import wait_until
 
 from .conftest import Rig
@@ -78,6 +79,37 @@ def test_a_worker_records_every_minute_and_can_leave_it(
     assert plain_client.exists(history_key("list", left.name)) == 0
     at = plain_client.time()[0]
     assert len(minutes_of(plain_client, kept.name)) <= 2 + at % MINUTE
+
+
+def test_what_is_repeated_is_counted_by_line_and_task(plain_client: redis.Redis, rig: Rig) -> None:
+    def fail_at_first(message: ackq.Message) -> None:
+        if message.receive_count < 2:
+            raise KeyError("total")
+
+    queue = rig.queue_of()
+    rig.handler.behave = fail_at_first
+    queue.push_many([{"id": f"m{number}", "task": "bill"} for number in range(4)])
+    rig.work(queue, start=False, backoff=Backoff(base=0.001)).drain()
+    driver = Driver(route_of(plain_client, b""))
+    (cause,) = driver.run(causes.read(history_key("list", queue.name))).causes
+    driver.route.close()
+    assert (cause.task, cause.text, cause.dead, cause.retried) == ("bill", "'total'", 0, 4)
+    assert cause.cause.startswith("KeyError at ")
+    assert "test_minutes.py" in cause.cause
+
+
+def test_a_message_that_becomes_a_dead_letter_is_no_repeated_one(
+    plain_client: redis.Redis, rig: Rig
+) -> None:
+    def fail(message: ackq.Message) -> None:
+        raise KeyError("total")
+
+    queue = rig.queue_of(max_receives=1)
+    rig.handler.behave = fail
+    queue.push({"id": "a"})
+    rig.work(queue, start=False).drain()
+    assert queue.stats().dead == 1
+    assert plain_client.hget(history_key("list", queue.name), "causes") is None
 
 
 def test_the_work_on_all_shards_is_that_of_the_queue(

@@ -14,6 +14,7 @@ from ackq.core.effects import Operation
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.io.together import run_all
+from ackq.ops.chronicle.causes import count_dead
 from ackq.ops.chronicle.minutes import MINUTE, record
 from ackq.ops.chronicle.store import history_key
 from ackq.ops.overview import Snapshot
@@ -23,6 +24,8 @@ from ackq.ops.readings import Reading
 UNCHANGED = 5 * MINUTE
 #: Most queues that are recorded after one reading. The others follow after the next one.
 MAX_RECORDED = 2000
+#: Most queues and parts whose dead letters are counted after one reading.
+MAX_COUNTED = 100
 #: Seconds until the next attempt if this user may not write, or the server does not take writes.
 REFUSED_PAUSE = 600.0
 #: What of a reading is compared to see whether anything happened.
@@ -31,6 +34,8 @@ _Shown = tuple[object, ...]
 
 class Recorder(Closable):
     """Records each queue once a minute if anything happened to it, else once in five.
+
+    It also counts new dead letters by cause after each reading.
 
     An error is no error of the reading: a figure that was not recorded is part of the next record.
     Not for several threads at once.
@@ -45,6 +50,8 @@ class Recorder(Closable):
         self._route = route_of(client, b"")
         #: When each queue was last recorded, by the server's clock, and what was shown then.
         self._recorded: dict[tuple[str, str], tuple[float, _Shown]] = {}
+        #: The dead letters of each queue or part when all of them had been counted by cause.
+        self._counted: dict[tuple[str, str], object] = {}
         #: Until when not to try a queue again, by a monotonic clock.
         self._refused: dict[tuple[str, str], float] = {}
 
@@ -58,10 +65,30 @@ class Recorder(Closable):
             for key in (history_key(reading.kind, reading.name),)
         ]
         self._settle(due, at, run_all(operations))
+        self._count_dead(snapshot)
         known = {(reading.kind, reading.name) for reading in snapshot.queues}
         for gone in self._recorded.keys() - known:
             del self._recorded[gone]
             self._refused.pop(gone, None)
+
+    def _count_dead(self, snapshot: Snapshot) -> None:
+        """Count the dead letters by cause where there may be some that were not counted."""
+        due: list[tuple[Reading, object]] = []
+        for queue in snapshot.queues:
+            for part in queue.parts or (queue,):
+                dead = part.states.get("dead"), part.totals.dead if part.totals else {}
+                if dead[0] and self._counted.get((part.kind, part.name)) != dead:
+                    due.append((part, dead))
+        results = run_all(
+            [
+                (Driver(self._route.beside(history_key(part.kind, part.name))), _counting(part))
+                for part, _ in due[:MAX_COUNTED]
+            ]
+        )
+        for (part, shown), result in zip(due, results, strict=False):
+            # After an error, too, wait until there are more.
+            if result is not False:
+                self._counted[part.kind, part.name] = shown
 
     def _settle(self, due: Sequence[Reading], at: float, results: Sequence[object]) -> None:
         for reading, result in zip(due, results, strict=True):
@@ -89,6 +116,10 @@ def _recording(key: bytes, reading: Reading, at: float) -> Operation[bool]:
     totals = reading.totals
     counted_at = totals.at if totals is not None and totals.at is not None else at
     return record(key, reading, counted_at, secrets.token_hex(8))
+
+
+def _counting(part: Reading) -> Operation[bool]:
+    return count_dead(part.kind, part.name, secrets.token_hex(8))
 
 
 def _shown(reading: Reading) -> _Shown:
