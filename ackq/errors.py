@@ -137,8 +137,13 @@ class InvalidArguments(InvalidMessage):
     """The arguments do not fit the signature of the ``task``. The text shows none of the values."""
 
     def __init__(self, text: str, *, task: str = "") -> None:
-        super().__init__(text)
+        super().__init__(f"task {task!r}: {text}" if task else text)
         self.task = task
+
+    @property
+    def reason(self) -> str:
+        """The text without the task."""
+        return str(self).removeprefix(f"task {self.task!r}: ")
 
 
 class MessageTooLarge(MessageError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackq.core.failure import Failure
+from ackq.core.task_name import task_of
 from ackq.errors import ConfigurationError
 
 _ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
@@ -35,6 +36,11 @@ class PeekedMessage:
     #: time. Empty in other states and for other queues.
     entry: str = ""
 
+    @property
+    def task(self) -> str | None:
+        """The task that the body names; see `Message.task`."""
+        return task_of(self.body)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
@@ -62,6 +68,11 @@ class DeadLetter:
         """
         died_of_error = self.errors and self.reason != CANCELED
         return self.errors[-1].cause if died_of_error else self.reason
+
+    @property
+    def task(self) -> str | None:
+        """The task that the body names; see `Message.task`."""
+        return task_of(self.body)
 
 
 State = Literal["ready", "in_flight", "delayed"]

@@ -8,14 +8,22 @@ import orjson
 
 from ackq.core.creation_time import CLOUDEVENT
 
+#: Longest body that is parsed for its task, in bytes, and longest name, in characters.
+MAX_READ, MAX_NAME = 65_536, 200
 #: A body that begins with an id and a task, as most do: no need to parse the rest.
-_FIRST = re.compile(rb'\{"id": ?"[ !#-\[\]-~]{1,512}", ?"task": ?"([ !#-\[\]-~]{1,512})"')
+_FIRST = re.compile(rb'\{"id": ?"[ !#-\[\]-~]{1,512}", ?"task": ?"([ !#-\[\]-~]{1,200})"')
 
 
 def task_of(body: bytes) -> str | None:
-    """Return the member ``task`` of a JSON object, or the ``type`` of a CloudEvent; else None."""
+    """Return the member ``task`` of a JSON object, or the ``type`` of a CloudEvent, if it is text.
+
+    None if there is none, if it is longer than 200 characters, or if the body is over 64 KiB and
+    does not begin with an id and the task.
+    """
     if matched := _FIRST.match(body):
         return matched[1].decode()
+    if len(body) > MAX_READ or not (b'"task"' in body or CLOUDEVENT.encode() in body):
+        return None
     try:
         parsed = orjson.loads(body)
     except ValueError:
@@ -23,4 +31,4 @@ def task_of(body: bytes) -> str | None:
     if not isinstance(parsed, dict):
         return None
     name = parsed.get("task") or (parsed.get("type") if CLOUDEVENT in parsed else None)
-    return name if isinstance(name, str) else None
+    return name if isinstance(name, str) and 0 < len(name) <= MAX_NAME else None

@@ -33,30 +33,31 @@ def handler_metrics(
     """Yield the metrics of handlers.
 
     Args:
-        queues: what was handled, by queue.
+        queues: what was handled, by queue; or by queue and task, with NUL between them.
         limits: the upper limits of the buckets of the times that handlers took, in seconds.
         wait_limits: those of the times that messages were in the queue.
         since: when counting began, in seconds since the epoch.
     """
     seconds = HistogramMetricFamily(
-        "ackq_handler_seconds", "Time that handlers took, in seconds.", labels=("queue",)
+        "ackq_handler_seconds", "Time that handlers took, in seconds.", labels=("queue", "task")
     )
     waited = HistogramMetricFamily(
         "ackq_time_in_queue_seconds",
         "Time from the creation of messages to their deliveries, if it is known, in seconds.",
-        labels=("queue",),
+        labels=("queue", "task"),
     )
     handled = CounterMetricFamily(
         "ackq_handled",
         "Messages handled, by outcome: ack, nack, reject, release, lost (its lease), or canceled.",
-        labels=("queue", "outcome"),
+        labels=("queue", "outcome", "task"),
     )
     for name, each in sorted(queues.items()):
-        seconds.add_metric((name,), _cumulated(limits, each.buckets), each.seconds)
+        queue, *task = name.split("\0")  # without a task, the label is left out
+        seconds.add_metric((queue, *task), _cumulated(limits, each.buckets), each.seconds)
         if any(each.waits):
-            waited.add_metric((name,), _cumulated(wait_limits, each.waits), each.waited)
+            waited.add_metric((queue, *task), _cumulated(wait_limits, each.waits), each.waited)
         for outcome, count in sorted(each.outcomes.items()):
-            handled.add_metric((name, outcome), count, created=since)
+            handled.add_metric((queue, outcome, *task), count, created=since)
     yield from (seconds, waited, handled)
 
 

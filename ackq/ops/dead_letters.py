@@ -16,7 +16,6 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError
-from ackq.ops.chronicle.minutes import task_of
 from ackq.ops.kinds import kind_for
 from ackq.ops.kinds.kind import Part, Redis
 from ackq.ops.readings import Reading
@@ -140,7 +139,7 @@ def every(part: Part) -> Iterator[DeadLetter]:
 def has_cause(letter: DeadLetter, cause: str | None, task: str | None = None) -> bool:
     """Return whether a dead letter has a cause and is of a task; None: any, and empty: of none."""
     return (cause is None or letter.cause == cause) and (
-        task is None or (task_of(letter.body) or "") == task
+        task is None or (letter.task or "") == task
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ackq.core.task_name import task_of
 from ackq.delay.messages import DelayedMessage, DelayEntry
-from ackq.otel.telemetry import BODY_SIZE, COUNT, DEAD, MESSAGE_ID, RECEIVES, SETTLED
+from ackq.otel.telemetry import BODY_SIZE, COUNT, DEAD, MESSAGE_ID, RECEIVES, SETTLED, TASK
 from ackq.queue.messages import Message
 from ackq.rsmq.values import RSMQMessage
 from ackq.topic.messages import Batch, TopicMessage
@@ -52,6 +53,8 @@ def taken_facts(messages: Sequence[Any], batch: bool) -> Facts:
     facts: Facts = {MESSAGE_ID: id_of(messages[0]), BODY_SIZE: len(messages[0].body)}
     if count := getattr(messages[0], "receive_count", getattr(messages[0], "rc", None)):
         facts[RECEIVES] = count
+    if task := task_of(messages[0].body):
+        facts[TASK] = task
     return facts
 
 

@@ -28,8 +28,9 @@ GROUP = "messaging.consumer.group.name"
 MESSAGE_ID = "messaging.message.id"
 BODY_SIZE = "messaging.message.body.size"
 COUNT = "messaging.batch.message_count"
-#: Not in the conventions: the number of the delivery; how many messages a settle made dead letters;
-#: and how many it settled, if those were fewer than it named.
+#: Not in the conventions: the task that the message names; the number of the delivery; how many
+#: messages a settle made dead letters; and how many it settled, if those were fewer than it named.
+TASK = "messaging.ackq.message.task"
 RECEIVES = "messaging.ackq.message.receive_count"
 DEAD = "messaging.ackq.dead_letter_count"
 SETTLED = "messaging.ackq.settled_count"

@@ -9,6 +9,7 @@ from ackq.tasks.policy import Breaker, Later, Retry
 from ackq.tasks.tasks import Task, Tasks
 from ackq.tasks.tasks_async import AsyncTask, AsyncTasks
 from ackq.worker.policy import Backoff
+from ackq.worker.ratelimit import RateLimit
 from ackq.worker.verdicts import Reject
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Breaker",
     "InvalidArguments",
     "Later",
+    "RateLimit",
     "Reject",
     "Retry",
     "State",

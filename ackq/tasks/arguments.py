@@ -153,9 +153,9 @@ class Arguments:
         try:
             written = msgspec.json.encode(values, enc_hook=encoded)
         except (TypeError, ValueError) as error:
-            raise InvalidArguments(f"task {self._task!r}: {error}", task=self._task) from error
+            raise InvalidArguments(str(error), task=self._task) from error
         if b"null" in written and (text := not_finite(values)) is not None:
-            raise InvalidArguments(f"task {self._task!r}: {text}", task=self._task)
+            raise InvalidArguments(text, task=self._task)
         self.decode(written)
         return written
 
@@ -171,26 +171,23 @@ class Arguments:
         except msgspec.ValidationError as error:
             reason = str(error).replace("Object contains unknown field", "There is no argument")
             reason = reason.replace("Object missing required field", "Missing the argument")
-            raise InvalidArguments(f"task {self._task!r}: {reason}", task=self._task) from None
+            raise InvalidArguments(reason, task=self._task) from None
         except msgspec.DecodeError as error:
-            raise InvalidArguments(f"task {self._task!r}: {error}", task=self._task) from None
+            raise InvalidArguments(str(error), task=self._task) from None
 
     def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.positions):
             raise InvalidArguments(
-                f"task {self._task!r} takes {len(self.positions)} arguments by position,"
-                f" not {len(args)}",
+                f"the task takes {len(self.positions)} arguments by position, not {len(args)}",
                 task=self._task,
             )
         values = dict(zip(self.positions, args, strict=False))
         if twice := values.keys() & kwargs.keys():
-            raise InvalidArguments(
-                f"task {self._task!r}: {min(twice)!r} is given twice", task=self._task
-            )
+            raise InvalidArguments(f"{min(twice)!r} is given twice", task=self._task)
         values.update(kwargs)
         if filled := self.injected & values.keys():
             raise InvalidArguments(
-                f"task {self._task!r}: the worker fills in {min(filled)!r}: do not push it",
+                f"the worker fills in {min(filled)!r}: do not push it",
                 task=self._task,
             )
         return values

@@ -15,6 +15,7 @@ from ackq.queue.messages import Message
 from ackq.tasks.arguments import Arguments
 from ackq.tasks.policy import Breaker, Circuit, Retry
 from ackq.worker.policy import Terms, check_seconds
+from ackq.worker.ratelimit import RateLimit
 
 #: What happens to an expired message: it becomes a dead letter, or is acked.
 OnExpiry = Literal["dead", "drop"]
@@ -30,6 +31,8 @@ class Definition:
     function: Callable[..., Any]
     arguments: Arguments
     terms: Terms
+    #: What all workers together may take from its queue.
+    rate_limit: RateLimit | None = None
     expires: float | None = None
     on_expiry: OnExpiry = "dead"
     circuit: Circuit | None = None
@@ -92,6 +95,7 @@ def define(
     max_receives: int | None = None,
     time_limit: Seconds | None = None,
     retry: Retry | None = None,
+    rate_limit: RateLimit | None = None,
     record_errors: Any = None,
     expires: Seconds | None = None,
     on_expiry: OnExpiry = "dead",
@@ -118,6 +122,7 @@ def define(
         is_final=retry.is_final,
         record_errors=record_errors,
         function=function,
+        task=name,
     )
     return Definition(
         name=name,
@@ -125,6 +130,7 @@ def define(
         function=function,
         arguments=Arguments(name, function),
         terms=terms,
+        rate_limit=rate_limit,
         expires=None if expires is None else check_seconds(expires, "expires"),
         on_expiry=on_expiry,
         circuit=None if breaker is None else Circuit(breaker),

@@ -77,7 +77,7 @@ class Intake:
         try:
             return Work(definition, definition.arguments.decode(read.arguments))
         except InvalidArguments as error:
-            raise _misfit(message, str(error)) from error
+            raise _misfit(message, error.reason) from None
 
     def _unknown(self, message: Message, name: str) -> Exception:
         """Return a verdict: another process, or this one after an update, may know the task."""

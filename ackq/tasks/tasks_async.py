@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial, update_wrapper
@@ -27,7 +27,8 @@ from ackq.tasks.intake import Dropped, Intake, Work, ended
 from ackq.tasks.policy import Breaker, Retry
 from ackq.tasks.wire import written, written_as_event
 from ackq.worker import AsyncWorker
-from ackq.worker.policy import MAX_RECEIVES, check_seconds
+from ackq.worker.policy import MAX_RECEIVES, Terms, check_seconds
+from ackq.worker.ratelimit import RateLimit
 from ackq.worker.verdicts import Verdict
 
 P = ParamSpec("P")
@@ -182,6 +183,7 @@ class AsyncTasks(Closable):
         max_receives: int | None = ...,
         time_limit: Seconds | None = ...,
         retry: Retry | None = ...,
+        rate_limit: RateLimit | None = ...,
         record_errors: RecordErrors | None = ...,
         expires: Seconds | None = ...,
         on_expiry: OnExpiry = ...,
@@ -201,6 +203,8 @@ class AsyncTasks(Closable):
             max_receives: deliveries after which a message is dead. Defaults to the queue's, or 25.
             time_limit: seconds that the function may take. Defaults to the worker's.
             retry: which exceptions are retried, and when. Defaults to all of them.
+            rate_limit: how many messages all workers together may start. The task needs a queue of
+                its own: then a message that has to wait is not taken at all.
             record_errors: how much of an error to store. Defaults to the queue's.
             expires: seconds from the push after which a message is not handled any more.
             on_expiry: "dead" makes an expired message a dead letter, "drop" acks it. Defaults to
@@ -399,7 +403,29 @@ class AsyncTasks(Closable):
         limited: Any = [self._limited(queue, limit) for queue in queues]
         if isinstance(queues, Mapping):
             limited = dict(zip(limited, queues.values(), strict=True))
-        return AsyncTasksWorker(self, limited, max_receives=limit, **settings)
+        rates = self._rates([queue.name for queue in limited], settings.pop("rate_limit", None))
+        return AsyncTasksWorker(
+            self, limited, max_receives=limit, rate_limit=rates, terms=self._terms, **settings
+        )
+
+    def _rates(self, names: Sequence[str], given: Any) -> dict[str, RateLimit]:
+        """Return the rate limit of each queue: that of its task, or else what was given."""
+        usual = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        rates = {name: limit for name, limit in usual.items() if limit is not None}
+        for limited in self.definitions:
+            if limited.rate_limit is not None and limited.queue in names:
+                others = [each.name for each in self.definitions if each.queue == limited.queue]
+                if len(others) > 1:
+                    raise ConfigurationError(
+                        f"task {limited.name!r} has a rate limit, so it needs a queue of its own,"
+                        f" such as queue={limited.name!r}: others share {limited.queue!r}"
+                    )
+                rates[limited.queue] = limited.rate_limit
+        return rates
+
+    def _terms(self, message: Message) -> Terms | None:
+        definition = self._definitions.get(message.task or "")
+        return definition.terms if definition is not None else None
 
     @property
     def queue_names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from ackq.worker.hooks import Hooks
 from ackq.worker.lane import Lane, is_sharded
 from ackq.worker.logs import log
 from ackq.worker.minutes import Minutes
-from ackq.worker.policy import MAX_RECEIVES, Backoff, check_seconds
+from ackq.worker.policy import MAX_RECEIVES, Backoff, Terms, check_seconds
 from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule, Schedules
@@ -88,6 +88,7 @@ class BaseWorker(Generic[Q, S]):
         name: str | None = None,
         heartbeat: Seconds | None = INTERVAL,
         history: bool = True,
+        terms: Callable[[Message], Terms | None] | None = None,
     ) -> None:
         """Prepare to work; nothing is sent before `run`.
 
@@ -136,6 +137,9 @@ class BaseWorker(Generic[Q, S]):
                 of their messages, and how long handlers took, also by the field ``task`` of
                 messages. Up to 170 KB for a busy queue, 1.8 MB with 20 tasks, and five short calls
                 a minute. Defaults to True.
+            terms: returns the terms of a redelivered message when it arrives, or None. A message on
+                the last delivery that they permit is then handled without the others of its take,
+                since it may have killed the processes that had it before. Defaults to None.
 
         Raises:
             ConfigurationError: a setting is out of range.
@@ -185,6 +189,7 @@ class BaseWorker(Generic[Q, S]):
                 expiry_field=expiry_field,
                 batch=batch,
                 hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
+                terms=terms,
                 figures=health.figures if health is not None else None,
             ),
             clock=time.monotonic,

@@ -92,9 +92,11 @@ class Figures:
         self.busy = self.concurrency = 0
         self._queues: dict[str, Handled] = {}
         self._lock = threading.Lock()
-        self._finished: deque[tuple[str, str, float, float | None]] = deque()
+        self._finished: deque[tuple[str, str, float, float | None, str]] = deque()
 
-    def add(self, queue: str, outcome: str, seconds: float, waited: float | None) -> None:
+    def add(
+        self, queue: str, outcome: str, seconds: float, waited: float | None, task: str = ""
+    ) -> None:
         """Record the end of a handler. Safe from several threads at once, and takes no lock.
 
         Args:
@@ -102,15 +104,17 @@ class Figures:
             outcome: see `ackq.worker.Hooks.after`.
             seconds: how long the handler took.
             waited: how long the message was in the queue; None: unknown.
+            task: the kind of work. Defaults to none.
         """
-        self._finished.append((queue, outcome, seconds, waited))
+        self._finished.append((queue, outcome, seconds, waited, task))
 
     def count(self) -> None:
         """Count what was recorded. Call this every now and then, or the record grows."""
         with self._lock:
             while self._finished:
-                queue, outcome, seconds, waited = self._finished.popleft()
-                handled = self._queues.setdefault(queue, Handled())
+                queue, outcome, seconds, waited, task = self._finished.popleft()
+                name = f"{queue}\0{task}" if task else queue
+                handled = self._queues.setdefault(name, Handled())
                 handled.seconds += seconds
                 handled.buckets[bisect_left(BUCKETS, seconds)] += 1
                 if waited is not None:

@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 from ackq.core.effects import Operation
 from ackq.core.failure import parse
 from ackq.ops.chronicle.causes import Causes, add
-from ackq.ops.chronicle.minutes import MINUTE, Work, record, task_of
+from ackq.ops.chronicle.minutes import MINUTE, Work, record
 from ackq.ops.readings import Reading, backlog_of, totals_of
 from ackq.ops.trials import is_denial
 from ackq.queue.messages import Message
@@ -83,7 +83,7 @@ class Minutes:
             number, message, outcome, seconds = self.finished.popleft()
             work = self._work[number]
             work.durations.add(seconds)
-            name = task_of(message.body)
+            name = message.task
             if outcome == "nack" and message.failure:
                 self._count_failure(number, message, name)
             if name is not None:

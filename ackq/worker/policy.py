@@ -84,6 +84,8 @@ class Terms:
     record_errors: RecordErrors | None = None
     #: The function that handles it: an error's place is looked for in its package.
     function: Callable[..., Any] | None = None
+    #: The kind of work, for metrics. A name that producers can choose freely would make too many.
+    task: str = ""
 
 
 #: Every setting of the worker and the queue.

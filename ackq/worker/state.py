@@ -77,6 +77,8 @@ class Handling:
     expiry_field: str | None = None
     batch: Batch | None = None
     hooks: Sequence[Hooks] = ()
+    #: Returns the terms of a redelivered message, before its handler is called.
+    terms: Callable[[Message], Terms | None] | None = None
     figures: Figures | None = None  #: counts what handlers do, if the counts are shown
     minutes: Minutes | None = None  #: keeps what handlers do, unless the worker keeps no history
 
@@ -165,7 +167,8 @@ class State:
         self.feed.turns.took(lane.number, len(messages))
         if self.handling.hooks:
             call(self.handling.hooks, "taken", lane.queue.name, messages)
-        self.feed.buffer.extend(self._without_running(lane, messages))
+        messages = self._isolated(lane, self._without_running(lane, messages))
+        self.feed.buffer.extend(messages)
         self.wake()
 
     def _without_running(self, lane: Lane, messages: Sequence[Message]) -> Sequence[Message]:
@@ -181,6 +184,24 @@ class State:
             lane.upkeep.returned.append((message, Settlement("release", STILL_RUNNING_PAUSE)))
         self.upkeep_bell.ring()
         return [taken for taken in messages if taken not in again]
+
+    def _isolated(self, lane: Lane, messages: Sequence[Message]) -> Sequence[Message]:
+        """Release all but the first message on its last permitted delivery, if there is one.
+
+        Such a message may have killed each process that had it. The pop script does the same by
+        the limit of the queue.
+        """
+        if self.handling.terms is None or max(map(_RECEIVE_COUNT, messages), default=1) == 1:
+            return messages
+        for message in messages:
+            if message.receive_count > 1:
+                message.terms = terms = self.handling.terms(message)
+                if terms is not None and terms.max_receives == message.receive_count:
+                    released = [each for each in messages if each is not message]
+                    lane.upkeep.returned.extend((each, Settlement("release")) for each in released)
+                    self.upkeep_bell.ring()
+                    return [message]
+        return messages
 
     def _add_shard(self, lane: Lane, name: str) -> None:
         self.by_name[name] = lane
@@ -301,7 +322,8 @@ class State:
         feed.pace.finished(seconds)
         if handling.figures is not None:
             name = self.by_name[message.queue].queue.name
-            handling.figures.add(name, outcome, seconds, message.time_in_queue)
+            task = terms_of(message).task
+            handling.figures.add(name, outcome, seconds, message.time_in_queue, task)
         if handling.minutes is not None:
             number = self.by_name[message.queue].number
             handling.minutes.finished.append((number, message, outcome, seconds))

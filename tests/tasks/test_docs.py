@@ -32,7 +32,7 @@ def test_the_examples_run_one_after_the_other(
     try:
         for number, example in enumerate(EXAMPLES):
             exec(compile(example, f"docs/tasks.md example {number}", "exec"), vars(module))
-        assert plain_client.xlen("imagesDEAD") == 1
+        assert plain_client.xlen("images-mailDEAD") == 1
     finally:
         for key in plain_client.scan_iter("images*"):
             plain_client.unlink(key)

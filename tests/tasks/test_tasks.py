@@ -29,8 +29,9 @@ from ackq.tasks import (
     Tasks,
     injected,
 )
-from ackq.worker import Hooks
+from ackq.worker import Hooks, RateLimit
 from ackq.worker import Retry as RetryNow
+from ackq.worker.state import State as State_
 from tests.tasks.conftest import Rig
 from tests.waiting import wait_until
 
@@ -498,6 +499,63 @@ def test_a_plain_function_has_a_thread_on_asyncio(rig: Rig) -> None:
         rig.push(meet)
     rig.drain(concurrency=2)
     assert rig.queue.stats().delayed == 0
+
+
+def test_a_rate_limit_holds_for_the_queue_of_its_task(rig: Rig, token: str) -> None:
+    ran: list[float] = []
+
+    @rig.tasks.task(name="mail", queue=f"{token}-mail", rate_limit=RateLimit(10, per=1, burst=1))
+    def mail() -> None:
+        ran.append(time.monotonic())
+
+    @rig.tasks.task(name="note")
+    def note() -> None:
+        """Nothing."""
+
+    for _ in range(4):
+        rig.push(mail)
+    rig.push(note)
+    rig.drain()
+    assert len(ran) == 4
+    assert ran[-1] - ran[0] >= 0.29
+    rig.tasks.task(name="other", queue=f"{token}-mail")(_first)
+    with pytest.raises(ConfigurationError, match="'mail' has a rate limit, so it needs a queue"):
+        rig.drain()
+
+
+def test_a_message_on_its_last_delivery_is_handled_without_its_neighbours(rig: Rig) -> None:
+    """It may have killed its processes, so they would lose their deliveries too."""
+    counts: list[tuple[str, int]] = []
+
+    @rig.tasks.task(name="few", max_receives=2)
+    def few(message: Message = injected) -> None:
+        counts.append((message.id, message.receive_count))
+
+    @rig.tasks.task(name="many", max_receives=20)
+    def many(message: Message = injected) -> None:
+        counts.append((message.id, message.receive_count))
+
+    rig.push(many.options(id="m"))
+    for number in range(3):
+        rig.push(few.options(id=number))
+    taken = rig.queue.pop_many(4, visibility_timeout=0.001)  # by a worker that died
+    assert len(taken) == 4
+    wait_until(lambda: rig.queue.stats().expired == 4, "the end of the leases")
+    rig.push(few.options(id=3))
+    together: list[list[str]] = []
+    isolated = State_._isolated
+
+    def noting(state: Any, lane: Any, messages: Any) -> Any:
+        kept = isolated(state, lane, messages)
+        together.append([message.id for message in kept])
+        return kept
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(State_, "_isolated", noting)
+        rig.drain(concurrency=8)
+    assert sorted(counts) == [("0", 2), ("1", 2), ("2", 2), ("3", 1), ("m", 2)]
+    assert all(len(each) == 1 for each in together if set(each) & {"0", "1", "2"})
+    assert rig.queue.stats().dead == 0
 
 
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [

@@ -8,8 +8,9 @@ import redis
 import ackq
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
+from ackq.core.task_name import task_of
 from ackq.ops.chronicle import causes
-from ackq.ops.chronicle.minutes import MINUTE, Minute, read, task_of
+from ackq.ops.chronicle.minutes import MINUTE, Minute, read
 from ackq.ops.chronicle.store import history_key
 from ackq.sharded import ShardedQueue
 from ackq.worker import Backoff, Reject, Retry, minutes

@@ -386,7 +386,7 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
                 state.failed(slot, error)
             assert slot.message is None
         outcomes = ["lost" if lost else outcome for _, _, outcome in ends]
-        assert figures.added == [("q1", outcome, 0.25, None) for outcome in outcomes]
+        assert figures.added == [("q1", outcome, 0.25, None, "") for outcome in outcomes]
         after = [
             ("after", id, outcome, 0.25) for (id, _, _), outcome in zip(ends, outcomes, strict=True)
         ]

@@ -12,7 +12,7 @@ from ackq.core.effects import Operation, Request
 from ackq.core.inspection_results import DeadLetter
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError
-from ackq.ops.chronicle.minutes import MAX_NAME, MINUTE, OTHERS, task_of
+from ackq.ops.chronicle.minutes import MAX_NAME, MINUTE, OTHERS
 from ackq.ops.chronicle.store import Fields, history_key, load, update
 from ackq.ops.kinds import kind_for
 
@@ -178,7 +178,7 @@ def count_dead(kind: str, name: str, token: str) -> Operation[bool]:
         causes = Causes(_decoded(again.get(_CAUSES, b"")))
         for letter in letters:
             text = letter.errors[-1].text if letter.errors else ""
-            seen = causes.of(letter.cause, task_of(letter.body) or "")
+            seen = causes.of(letter.cause, letter.task or "")
             seen.see(letter.died_at, text, dead=1)
         return {_CAUSES: _encoded(causes), _COUNTED: after}
 

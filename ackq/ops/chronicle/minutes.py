@@ -26,8 +26,6 @@ OTHERS = "other"
 #: Seconds since counting began within which the first row has all counts; later, it would show the
 #: counts of days as those of a minute.
 FRESH = 150.0
-#: Longest body whose task is looked for, in bytes.
-MAX_READ = 65_536
 STATES = ("ready", "in_flight", "delayed", "dead")
 _LAST = b"last"
 #: The last values of a row, which are left out if they are empty.
@@ -315,14 +313,3 @@ def _encoded_last(totals: Totals | None, at: float, before: _Last | None) -> byt
     else:
         last = _Last(at, None, {}, {}, counted=False)
     return orjson.dumps(asdict(last))
-
-
-def task_of(body: bytes) -> str | None:
-    """Return the field ``task`` of a message, if it is an object with such a text."""
-    if b'"task"' not in body or len(body) > MAX_READ:
-        return None
-    try:
-        name = orjson.loads(body).get("task")
-    except (ValueError, AttributeError):
-        return None
-    return name if isinstance(name, str) and name else None
