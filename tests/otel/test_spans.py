@@ -13,7 +13,7 @@ import ackq.otel
 from ackq import LeaseLost, Queue
 from ackq.core import observing
 from ackq.delay import DelayQueue, PartitionedDelayQueue
-from ackq.errors import ConfigurationError, KeyTypeError, QueueNotFound
+from ackq.errors import ConfigurationError, InvalidMessage, KeyTypeError, QueueNotFound
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
 from ackq.sharded.operations import shard_of
@@ -216,7 +216,7 @@ def test_a_wrong_argument_is_refused_as_without_spans(recorded: Recorded, name: 
         queue.pop_many("ten")
     with pytest.raises(ConfigurationError):
         topic.commit(None)
-    with pytest.raises(TypeError):
+    with pytest.raises(InvalidMessage):
         queue.push_many(7)
     assert recorded.spans()
 
