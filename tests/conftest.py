@@ -28,6 +28,7 @@ import ackq.embedded.server
 from ackq import AsyncQueue, Message, Queue
 from ackq.embedded import server_release
 from tests import reaper
+from tests.compiled import compile_modules
 from tests.facade import AsSync, Portal
 from tests.left_open import is_open, left_open, watch
 from tests.scheduling import FilesInParts
@@ -173,6 +174,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped = set(left_out)
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("numprocesses", None):
+        compile_modules(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
