@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from ackq.config import QueueConfig
+from ackq.config import QueueConfig, Seconds, in_seconds
 from ackq.core.claim_groups import Claim
 from ackq.core.claims_client import ClaimsBase
 from ackq.core.io.outside import SYSTEM
@@ -44,7 +44,7 @@ class DelayClaims(ClaimsBase):
         name: str,
         group: str,
         *,
-        timeout: float = 604_800.0,
+        timeout: Seconds = 604_800.0,
     ) -> None:
         """Set up group ``group`` of queue ``name``. Nothing is sent before the first operation.
 
@@ -60,7 +60,7 @@ class DelayClaims(ClaimsBase):
             ConfigurationError: the timeout is out of range.
         """
         (keys,) = DelaySpec.plain(name, QueueConfig(), 1.0, SYSTEM).partitions
-        self._group = claims.Group(name, keys, group, SYSTEM, timeout)
+        self._group = claims.Group(name, keys, group, SYSTEM, in_seconds(timeout))
         super().__init__(client, name)
 
     def begin(self) -> int:

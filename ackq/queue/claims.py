@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.claim_groups import (
     MAX_INTEGER,
     MAX_LEASE,
@@ -105,11 +105,11 @@ def claim(
             return Claim(number, reply[1])
 
 
-def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
+def ack(group: Group, up_to: int, keep: Seconds) -> Operation[int]:
     """Ack claims; see `ackq.queue.Claims.ack`."""
     group.require_begun()
     check_integer(up_to, "up_to", 0, MAX_INTEGER)
-    milliseconds = 0 if keep == 0 else max(1, microseconds(keep, "keep", MAX_LEASE) // 1000)
+    milliseconds = -(-microseconds(keep, "keep", MAX_LEASE, zero=True) // 1000)
     batches = [batch for batch, _ in (yield from _open(group)) if batch <= up_to]
     rows = 0
     # Even if no claim is open, one call records ``up_to`` as acked.

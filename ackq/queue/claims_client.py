@@ -106,7 +106,7 @@ class Claims(ClaimsBase):
         """
         return self._run(claims.claim(self._group, after, messages, size, batch))
 
-    def ack(self, up_to: int, *, keep: float = 600.0) -> int:
+    def ack(self, up_to: int, *, keep: Seconds = 600.0) -> int:
         """Ack all open claims up to batch ``up_to``, and return how many messages they had.
 
         A claim that was acked before counts 0. So does a claim that is being returned to the

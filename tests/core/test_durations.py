@@ -11,7 +11,8 @@ import redis
 from ackq import ConfigurationError, Confirm, Queue
 from ackq.config import QueueConfig, in_seconds, microseconds
 from ackq.core.waiting import Deadline, check_timeout
-from ackq.delay import DelayQueue, PartitionedDelayQueue
+from ackq.delay import DelayClaims, DelayQueue, PartitionedDelayQueue
+from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
 from ackq.worker import Backoff, Health, RateLimit, Release, Retry, Schedule, Worker
@@ -68,7 +69,11 @@ def test_the_other_queues_take_timedeltas(plain_client: redis.Redis, token: str)
         DelayQueue(plain_client, f"{token}-d", visibility_timeout=MINUTE) as delay,
         PartitionedDelayQueue(plain_client, f"{token}-p", 1, session_timeout=MINUTE) as parts,
         Topic(plain_client, f"{token}-t", visibility_timeout=MINUTE, max_age=MINUTE) as topic,
+        Claims(plain_client, f"{token}-c", "group", timeout=MINUTE) as claims,
+        DelayClaims(plain_client, f"{token}-d", "group", timeout=MINUTE) as delayed,
     ):
+        assert (claims.begin(), delayed.begin()) == (1, 1)
+        assert (claims.ack(1, keep=MINUTE), delayed.ack(1)) == (0, 0)
         assert sharded.config.visibility_timeout == 60
         sharded.push({"id": "a"}, delay=timedelta())
         message = sharded.pop(MINUTE, visibility_timeout=HALF)
