@@ -44,6 +44,7 @@ from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
 from ackq.web import failures, overview, past, queue_details, rendering
+from ackq.web.api import Api, is_api, problem
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
@@ -148,6 +149,7 @@ def application(
         routes=[
             *site.routes(),
             *operating.routes(),
+            *Api(lent, site.watcher.sample, site.readable, log).routes(),
             Mount("/static", StaticFiles(directory=FILES), name="static"),
         ],
         exception_handlers=site.problems(),
@@ -243,7 +245,7 @@ class _Site:
         """Show one queue of any kind."""
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         state = STATES.get(_text(request, "state"), "ready")
-        sample = self._readable()
+        sample = self.readable()
         row = sample.row(kind, name)
         shared: dict[str, Any] = {
             "kind": kind,
@@ -289,7 +291,7 @@ class _Site:
 
     def dead(self, request: Request) -> Response:
         """Show dead letters of a queue."""
-        self._readable()
+        self.readable()
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         cause, before = request.query_params.get("cause"), _text(request, "before") or None
         with opened(self.client, kind, name, "dead") as queue:
@@ -311,7 +313,7 @@ class _Site:
 
     def failures(self, request: Request) -> Response:
         """Show why messages fail, in all queues or in one."""
-        sample = self._readable()
+        sample = self.readable()
         kind, name = _text(request, "kind"), _text(request, "name")
         rows = [row for row in sample.rows if not name or row.key == (kind, name)]
         found = failures.failures(self.client, rows, time.time())
@@ -342,7 +344,7 @@ class _Site:
     def _letter(self, request: Request) -> tuple[str, str, str, DeadLetter]:
         kind, name = _text(request, "kind") or "list", _text(request, "name")
         entry = _text(request, "entry")
-        self._readable()
+        self.readable()
         with opened(self.client, kind, name, "dead") as queue:
             letter = dead_letters.find(only_part(queue), entry)
         if letter is None:
@@ -351,12 +353,12 @@ class _Site:
 
     def workers(self, request: Request) -> Response:
         """Show all workers."""
-        listed = queue_details.all_workers(self.client, self._readable().rows)
+        listed = queue_details.all_workers(self.client, self.readable().rows)
         return self._show(request, "workers.html", workers=listed)
 
     def server(self, request: Request) -> Response:
         """Show what the doctor finds without trying anything."""
-        self._readable()
+        self.readable()
         return self._show(request, "server.html", servers=queue_details.servers(self.client))
 
     def not_found(self, request: Request, error: Exception) -> Response:
@@ -391,9 +393,11 @@ class _Site:
         return self._problem(request, 409 if text.startswith("WRONGTYPE") else 502, text)
 
     def _problem(self, request: Request, status: int, text: str, unread: bool = False) -> Response:
+        if is_api(request):
+            return problem(status, text)
         return self._show(request, "problem.html", status, problem=text, unread=unread)
 
-    def _readable(self) -> Sample:
+    def readable(self) -> Sample:
         """Return the newest sample, if Redis can be read: other requests would wait in vain.
 
         Raises:

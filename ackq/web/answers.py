@@ -1,0 +1,349 @@
+"""What the page's API answers: the classes whose fields are its JSON, and their schema.
+
+`ackq.web.openapi` derives the document of the API from these classes, so a field stands here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from ackq.core.inspection_results import DeadLetter
+from ackq.ops.chronicle.causes import Cause
+from ackq.ops.chronicle.minutes import STATES, Minute
+from ackq.ops.dead_letters import DeadPage
+from ackq.ops.operation_log import Entry
+from ackq.ops.readings import Reading, Totals
+from ackq.ops.samples import Row, Sample
+from ackq.ops.worker_info import WorkerInfo
+
+Time = Annotated[float, "Seconds since the epoch, by the server's clock."]
+Kind = Annotated[str, "list, sharded, delay, topic or rsmq."]
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsAnswer:
+    """Counts since a time."""
+
+    since: Annotated[float | None, "When counting began; null: unknown, or when it was created."]
+    counts: Annotated[dict[str, int], "By name, such as pushed, taken and acked."]
+    dead: Annotated[dict[str, int], "Messages that became dead letters, by reason."]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAnswer:
+    """A queue."""
+
+    kind: Kind
+    name: Annotated[str, "Of an RSMQ queue: <namespace>:<queue>."]
+    backlog: Annotated[int, "Messages that need a consumer now."]
+    states: Annotated[dict[str, int], "Messages by state. Topics have none."]
+    paused: Annotated[bool | None, "null: unknown."]
+    oldest_ready_seconds: Annotated[float | None, "Age of the oldest ready message; null: unknown."]
+    lease_overdue_seconds: Annotated[
+        float | None, "Time since the first end of a lease that nobody has taken over."
+    ]
+    workers: Annotated[int | None, "Worker processes that take from it; null: unknown."]
+    rates: Annotated[dict[str, float | None], "Per second, by name; null: unknown."]
+    failing_per_second: Annotated[float | None, "Deliveries that fail per second."]
+    totals: Annotated[TotalsAnswer | None, "null: nothing is counted."]
+    lags: Annotated[dict[str, int], "Of a topic: messages that each consumer is behind."]
+    parts: Annotated[list[str], "The names of its shards or partitions."]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesAnswer:
+    """Queues, and the sums over all of them."""
+
+    at: Annotated[float, "When they were read, in seconds since the epoch."]
+    trouble: Annotated[str, "Why servers cannot be read; empty if all can."]
+    outdated: Annotated[bool, "Whether no server can be read: these are the last known figures."]
+    complete: Annotated[bool, "Whether all keys were searched for queues."]
+    left_out: Annotated[int, "Queues and keys that are not among these."]
+    total: Annotated[int, "How many queues there are that match."]
+    pages: Annotated[int, "How many pages of up to 100 queues they have."]
+    states: Annotated[dict[str, int], "Messages of all queues, by state."]
+    queues: list[QueueAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAnswer:
+    """What workers did with the messages of a task in a minute."""
+
+    acked: int
+    failed: Annotated[int, "Deliveries that failed and are repeated."]
+    rejected: int
+    handler_seconds: Annotated[dict[str, float | None], "p50, p95 and p99."]
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteAnswer:
+    """What happened in about a minute, and what the queue had at its end."""
+
+    at: Time
+    seconds: Annotated[int, "How long it was; more than 60 if nothing happened."]
+    backlog: int
+    states: Annotated[dict[str, int], "Messages by state."]
+    oldest_ready_seconds: float | None
+    counts: Annotated[dict[str, int], "What happened to messages, by name."]
+    dead: Annotated[dict[str, int], "New dead letters, by reason."]
+    handlers: Annotated[int, "Handlers that ended."]
+    handler_seconds: Annotated[dict[str, float | None], "p50, p95 and p99; null: none ended."]
+    tasks: dict[str, TaskAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkAnswer:
+    """An operation, or a mark set with ackq mark."""
+
+    at: Time
+    who: str
+    what: str
+    kind: Annotated[str, "Of the queue; empty if it concerns none."]
+    queue: str
+    result: Annotated[str | None, "null: it has not ended, or its page died."]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnswer:
+    """The past of a queue."""
+
+    now: Time
+    minutes: Annotated[list[MinuteAnswer], "Oldest first."]
+    marks: Annotated[list[MarkAnswer], "Newest first."]
+
+
+@dataclass(frozen=True, slots=True)
+class CauseAnswer:
+    """Why messages failed."""
+
+    kind: Kind
+    queue: str
+    cause: Annotated[str, "The type and the place of the error, or the reason."]
+    task: Annotated[str, "The field task of the messages; empty: none."]
+    text: Annotated[str, "The text of the newest error."]
+    dead: Annotated[int, "Dead letters, also those that were redriven or dropped since."]
+    repeated: Annotated[int, "Deliveries that failed and were repeated, of workers."]
+    first_at: Time
+    last_at: Time
+    last_5_minutes: int
+    last_hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailuresAnswer:
+    """The causes, those that were seen most in the last 5 minutes first; at most 100."""
+
+    total: Annotated[int, "How many causes there are."]
+    complete: Annotated[bool, "Whether all dead letters have been counted."]
+    causes: list[CauseAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class LetterAnswer:
+    """A dead letter, without its body."""
+
+    entry: Annotated[str, "Its id in the stream of dead letters, for ackq dead."]
+    id: str
+    cause: str
+    reason: str
+    task: Annotated[str, "The field task of the message; empty: none."]
+    deliveries: int
+    size: Annotated[int, "Bytes of the body."]
+    died_at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class DeadAnswer:
+    """A page of dead letters, newest first."""
+
+    total: Annotated[int, "Dead letters of the queue, of any cause."]
+    letters: list[LetterAnswer]
+    before: Annotated[str | None, "Pass it to get the next page; null: there is none."]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAnswer:
+    """A message that a worker works on."""
+
+    queue: str
+    id: Annotated[str, "Cropped to 64 characters."]
+    since: Time
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """A worker process."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    version: str
+    queues: list[str]
+    concurrency: int
+    busy: int
+    state: Annotated[str, "working, quieting, quiet, stopping or unknown."]
+    late: Annotated[bool, "Whether a heartbeat is overdue."]
+    order: Annotated[str, "An order that it has not received yet, or empty."]
+    started_at: Time
+    seen_at: Time
+    running: list[RunningAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersAnswer:
+    """All workers."""
+
+    known: Annotated[bool, "false: this user may not list workers."]
+    workers: list[WorkerAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsAnswer:
+    """The last 100 operations and marks, newest first."""
+
+    known: Annotated[bool, "false: this user may not read the log."]
+    operations: list[MarkAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """Why there is no answer."""
+
+    error: str
+
+
+def queue_of(row: Row) -> QueueAnswer:
+    """Return a queue."""
+    reading = row.reading
+    return QueueAnswer(
+        reading.kind,
+        reading.name,
+        reading.backlog,
+        dict(reading.states),
+        reading.paused,
+        reading.oldest_ready,
+        reading.overdue,
+        reading.workers,
+        dict(row.rates),
+        row.failed,
+        _totals(reading.totals),
+        dict(reading.lags),
+        [part.name for part in reading.parts],
+    )
+
+
+def _totals(totals: Totals | None) -> TotalsAnswer | None:
+    if totals is None:
+        return None
+    return TotalsAnswer(totals.since, dict(totals.counts), dict(totals.dead))
+
+
+def queues_of(sample: Sample, rows: Iterable[Row], total: int, pages: int) -> QueuesAnswer:
+    """Return a page of queues, and the sums over all of a sample."""
+    states = dict.fromkeys(("ready", "in_flight", "delayed", "dead"), 0)
+    for row in sample.rows:
+        for state in states:
+            states[state] += row.reading.states.get(state, 0)
+    return QueuesAnswer(
+        sample.at,
+        sample.trouble,
+        sample.outdated,
+        sample.snapshot.complete,
+        sample.snapshot.left_out,
+        total,
+        pages,
+        states,
+        [*map(queue_of, rows)],
+    )
+
+
+def history_of(rows: Iterable[Minute], entries: Iterable[Entry], now: float) -> HistoryAnswer:
+    """Return the past of a queue."""
+    return HistoryAnswer(now, [*map(_minute, rows)], [*map(mark_of, entries)])
+
+
+def _minute(row: Minute) -> MinuteAnswer:
+    quantile = row.work.durations.quantile
+    return MinuteAnswer(
+        row.at,
+        row.seconds,
+        row.backlog,
+        dict(zip(STATES, row.states, strict=True)),
+        row.oldest,
+        {name: count for name, count in row.counts.items() if count},
+        row.dead,
+        sum(row.work.durations.counts),
+        {"p50": quantile(0.5), "p95": quantile(0.95), "p99": quantile(0.99)},
+        {
+            name: TaskAnswer(
+                work.acked,
+                work.failed,
+                work.rejected,
+                {f"p{share}": work.durations.quantile(share / 100) for share in (50, 95, 99)},
+            )
+            for name, work in row.work.tasks.items()
+        },
+    )
+
+
+def mark_of(entry: Entry) -> MarkAnswer:
+    """Return an operation or a mark."""
+    return MarkAnswer(entry.at, entry.who, entry.what, entry.kind, entry.name, entry.result)
+
+
+def cause_of(queue: Reading, cause: Cause, minutes_5: int, hour: int) -> CauseAnswer:
+    """Return a cause in a queue."""
+    return CauseAnswer(
+        queue.kind,
+        queue.name,
+        cause.cause,
+        cause.task,
+        cause.text,
+        cause.dead,
+        cause.retried,
+        cause.first,
+        cause.last,
+        minutes_5,
+        hour,
+    )
+
+
+def dead_of(total: int, page: DeadPage) -> DeadAnswer:
+    """Return a page of dead letters."""
+    return DeadAnswer(total, [*map(_letter, page.letters)], page.before)
+
+
+def _letter(letter: DeadLetter) -> LetterAnswer:
+    return LetterAnswer(
+        letter.entry,
+        letter.id,
+        letter.cause,
+        letter.reason,
+        letter.task or "",
+        letter.receive_count,
+        len(letter.body),
+        letter.died_at,
+    )
+
+
+def worker_of(worker: WorkerInfo) -> WorkerAnswer:
+    """Return a worker."""
+    return WorkerAnswer(
+        worker.id,
+        worker.name,
+        worker.host,
+        worker.pid,
+        worker.version,
+        [*worker.queues],
+        worker.concurrency,
+        worker.busy,
+        worker.state,
+        worker.late,
+        worker.order,
+        worker.started_at,
+        worker.seen_at,
+        [RunningAnswer(each.queue, each.message_id, each.since) for each in worker.running],
+    )

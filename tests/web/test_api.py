@@ -1,0 +1,139 @@
+"""The API under the page: every answer is as its OpenAPI document says."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import redis
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+from ackq import Queue
+from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
+from ackq.ops import samples
+from ackq.ops.chronicle.causes import count_dead
+from ackq.web import application, watcher
+from ackq.web.api import PREFIX
+from tests.servers import private_server
+from tests.web.conftest import HOSTILE, Stock
+from tests.web.test_past import keep
+
+DOCUMENT = f"{PREFIX}/openapi.json"
+PAGE = Path(__file__).parents[2] / "docs" / "web.md"
+
+
+def ask(http: TestClient, path: str, status: int = 200, **query: str) -> Any:
+    """Return an answer, which must be as the document says."""
+    described = http.get(DOCUMENT).json()
+    reply = http.get(PREFIX + path, params=query)
+    assert reply.status_code == status, reply.text
+    assert reply.headers["content-type"] == "application/json"
+    answer = described["paths"][path]["get"]["responses"][str(status)]
+    schema = answer["content"]["application/json"]["schema"]
+    found = json.loads(reply.text)
+    jsonschema.Draft202012Validator({**schema, "components": described["components"]}).validate(
+        found
+    )
+    return found
+
+
+def test_every_answer_is_as_the_document_says(
+    http: TestClient, plain_client: redis.Redis, stock: Stock
+) -> None:
+    keep(plain_client, stock.jobs, 5)
+    queues = ask(http, "/queues")
+    assert {each["name"] for each in queues["queues"]} == {
+        stock.jobs,
+        stock.reminders,
+        stock.prices,
+        stock.legacy,
+    }
+    assert queues["states"]["dead"] == 4
+    assert ask(http, "/queues", kind="delay")["total"] == 1
+    for each in queues["queues"]:
+        queue = {"kind": each["kind"], "name": each["name"]}
+        assert ask(http, "/queue", **queue)["backlog"] == each["backlog"]
+        history = ask(http, "/history", **queue, hours="24")
+        assert len(history["minutes"]) >= (each["kind"] == "list") * 5
+    driver = Driver(route_of(plain_client, b""))
+    driver.run(count_dead("list", stock.jobs, secrets.token_hex(4)))
+    driver.route.close()
+    failures = ask(http, "/failures", kind="list", name=stock.jobs)
+    assert sum(each["dead"] for each in failures["causes"]) == 2
+    assert ask(http, "/failures")["total"] >= 2
+    dead = ask(http, "/dead", name=stock.jobs)
+    assert (dead["total"], [each["size"] > 100 for each in dead["letters"]]) == (2, [True] * 2)
+    assert "secret" not in json.dumps(dead)
+    chosen = ask(http, "/dead", name=stock.jobs, cause=HOSTILE, task="")
+    assert [each["cause"] for each in chosen["letters"]] == [HOSTILE]
+    assert ask(http, "/dead", name=stock.jobs, task="none")["letters"] == []
+    (worker,) = ask(http, "/workers")["workers"]
+    assert worker["queues"] == [stock.jobs]
+    assert ask(http, "/operations")["known"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "query"),
+    [
+        ("/queue", 400, {}),
+        ("/queue", 400, {"kind": HOSTILE, "name": "x"}),
+        ("/queue", 404, {"name": "none"}),
+        ("/queues", 400, {"page": "0"}),
+        ("/history", 400, {"name": "x", "hours": "25"}),
+        ("/history", 400, {"name": "x", "hours": HOSTILE}),
+        ("/dead", 400, {"name": "x", "before": HOSTILE}),
+        ("/dead", 400, {"kind": "topic", "name": "x"}),
+        ("/failures", 400, {"kind": "odd", "name": "x"}),
+    ],
+)
+def test_an_error_is_json_too(
+    http: TestClient, path: str, status: int, query: dict[str, str]
+) -> None:
+    assert ask(http, path, status, **query)["error"]
+    assert http.get(f"{PREFIX}/nothing").json()["error"]
+    assert http.post(f"{PREFIX}/queues").status_code == 405
+
+
+def test_during_an_outage_the_last_figures_say_so_and_the_rest_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
+    with (
+        private_server(tmp_path) as server,
+        redis.Redis.from_url(server.url) as client,
+        TestClient(application(client), base_url="http://localhost") as http,
+    ):
+        with Queue(client, "jobs") as queue:
+            queue.push_many([{"id": "a"}, {"id": "b"}])
+            queue.pop()
+        assert ask(http, "/queues")["outdated"] is False
+        server.kill()
+        found = ask(http, "/queues")
+        assert (found["outdated"], found["queues"][0]["states"]["ready"]) == (True, 1)
+        assert found["trouble"]
+        for path in ("/queue", "/history", "/dead", "/failures", "/workers", "/operations"):
+            assert ask(http, path, 503, kind="list", name="jobs")["error"]
+
+
+def test_it_is_found_under_the_prefix_of_the_page(plain_client: redis.Redis) -> None:
+    app = Starlette(routes=[Mount("/queues", application(plain_client))])
+    with TestClient(app, base_url="http://localhost") as http:
+        found = http.get(f"/queues{DOCUMENT}").json()
+        assert found["servers"] == [{"url": f"/queues{PREFIX}"}]
+        assert http.get(f"/queues{PREFIX}/queue").json()["error"].startswith("name the queue")
+
+
+def test_the_guide_names_every_address(http: TestClient) -> None:
+    text = PAGE.read_text()
+    for path, methods in http.get(DOCUMENT).json()["paths"].items():
+        assert f"`{path[1:]}`" in text, path
+        for parameter in methods["get"]["parameters"]:
+            assert f"`{parameter['name']}`" in text, parameter["name"]
