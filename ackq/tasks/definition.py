@@ -39,10 +39,12 @@ class Definition:
     #: Options of each push, unless a push has its own.
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the function is asynchronous."""
-        return inspect.iscoroutinefunction(self.function)
+    #: Whether the function is asynchronous.
+    is_async: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look at the function once, since each message needs to know."""
+        self.is_async = inspect.iscoroutinefunction(self.function)
 
     def limit_receives(self, limit: int | None) -> None:
         """Set the limit of deliveries, unless the task has its own."""

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -27,13 +27,6 @@ FORGOTTEN_AFTER = 10
 REMEMBERED = 10_000
 
 
-class Work(NamedTuple):
-    """A message to handle: its task, and the arguments of the call."""
-
-    definition: Definition
-    arguments: dict[str, Any]
-
-
 class Dropped(Exception):
     """The message has expired, and its task drops such messages."""
 
@@ -49,7 +42,7 @@ class Intake:
     #: When messages of unknown tasks were first and last seen here, by queue and key.
     _seen: dict[tuple[str, bytes], tuple[float, float]] = field(default_factory=dict)
 
-    def admit(self, message: Message) -> Work:
+    def admit(self, message: Message) -> tuple[Definition, dict[str, Any]]:
         """Return the task of a message and its arguments.
 
         Raises:
@@ -75,7 +68,7 @@ class Intake:
         if definition.circuit is not None and (pause := definition.circuit.wait()):
             raise Later(pause)
         try:
-            return Work(definition, definition.arguments.decode(read.arguments))
+            return definition, definition.arguments.decode(read.arguments)
         except InvalidArguments as error:
             raise _misfit(message, error.reason) from None
 
@@ -94,9 +87,9 @@ class Intake:
         return _misfit(message, f"unknown task {name!r} for {self.unknown_for:g} s")
 
 
-def ended(work: Work, message: Message, error: BaseException | None) -> None:
+def ended(definition: Definition, message: Message, error: BaseException | None) -> None:
     """Record how the call of a task ended."""
-    circuit = work.definition.circuit
+    circuit = definition.circuit
     if circuit is not None and circuit.ended(error):
         about(
             logging.WARNING,

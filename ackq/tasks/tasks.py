@@ -24,7 +24,7 @@ from ackq.queue.messages import Message, Pushed
 from ackq.sharded import ShardedQueue
 from ackq.tasks.calling import call, entered, is_middleware
 from ackq.tasks.definition import Definition, OnExpiry, define
-from ackq.tasks.intake import Dropped, Intake, Work, ended
+from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.policy import Breaker, Retry
 from ackq.tasks.wire import written, written_as_event
 from ackq.worker import Worker
@@ -331,20 +331,22 @@ class Tasks(Closable):
             BaseException: what the task raised.
         """
         try:
-            work = self._intake.admit(message)
+            definition, arguments = self._intake.admit(message)
         except Dropped:
             return
-        call: Any = partial(self._call, work, message)
-        for middleware in reversed(self._middleware):
-            call = partial(middleware, message, call)
+        if definition.arguments.injected:
+            arguments |= definition.parameters(message, self.state)
         try:
-            result = call()
+            if not self._middleware:
+                result = call(definition, arguments, message)
+            else:
+                result = self._surrounded(definition, arguments, message)
         except Verdict:
             raise
         except BaseException as error:
-            ended(work, message, error)
+            ended(definition, message, error)
             raise
-        ended(work, message, None)
+        ended(definition, message, None)
         if isinstance(result, Verdict):
             raise result
 
@@ -369,11 +371,14 @@ class Tasks(Closable):
         finally:
             self._inline = before
 
-    def _call(self, work: Work, message: Message) -> Any:
-        definition, arguments = work
-        if definition.arguments.injected:
-            arguments |= definition.parameters(message, self.state)
-        return call(definition, arguments, message)
+    def _surrounded(
+        self, definition: Definition, arguments: dict[str, Any], message: Message
+    ) -> Any:
+        """Call the task through the middleware."""
+        through: Any = partial(call, definition, arguments, message)
+        for middleware in reversed(self._middleware):
+            through = partial(middleware, message, through)
+        return through()
 
     def worker(self, queues: Iterable[Any] | None = None, **settings: Any) -> TasksWorker:
         """Return a worker for the tasks.

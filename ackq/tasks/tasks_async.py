@@ -23,7 +23,7 @@ from ackq.queue.messages import Message, Pushed
 from ackq.sharded import AsyncShardedQueue
 from ackq.tasks.calling_async import call, entered, is_middleware
 from ackq.tasks.definition import Definition, OnExpiry, define
-from ackq.tasks.intake import Dropped, Intake, Work, ended
+from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.policy import Breaker, Retry
 from ackq.tasks.wire import written, written_as_event
 from ackq.worker import AsyncWorker
@@ -337,20 +337,22 @@ class AsyncTasks(Closable):
             BaseException: what the task raised.
         """
         try:
-            work = self._intake.admit(message)
+            definition, arguments = self._intake.admit(message)
         except Dropped:
             return
-        call: Any = partial(self._call, work, message)
-        for middleware in reversed(self._middleware):
-            call = partial(middleware, message, call)
+        if definition.arguments.injected:
+            arguments |= definition.parameters(message, self.state)
         try:
-            result = await call()
+            if not self._middleware:
+                result = await call(definition, arguments, message)
+            else:
+                result = await self._surrounded(definition, arguments, message)
         except Verdict:
             raise
         except BaseException as error:
-            ended(work, message, error)
+            ended(definition, message, error)
             raise
-        ended(work, message, None)
+        ended(definition, message, None)
         if isinstance(result, Verdict):
             raise result
 
@@ -375,11 +377,14 @@ class AsyncTasks(Closable):
         finally:
             self._inline = before
 
-    async def _call(self, work: Work, message: Message) -> Any:
-        definition, arguments = work
-        if definition.arguments.injected:
-            arguments |= definition.parameters(message, self.state)
-        return await call(definition, arguments, message)
+    async def _surrounded(
+        self, definition: Definition, arguments: dict[str, Any], message: Message
+    ) -> Any:
+        """Call the task through the middleware."""
+        through: Any = partial(call, definition, arguments, message)
+        for middleware in reversed(self._middleware):
+            through = partial(middleware, message, through)
+        return await through()
 
     def worker(self, queues: Iterable[Any] | None = None, **settings: Any) -> AsyncTasksWorker:
         """Return a worker for the tasks.
