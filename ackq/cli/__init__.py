@@ -102,7 +102,7 @@ Exit codes:
   130  interrupted
   141  the reader of the output closed it, as in ackq ... | head
 
-Without --url and ACKQ_REDIS_URL, ackq starts a server of its own, which later commands use, too.
+With neither --url nor ACKQ_REDIS_URL, ackq starts its own server, which later commands use, too.
 Its data is in ACKQ_HOME, or ~/.local/share/ackq."""
 
 

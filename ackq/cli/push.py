@@ -111,7 +111,7 @@ def push(
 
     Lines are pushed 1,000 at a time, all or none. After an error, Ctrl-C or SIGTERM, the number
     pushed is printed; pass it to --skip to go on. If the reply was lost, the next 1,000 may already
-    be in the queue; going on then pushes them twice.
+    be in the queue; continuing would push them twice.
     """
     if json and (file or skip or ids):
         raise click.UsageError("give either JSON arguments or lines, with --file, --skip, --ids")

@@ -51,7 +51,7 @@ def list_(tasks: str, as_json: bool) -> None:
 )
 @module_argument
 @click.argument("name", required=False)
-@click.option("--cloudevent", is_flag=True, help="Of messages in the form of a CloudEvent.")
+@click.option("--cloudevent", is_flag=True, help="Print the schema of CloudEvents.")
 def schema(tasks: str, name: str | None, cloudevent: bool) -> None:
     """Print the JSON Schema of the messages of task NAME, or of each task by its name."""
     from ackq.tasks.schema import message_schema

@@ -179,7 +179,7 @@ class Jobs:
             same = (entry.job, entry.kind, entry.name) == ("all", kind, name)
             if same and other.alive and is_after(begun, entry.id):
                 text = (
-                    f"another operation runs on this queue: {entry.what}, begun by {entry.who}."
+                    f"another operation runs on this queue: {entry.what}, started by {entry.who}."
                     " Wait for its end, or stop it"
                 )
                 self._log.end(begun, f"nothing: {text}")
