@@ -276,3 +276,22 @@ def _examples(page: str) -> list[str]:
 
 def _page(name: str) -> str:
     return (DOCS / name).read_text()
+
+
+def test_the_page_of_the_architecture_names_every_place_of_an_operation() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    (rows,) = re.findall(
+        r"(?m)^(\| a command of `ackq` .*\n(?:.*\n)*?)\| a column of pop's reply", page
+    )
+    named = tuple(re.findall(r"`((?:ackq|lua|tests|docs)/[\w/.]*)`", rows))
+    written = ("client.py", "calls.txt")  # by tools
+    # One of the newest operations, and its script.
+    for path in (
+        path
+        for folder in ("ackq", "lua", "tests", "docs")
+        for path in (DOCS.parent / folder).rglob("*.*")
+        if path.suffix in (".py", ".lua", ".md", ".txt") and not path.name.endswith(written)
+    ):
+        place = path.relative_to(DOCS.parent).as_posix()
+        if re.search(r"\bfind_all\b|[\"']find[\"']", path.read_text()) and path != Path(__file__):
+            assert place.startswith(named), f"docs/architecture.md does not name {place}"
