@@ -142,7 +142,7 @@ def define(
 
 def _name_of(function: Callable[..., Any]) -> str:
     """Return ``module.name``. A script gets the name under which a worker imports it."""
-    module = function.__module__
+    module = function.__module__ or "__main__"  # of code that is run by exec
     if module == "__main__":
         main = sys.modules["__main__"]
         spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
