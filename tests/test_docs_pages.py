@@ -50,13 +50,13 @@ RUN_BY = {
     "dropin.md": "dropin/test_guide.py",
     "moving-from.md": "queue/test_from_celery.py",
     "moving-over.md": "dropin/test_guide.py",
-    "pipeline.md": "spark/test_example.py",
+    "pipeline.md": "first_hour/test_pages.py",
     "pipeline-deploy.md": "spark/test_connect.py",
     "rsmq.md": "rsmq/test_page.py",
     "sharded.md": "delay/test_docs.py",
-    "spark.md": "spark/test_docs.py",
+    "spark.md": "first_hour/test_pages.py",
+    "spark-sink.md": "first_hour/test_pages.py",
     "tasks.md": "tasks/test_docs.py",
-    "spark-sink.md": "spark/test_docs.py",
     "testing.md": "testing/test_plugin.py",
     "topic.md": "topic/test_docs.py",
     "tracing.md": "otel/test_docs.py",
@@ -161,10 +161,10 @@ def test_every_page_with_examples_is_run_by_a_test() -> None:
 
 
 def test_no_example_needs_a_server_on_the_default_port() -> None:
-    """They use the embedded server, so that they run as printed. The drop-in, the mounted page and
-    Spark use the server of an existing program."""
+    """They use the embedded server, so that they run as printed. The drop-in and the mounted page
+    use the server of an existing program."""
     for page in (*DOCS.glob("*.md"), ROOT / "README.md"):
-        if page.name not in ("dropin.md", "moving-over.md", "spark.md", "web.md"):
+        if page.name not in ("dropin.md", "moving-over.md", "web.md"):
             for example in re.findall(RUN, page.read_text(), re.M | re.S):
                 assert not re.search(r"\bRedis\(\)|localhost:6379", example), page.name
 

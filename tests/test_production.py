@@ -15,10 +15,13 @@ import pytest
 import redis
 import yaml
 
+from ackq import Queue
+from tests.first_hour.environment import Environments, run
 from tests.servers.container import engine_with_image
 from tests.servers.private import private_server
 from tests.servers.target import Absent
 from tests.test_docs_pages import _command
+from tests.waiting import wait_until
 
 FOLDER = Path(__file__).parent.parent / "docs" / "production"
 UNIT = (FOLDER / "ackq-jobs.service").read_text()
@@ -52,10 +55,30 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         pytest.skip("there is no systemd-analyze")
     unit = tmp_path / "ackq-jobs.service"
     unit.write_text(UNIT.replace("/srv/jobs/.venv/bin/ackq", sys.executable))
-    done = subprocess.run(
-        [verify, "verify", str(unit)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert _ends([verify, "verify", str(unit)]) == (0, "")
+
+
+def test_compose_accepts_the_file() -> None:
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) and _ends([*command, "version"]) == (0, ""):
+            break
+    else:
+        pytest.skip("there is no docker compose")
+    assert _ends([*command, "-f", str(FOLDER / "compose.yaml"), "config", "--quiet"]) == (0, "")
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(300)
+def test_kubernetes_accepts_the_manifests(tmp_path: Path) -> None:
+    """By its own schemas, which take 100 MB, so they are in an environment of their own."""
+    run(sys.executable, "-m", "venv", tmp_path)
+    run(tmp_path / "bin" / "pip", "install", "--quiet", "kubernetes-validate")
+    check = tmp_path / "bin" / "kubernetes-validate"
+    run(check, "--strict", FOLDER / "kubernetes.yaml")
+    misspelt = tmp_path / "misspelt.yaml"
+    misspelt.write_text((FOLDER / "kubernetes.yaml").read_text().replace("Seconds: 45", "Secs: 45"))
+    with pytest.raises(AssertionError, match="terminationGracePeriodSecs"):
+        run(check, "--strict", misspelt)
 
 
 def test_a_redis_with_these_settings_starts_and_has_them(tmp_path: Path) -> None:
@@ -84,14 +107,41 @@ def test_the_probes_ask_what_the_worker_answers() -> None:
     ] * 2
 
 
-def test_the_image_builds() -> None:
+@pytest.mark.timeout(400)
+@pytest.mark.xdist_group("packaging")
+def test_the_image_builds_and_its_worker_does_a_job_and_stops(tmp_path: Path) -> None:
     (base,) = re.findall(r"^FROM (\S+)$", DOCKERFILE, re.MULTILINE)
     try:
         engine = engine_with_image(base)
     except Absent as reason:
         pytest.skip(str(reason))
-    with contextlib.closing(engine):
-        engine.images.build(path=str(FOLDER), rm=True)
+    context = tmp_path / "context"
+    shutil.copytree(FOLDER, context)
+    Environments(context)  # the wheel of this checkout, instead of the released one
+    install = "RUN pip install --no-cache-dir "
+    assert f"{install}ackq\n" in DOCKERFILE
+    copied = DOCKERFILE.replace(f"{install}ackq", f"COPY *.whl .\n{install}*.whl")
+    (context / "Dockerfile").write_text(copied)
+    with contextlib.closing(engine), private_server(tmp_path / "redis") as server:
+        image, _ = engine.images.build(path=str(context), rm=True, network_mode="host")
+        worker = engine.containers.run(
+            image, detach=True, network_mode="host", environment={"ACKQ_REDIS_URL": server.url}
+        )
+        try:
+            with Queue.from_url(server.url, "jobs") as queue:
+                queue.push({"task": "resize"})
+            wait_until(lambda: b"resize" in worker.logs(), "the worker handles a message", 60)
+            worker.stop(timeout=45)
+            assert worker.wait()["StatusCode"] == 0
+        finally:
+            worker.remove(force=True)
+            image.remove(force=True)
+
+
+def _ends(command: list[str]) -> tuple[int, str]:
+    """Return the exit code of a command, and what it prints to stderr."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
 
 
 def _commands() -> list[list[str]]:

@@ -89,7 +89,7 @@ def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Pa
             [BIN / "ackq", "serve", "--stop"], env=environment, check=True, capture_output=True
         )
     _, hero, seen, demo, command_line, example = printed
-    assert hero == "a-1 resize\n"
+    assert hero == "resize\n"
     assert seen.startswith("ready\t1\nin_flight\t0\n")
     assert "nothing was lost" in demo
     assert '"task": "resize"' in command_line

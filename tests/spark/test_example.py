@@ -18,48 +18,6 @@ ROOT = Path(__file__).parents[2]
 BLOCKS = r"```toml\n# cars\.toml\n(.*?)^```.*?^```sh\n(.*?)^```"
 
 
-#: Code to run before the examples of a page, and checks to run after them.
-AROUND = {
-    "docs/pipeline.md": (
-        """
-import os, pyarrow, pyarrow.parquet
-from ackq import Queue
-pyarrow.parquet.write_table(
-    pyarrow.table({"origin": ["USA"], "year": [1970], "cars": [3]}), "cars/part.parquet")
-jobs = Queue.from_url(os.environ["ACKQ_REDIS_URL"], "jobs")
-jobs.push_many([{"id": "a", "seconds": 61}, {"id": "b", "seconds": 60}, {"id": "c"}])
-""",
-        """
-assert (progress.rows, progress.rejected) == (3, 1)
-(long,) = Queue.from_url(os.environ["ACKQ_REDIS_URL"], "long").peek()
-assert long.id == "a"
-""",
-    ),
-    "docs/spark-sink.md": (
-        """
-import os, redis
-from ackq import Queue
-from ackq.spark import session
-client = redis.Redis.from_url(os.environ["ACKQ_REDIS_URL"])
-jobs = Queue(client, "jobs")
-spark = session(url=os.environ["ACKQ_REDIS_URL"])
-df = spark.createDataFrame([("a",)], "id string")
-df.write.parquet("more")
-stream, path = spark.readStream.schema("id string").parquet("more"), "checkpoint"
-bodies = [b"x", b"y"]
-""",
-        """
-write(df, 3)
-write(df, 3)
-for query in spark.streams.active:
-    query.processAllAvailable()
-    query.stop()
-assert sorted(each.body for each in jobs.peek()) == [b"x", b"y", *[b'{"id":"a"}'] * 3]
-""",
-    ),
-}
-
-
 def example(page: str) -> tuple[str, str]:
     """Return the configuration and the commands that a page shows."""
     found = re.search(BLOCKS, (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
@@ -102,27 +60,6 @@ def test_the_example_of_the_readme_runs_on_the_public_data_set(tmp_path: Path) -
     for row in table.to_pylist():
         by_origin[row["origin"]] += row["cars"]
     assert by_origin == {"USA": 245, "Japan": 79, "Europe": 68}
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("page", ["docs/pipeline.md", "docs/spark-sink.md"])
-def test_the_examples_of_a_page_run_one_after_the_other(tmp_path: Path, page: str) -> None:
-    text = (ROOT / page).read_text()
-    found = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    (tmp_path / "cars").mkdir()
-    with private_server(tmp_path / "redis") as server:
-        script = tmp_path / "examples.py"
-        script.write_text("\n".join([AROUND[page][0], *found, AROUND[page][1]]))
-        done = subprocess.run(
-            [sys.executable, script],
-            cwd=tmp_path,
-            check=False,
-            timeout=200,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "ACKQ_REDIS_URL": server.url},
-        )
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_the_page_on_pipelines_shows_the_same() -> None:

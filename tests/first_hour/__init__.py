@@ -1,0 +1,1 @@
+"""What a new user and a new contributor meet first."""

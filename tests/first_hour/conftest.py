@@ -1,0 +1,12 @@
+"""The environments that the tests of this folder share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.first_hour.environment import Environments
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
+    return Environments(tmp_path_factory.mktemp("environments"))
