@@ -66,6 +66,7 @@ WRITING = {
     "pause",
     "resume",
     "mark",
+    "notify",
     "move",
     "recover",
     "drain",
@@ -115,7 +116,9 @@ def resize(path: str, width: int = 80): ...
 """
 
 #: What needs no shell, no signal and no process of its own: a Python each would take a while.
-IN_PROCESS = re.compile(r"ackq (?!serve|exporter|web|work |demo|bench|pipeline|scripts)[^<>|&$`]*$")
+IN_PROCESS = re.compile(
+    r"ackq (?!serve|exporter|web|notify|work |demo|bench|pipeline|scripts)[^<>|&$`]*$"
+)
 #: What needs no shell.
 ONE_PROGRAM = re.compile(r"ackq [^<>|&$`]*$")
 
@@ -239,7 +242,12 @@ def test_an_example_runs(
     serves = re.search("ackq (exporter|web)", line)
     if serves:
         line += f" --listen 127.0.0.1:{free_port}"
-    endless = serves or "--port" in line or ("work " in line and "--drain" not in line)
+    endless = (
+        serves
+        or "notify" in line
+        or "--port" in line
+        or ("work " in line and "--drain" not in line)
+    )
     if endless:
         line = line.replace("6380", str(free_port))
     alone = ONE_PROGRAM.match(line)
@@ -264,7 +272,7 @@ def test_an_example_runs(
             if endless:
                 assert process.stdout is not None
                 assert process.stdout.readline().startswith(
-                    ("export ", "metrics at", "http://", "a-")
+                    ("export ", "metrics at", "http://", "watching", "a-")
                 )
                 process.send_signal(signal.SIGINT)
             output, errors = process.communicate(timeout=170 if "pipeline" in line else 50)
