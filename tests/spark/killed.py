@@ -21,7 +21,11 @@ FAULTS = ROOT / "tests" / "spark" / "faults"
 
 
 def run_until_killed(
-    module: str, *arguments: str | Path, folder: Path, environment: Mapping[str, str]
+    module: str,
+    *arguments: str | Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout: float = 180,
 ) -> None:
     """Run a driver until it says in its folder that it has reached its point, and kill it there.
 
@@ -42,7 +46,7 @@ def run_until_killed(
         wait_until(
             lambda: (folder / "reached").exists() or process.poll() is not None,
             "the driver to reach its point",
-            timeout=180,
+            timeout=timeout,
         )
         expected = -signal.SIGKILL if "FAULT" in environment else None
         assert process.poll() == expected, (folder / "output").read_text()[-3000:]

@@ -24,6 +24,7 @@ import ackq.embedded.server
 from ackq import Queue
 from ackq.embedded import Server
 from tests.servers.private import private_server
+from tests.spark.crash_matrix import TOO_BUSY
 from tests.spark.killed import running_pipeline
 from tests.waiting import wait_until
 
@@ -34,9 +35,8 @@ KILLS = 8
 OUTAGE = KILLS // 2
 #: Steps of batches, three each, after which a run is killed at the latest, and seconds more.
 STEPS, LATER = 5, 1.5
-#: How Spark ends a query where the machine was too busy to start a process of its own within ten
-#: seconds, which cannot be changed. As a supervisor would, the campaign runs it again.
-TOO_BUSY, MOST_BUSY = "Python worker failed to connect back", 20
+#: Runs that may end since the machine was too busy.
+MOST_BUSY = 20
 #: Repetitions of a message's number that make it about 300 bytes long.
 REPEATED = 36
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType
 
@@ -213,7 +212,7 @@ class Pipeline:
             try:
                 session = quiet_session(name, self.config.spark, self._spark)
                 spark = stack.enter_context(session)
-            except (Py4JJavaError, PySparkException) as error:
+            except (*NO_REPLY, PySparkException) as error:
                 raise PipelineConfigError(
                     f"{self.config.where}: [spark]: Spark does not start with these settings:"
                     f" {one_line(error)}",
