@@ -20,6 +20,7 @@ BENCHMARKS = {
     "capacity": "benchmarks.capacity",
     "fleet": "benchmarks.fleet.benchmark",
     "worker": "benchmarks.worker",
+    "tasks": "benchmarks.tasks",
     "rsmq": "benchmarks.rsmq",
     "delay": "benchmarks.delay",
     "topic": "benchmarks.topic",

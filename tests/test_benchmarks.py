@@ -64,6 +64,7 @@ CONTESTANTS = {
         "ackq, each takes from its own shards",
     },
     "worker": {"ackq, threads", "ackq, tasks"},
+    "tasks": {"bare handler", "ackq, tasks", "ackq, msgspec", "pydantic"},
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
     "delay": {"ackq", "article", "article, pipelined"},
     "exporter": {"ackq exporter", "no scrape"},

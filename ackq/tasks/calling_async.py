@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -19,15 +19,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 _THREADS = DaemonThreads()
 
 
-async def call(definition: Definition, arguments: dict[str, Any], message: Message) -> Any:
-    """Call the function of a task, in a thread unless it is asynchronous.
+def call(definition: Definition, arguments: dict[str, Any], message: Message) -> Awaitable[Any]:
+    """Call the function of a task, in a thread unless it is asynchronous."""
+    if definition.is_async:
+        awaitable: Awaitable[Any] = definition.function(**arguments)
+        return awaitable
+    return _in_thread(partial(definition.function, **arguments), message)
+
+
+async def _in_thread(function: Callable[[], Any], message: Message) -> Any:
+    """Call a function in a thread.
 
     A thread cannot be stopped: after the time limit or the loss of the lease, this waits for its
     end.
     """
-    if definition.is_async:
-        return await definition.function(**arguments)
-    running = asyncio.ensure_future(_THREADS.call(partial(definition.function, **arguments)))
+    running = asyncio.ensure_future(_THREADS.call(function))
     while True:
         try:
             return await asyncio.shield(running)

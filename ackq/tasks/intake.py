@@ -54,16 +54,17 @@ class Intake:
             read = received(message.body)
         except msgspec.MsgspecError as error:
             raise _misfit(message, f"not a task: {error}") from None
-        if not read.name:
-            raise _misfit(message, "not a task: the message names none")
-        definition = self.definitions.get(read.name)
+        name = read.task or read.name
+        definition = self.definitions.get(name)
         if definition is None:
-            raise self._unknown(message, read.name)
+            if not name:
+                raise _misfit(message, "not a task: the message names none")
+            raise self._unknown(message, name)
         message.terms = terms = definition.terms
         if terms.max_receives is not None and message.receive_count > terms.max_receives:
             # Its last delivery ended without a verdict, for instance because the worker was killed.
             raise Reject(NO_MORE_RECEIVES)
-        if definition.expires is not None or read.expiry is not None:
+        if not (definition.expires is None and read.expiry is None):
             _check_expiry(message, read, definition)
         if definition.circuit is not None and (pause := definition.circuit.wait()):
             raise Later(pause)

@@ -288,6 +288,7 @@ def test_expired_messages_are_dead_or_dropped(rig: Rig) -> None:
     rig.push(drop.options(expires=3600), "in time too")
     for task in (dead, drop):
         rig.push(task.options(expires=0.0), "late")
+    rig.queue.push({"task": "drop", "args": {"text": "of 1970"}, "expires_at": 0})
     rig.drain()
     assert sorted(ran) == ["in time", "in time too"]
     assert rig.reasons() == ["expired"]
