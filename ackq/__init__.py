@@ -26,7 +26,7 @@ from ackq.errors import (
 )
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import AuditFinding, AuditReport, Message, Pushed, QueueStats
+from ackq.queue.messages import AuditFinding, AuditReport, Message, Pushed, QueueStats, Redriven
 
 __version__ = "0.1.0"
 
@@ -60,6 +60,7 @@ __all__ = [
     "QueueConfig",
     "QueueNameError",
     "QueueStats",
+    "Redriven",
     "ServerNotFound",
     "UnknownOutcome",
     "UnsupportedServer",

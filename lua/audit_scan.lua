@@ -19,8 +19,9 @@
 --
 -- Returns {next cursor, entries seen, problem, key, problem, key, ...}; the cursor 0 ends. With
 -- their repairs: 'body missing' (leased or delayed; to the dead letters), 'orphan body' (made
--- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now),
--- 'stale count', 'stale extension', 'stale row count' and 'stale failure' (deleted).
+-- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now; the note of a
+-- unique push is no longer believed), 'stale count', 'stale extension', 'stale row count' and
+-- 'stale failure' (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
 -- Cost: O(log in-flight) for each of about 100 entries. For context before Redis 7.4: for each of
 -- up to 1,000 entries; if there are more, for about one entry with its body.
@@ -33,6 +34,7 @@ local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
 local MAX_LEASE = 43200065535 -- µs: 12 h and the jitter
 local LARGEST = 9007199254740991
+local LONGEST_NOTE = 315360000000000 -- µs for which the note of a unique push is believed, at most
 local WHOLE = 1000 -- keys of CONTEXT that one call may read at once
 
 local walks = {
@@ -53,13 +55,13 @@ redis.call('HLEN', receives)
 redis.call('HLEN', extended)
 redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
-redis.call('ZCARD', held)
 redis.call('HLEN', heldrows)
 redis.call('HLEN', errors)
-local listed = redis.call('LLEN', ready) + redis.call('LLEN', handoff) > 0
+local listed = redis.call('ZCARD', held) + redis.call('LLEN', ready)
+  + redis.call('LLEN', handoff) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- Parts: count_up
+-- Parts: count_up, unique_notes
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
   if watched == nil and number > 0 then
@@ -69,6 +71,14 @@ local function count_up(field, number)
     redis.pcall('HINCRBY', counters, field, number)
   end
 end
+
+-- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
+-- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
+-- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
+-- while the message is on a list, because one of this id may be in flight; pop deletes it. That
+-- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
+-- because pop sweeps notes with a :.
+local TAKEN = '\0unique:'
 -- End of parts (edit them in lua/parts)
 
 local clock = redis.call('TIME')
@@ -141,11 +151,21 @@ function check.context(key)
   end
 end
 
--- A count beside the mark of a body may be of a message on a list.
+-- A count beside the mark of a body, and the note of a unique push, may be of a message on a list.
 function check.receives(key, count)
-  if redis.call('HEXISTS', context, key) == 0
-    and not (listed and string.find(count, ':', 1, true)) and report('stale count', key) then
-    redis.call('HDEL', receives, key)
+  local other = string.byte(count) == 0 and (string.gsub(count, '-', ':'))
+  if key == TAKEN or redis.call('HEXISTS', context, key) == 1
+    or (other and redis.call('HEXISTS', context, other) == 1) then
+    return
+  end
+  local start, moment = string.match(count, '^(%d+:%d+:%x+):(%d+)$')
+  if not (listed and string.find(count, ':', 1, true)) then
+    if report('stale count', key) then
+      redis.call('HDEL', receives, key)
+    end
+  elseif start and tonumber(moment) > now + LONGEST_NOTE
+    and report('deadline out of range', key) then
+    redis.call('HSET', receives, key, start)
   end
 end
 

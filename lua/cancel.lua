@@ -58,7 +58,7 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Parts: count_up, failures
+-- Parts: count_up, mark, failures, is_unique
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
   if watched == nil and number > 0 then
@@ -69,8 +69,8 @@ local function count_up(field, number)
   end
 end
 
--- What ties a count on the list, or a note of failures, to its body: another message may have the
--- same id.
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
@@ -90,9 +90,20 @@ local function failures_of(note, body, before)
   return found
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
+-- unique push.
+local function last_fields(found, unique)
+  local fields = unique and {'unique', '1'} or {}
+  if #found > 0 then
+    fields[#fields + 1] = 'errors'
+    fields[#fields + 1] = table.concat(found, '\n')
+  end
+  return fields
+end
+
+-- Return whether RECEIVES has this of a message of a unique push, which is leased or delayed.
+local function is_unique(note)
+  return note and string.find(note, '[: ]') ~= nil
 end
 -- End of parts (edit them in lua/parts)
 
@@ -124,13 +135,14 @@ while 2 * looked + 1 < #ARGV and canceled < MAX_IN_CALL and bytes < BODY_BUDGET 
   -- A key without a body is left to pop and the audit, which report it.
   if body then
     local is_delayed = zset == delayed
-    local count = tonumber(redis.call('HGET', receives, key)) or (is_delayed and 0 or 1)
+    local noted = redis.call('HGET', receives, key)
+    local count = tonumber(noted) or (is_delayed and 0 or 1)
     local note = has_errors and redis.call('HGET', errors, key) or ''
     local found = failures_of(note, body, is_delayed and count + 1 or count)
     -- The first write frees memory, so that messages can be canceled at maxmemory.
     redis.call('ZREM', zset, key)
     redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', 'canceled', 'count', count,
-      'time', string.format('%.0f', now), unpack(errors_field(found)))
+      'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
     redis.call('HDEL', errors, key)

@@ -60,7 +60,7 @@ local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Parts: count_up, holds, failures, keep_latest, add_failure, read_failures
+-- Parts: count_up, holds, mark, failures, keep_latest, add_failure, read_failures, is_unique
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
   if watched == nil and number > 0 then
@@ -80,8 +80,8 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
--- What ties a count on the list, or a note of failures, to its body: another message may have the
--- same id.
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
@@ -101,9 +101,15 @@ local function failures_of(note, body, before)
   return found
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
+-- unique push.
+local function last_fields(found, unique)
+  local fields = unique and {'unique', '1'} or {}
+  if #found > 0 then
+    fields[#fields + 1] = 'errors'
+    fields[#fields + 1] = table.concat(found, '\n')
+  end
+  return fields
 end
 
 local FAILURES = 5 -- failures kept of a message, the latest
@@ -138,6 +144,11 @@ local function read_failures(from, last)
     position = to + 1
   end
   return found
+end
+
+-- Return whether RECEIVES has this of a message of a unique push, which is leased or delayed.
+local function is_unique(note)
+  return note and string.find(note, '[: ]') ~= nil
 end
 -- End of parts (edit them in lua/parts)
 
@@ -180,7 +191,8 @@ for i, entry in ipairs(returned) do
   end
   -- Read everything before the message leaves its lease: while its slot moves to another node,
   -- Redis refuses access to a key that this script has emptied, and it would end halfway.
-  local count = tonumber(redis.call('HGET', receives, key)) or 1
+  local noted = redis.call('HGET', receives, key)
+  local count = tonumber(noted) or 1
   local dies = charge == 1 and max_receives > 0 and count >= max_receives
   local body = redis.call('HEXISTS', context, key) == 1
   if body and (dies or delay < 0 or failure) then
@@ -198,7 +210,7 @@ for i, entry in ipairs(returned) do
     if not body or dies then
       redis.call('XADD', dead, '*', 'key', key, 'body', body or '', 'reason',
         body and 'max receives' or 'body missing', 'count', count,
-        'time', string.format('%.0f', now), unpack(errors_field(found)))
+        'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
       redis.call('HDEL', errors, key)
@@ -216,17 +228,23 @@ for i, entry in ipairs(returned) do
         redis.call('ZADD', delayed, string.format('%.0f', math.min(due, 9007199254740991)), key)
       end
       -- A message without an id gets a new derived key at each delivery from the list: no count.
-      if count == 0 or (delay < 0 and string.byte(key) == 0) then
+      local has_no_count = delay < 0 and string.byte(key) == 0
+      if has_no_count or (count == 0 and not is_unique(noted)) then
         redis.call('HDEL', receives, key)
+      end
+      if has_no_count or count == 0 then
         redis.call('HDEL', errors, key)
-      else
+      end
+      if not has_no_count and (count > 0 or is_unique(noted)) then
         if failure then
           note = mark(body) .. '\n' .. table.concat(found, '\n')
           redis.call('HSET', errors, key, note)
           bytes = bytes + #note
         end
-        redis.call('HSET', receives, key,
-          string.format('%.0f', count) .. (delay < 0 and ':' .. mark(body) or ''))
+        local text = count > 0 and string.format('%.0f', count) or delay < 0 and '0' or ''
+        local listed = delay < 0 and ':' .. mark(body)
+        redis.call('HSET', receives, key, text .. (listed or '') .. (not is_unique(noted) and ''
+          or listed and ':0' or count > 0 and ' ' or ':'))
       end
     end
     redis.call('HDEL', extended, key)

@@ -247,14 +247,14 @@ local taken, returned, dead_lettered, bytes, decoded, derived = 0, 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
--- Parts: spend, failures, keep_latest, add_failure
+-- Parts: spend, mark, failures, keep_latest, add_failure, is_unique, unique_notes
 local function spend(body)
   bytes = bytes + #body
   full = full or bytes >= BODY_BUDGET
 end
 
--- What ties a count on the list, or a note of failures, to its body: another message may have the
--- same id.
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
@@ -274,9 +274,15 @@ local function failures_of(note, body, before)
   return found
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
+-- unique push.
+local function last_fields(found, unique)
+  local fields = unique and {'unique', '1'} or {}
+  if #found > 0 then
+    fields[#fields + 1] = 'errors'
+    fields[#fields + 1] = table.concat(found, '\n')
+  end
+  return fields
 end
 
 local FAILURES = 5 -- failures kept of a message, the latest
@@ -293,11 +299,24 @@ local function add_failure(found, count, failure)
   found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
   keep_latest(found)
 end
+
+-- Return whether RECEIVES has this of a message of a unique push, which is leased or delayed.
+local function is_unique(note)
+  return note and string.find(note, '[: ]') ~= nil
+end
+
+-- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
+-- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
+-- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
+-- while the message is on a list, because one of this id may be in flight; pop deletes it. That
+-- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
+-- because pop sweeps notes with a :.
+local TAKEN = '\0unique:'
 -- End of parts (edit them in lua/parts)
 
-local function dead_letter(key, body, reason, count, found)
+local function dead_letter(key, body, reason, count, found, unique)
   redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
-    'time', now_text, unpack(errors_field(found)))
+    'time', now_text, unpack(last_fields(found, unique)))
   count_up('dead:' .. reason, 1)
   dead_lettered = dead_lettered + 1
   spend(body)
@@ -326,7 +345,7 @@ end
 
 -- Return the recorded count of a message on the list.
 local function listed_count(noted, body)
-  local count, of = string.match(noted or '', '^(%d+):(.+)$')
+  local count, of = string.match(noted or '', '^(%d+):(%d+:%x+)')
   return count and of == mark(body) and tonumber(count) or 0
 end
 
@@ -361,7 +380,7 @@ local function take_back(zset, keys, absent)
         add_failure(found, count - 1, '') -- no error is known: its lease ended
         count_up('ended', 1)
       end
-      dead_letter(key, body, 'max receives', count - 1, found)
+      dead_letter(key, body, 'max receives', count - 1, found, is_unique(known[i]))
       redis.call('ZREM', zset, key)
       redis.call('HDEL', errors, key)
       forget(key)
@@ -378,7 +397,8 @@ local function take_back(zset, keys, absent)
       if string.byte(key) == 0 then
         redis.call('HDEL', errors, key)
       else
-        redis.call('HSET', receives, key, string.format('%.0f:', count - 1) .. mark(body))
+        redis.call('HSET', receives, key, string.format('%.0f:', count - 1) .. mark(body)
+          .. (is_unique(known[i]) and ':0' or ''))
         has_receives = true
       end
     else
@@ -392,7 +412,7 @@ local function take_back(zset, keys, absent)
       end
       if count > 1 then
         recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count
+        recounted[#recounted + 1] = count .. (is_unique(known[i]) and ' ' or '')
       end
       counts[#counts + 1] = count
       deliver(key, body, count)
@@ -453,20 +473,56 @@ local function keys_of(bodies)
   return keys
 end
 
+-- Return the notes of RECEIVES on these ids, and those of unique pushes with "taken", if any.
+local function notes_on(keys)
+  if not has_receives or #keys == 0 then
+    return
+  end
+  local fields = {unpack(keys)}
+  fields[#keys + 1] = TAKEN
+  local known = redis.call('HMGET', receives, unpack(fields))
+  if not known[#keys + 1] then
+    return known
+  end
+  for i = 1, #keys do
+    fields[i] = TAKEN .. keys[i]
+  end
+  return known, redis.call('HMGET', receives, unpack(fields))
+end
+
+-- Return the mark of the body that a unique push noted.
+local function noted_mark(note)
+  return string.match(note or '', '^%d+:(%d+:%x+):%d+$')
+end
+
+-- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
+local function free_id(body)
+  local id = has_receives and natural_key(body)
+  for _, field in ipairs(id and {id, TAKEN .. id} or {}) do
+    if noted_mark(redis.call('HGET', receives, field)) == mark(body) then
+      redis.call('HDEL', receives, field)
+      return true
+    end
+  end
+end
+
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a
 -- key is free without reading the message recorded under it, and only if other messages are
 -- recorded.
 local crowded, claimed = redis.call('HLEN', context) > 0, {}
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
-  local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys))
+  local known, taken_notes = notes_on(keys)
   for i = 1, #keys do
     local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
-      dead_letter('', body, 'too large', 0, {})
+      dead_letter('', body, 'too large', 0, {}, free_id(body))
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)
+      -- An ack deletes the note of its id, so only the message that it is of may have that key.
+      local noted = known and is_free and noted_mark(known[i])
+      is_free = is_free and (not noted or noted == mark(body))
       -- A count without the mark of a body is of a message that the article's scripts settled.
       local stale = known and is_free and tonumber(known[i])
       if known and is_free then
@@ -475,6 +531,9 @@ local function take(bodies)
       if must_wait(count) then
         full = true
         break
+      end
+      if taken_notes and noted_mark(taken_notes[i]) == mark(body) then
+        redis.call('HDEL', receives, TAKEN .. key)
       end
       if is_free then
         claimed[key] = true
@@ -486,7 +545,7 @@ local function take(bodies)
       end
       if count > 1 or stale then
         recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count
+        recounted[#recounted + 1] = count .. (noted and ' ' or '')
       end
       if has_receives then
         counts[#counts + 1] = count
@@ -598,11 +657,13 @@ end
 if full or dead_lettered > 0 then
   return {'again', refused}
 end
--- Both lists are empty, so their counts are stale. A note of failures is stale if its message has
--- no count. Remove some of both at each call.
-local noted = has_receives and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
+-- Both lists are empty, so their counts are stale, unless messages are held. A note of failures is
+-- stale if its message has no count. Remove some of both at each call.
+local noted = has_receives and not has_held
+  and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
 for i = 1, #noted, 2 do
-  if string.find(noted[i + 1], ':', 1, true) then
+  if string.find(noted[i + 1], ':', 1, true)
+    and redis.call('HEXISTS', context, noted[i]) == 0 then
     redis.call('HDEL', receives, noted[i])
   end
 end

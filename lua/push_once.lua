@@ -91,7 +91,7 @@ local function behind(zset, time, text)
   return last + 1
 end
 
-local LATEST = 9007199254740991 -- µs
+local LATEST_DUE = 9007199254740991 -- µs
 -- A consumer that waits wakes up for the ready list alone: that is the front while it is empty.
 local to_front = when == 'front' and redis.call('EXISTS', ready) == 1
 local on_list, later = 0, 0 -- messages stored on the ready list, and for later
@@ -111,7 +111,7 @@ local function store(key, body)
   if later == 0 then
     due = when == 'delay' and due + now or behind(delayed, due, score_of(due))
   end
-  local due_text = score_of(math.min(due + later, LATEST))
+  local due_text = score_of(math.min(due + later, LATEST_DUE))
   later = later + 1
   if key == '' or string.byte(key) == 0 or redis.call('HEXISTS', context, key) == 1 then
     local derived = 0

@@ -45,7 +45,7 @@ local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Parts: count_up, holds, failures, keep_latest, add_failure, read_failures
+-- Parts: count_up, holds, mark, failures, keep_latest, add_failure, read_failures, is_unique
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
   if watched == nil and number > 0 then
@@ -65,8 +65,8 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
--- What ties a count on the list, or a note of failures, to its body: another message may have the
--- same id.
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
@@ -86,9 +86,15 @@ local function failures_of(note, body, before)
   return found
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
+-- unique push.
+local function last_fields(found, unique)
+  local fields = unique and {'unique', '1'} or {}
+  if #found > 0 then
+    fields[#fields + 1] = 'errors'
+    fields[#fields + 1] = table.concat(found, '\n')
+  end
+  return fields
 end
 
 local FAILURES = 5 -- failures kept of a message, the latest
@@ -123,6 +129,11 @@ local function read_failures(from, last)
     position = to + 1
   end
   return found
+end
+
+-- Return whether RECEIVES has this of a message of a unique push, which is leased or delayed.
+local function is_unique(note)
+  return note and string.find(note, '[: ]') ~= nil
 end
 -- End of parts (edit them in lua/parts)
 
@@ -167,7 +178,8 @@ for i, entry in ipairs(rejected) do
   -- Read everything before the message leaves its lease: while its slot moves to another node,
   -- Redis refuses access to a key that this script has emptied, and it would end halfway.
   local body = redis.call('HGET', context, key) or ''
-  local count = tonumber(redis.call('HGET', receives, key)) or 1
+  local noted = redis.call('HGET', receives, key)
+  local count = tonumber(noted) or 1
   local note = has_errors and redis.call('HGET', errors, key) or ''
   local found = failures_of(note, body, count)
   if redis.call('ZREM', backup, key) == 1 then
@@ -177,7 +189,7 @@ for i, entry in ipairs(rejected) do
       add_failure(found, count, failure)
     end
     redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
-      'time', string.format('%.0f', now), unpack(errors_field(found)))
+      'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
     redis.call('HDEL', errors, key)

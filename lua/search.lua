@@ -26,7 +26,7 @@
 -- Cost: O(size of the list) to reach the window; at most 2,000 messages of a list, 500 dead
 -- letters, 1,000 keys, and 1 MiB of bodies plus one message.
 -- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
--- Roles: viewer, operator, doctor
+-- Roles: scheduler, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, claim = KEYS[5], KEYS[6]
 local place, from, taken = ARGV[1], ARGV[2], ARGV[3]

@@ -39,6 +39,7 @@ PAGES = {
     "retries.md": (4, "mails*"),
     "cancel.md": (2, "reports-to*"),
     "find.md": (2, "orders-to*"),
+    "unique.md": (4, "*-once"),
     "idempotence.md": (2, "payments*"),
     "recipes.md": (14, "recipe-*"),
     "index.md": (1, "jobs*"),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: How many dead letters are listed by default.
 NUMBER = 10
+#: How many of those that stay are named.
+SHOWN = 10
 #: Dead letters that `drop --all` deletes per call.
 CHUNK = 100
 _ENTRY = re.compile(r"[0-9]+-[0-9]+")
@@ -152,6 +154,9 @@ def show(
 @click.option("-n", "--number", type=click.IntRange(0), help="Number to redrive, oldest first.")
 @cause_option
 @all_option
+@click.option(
+    "--force", is_flag=True, help="Also those that stay because of a message with their id."
+)
 def redrive(
     queue: str,
     url: str | None,
@@ -159,44 +164,63 @@ def redrive(
     number: int | None,
     cause: str | None,
     everything: bool,
+    force: bool,
 ) -> None:
     """Make dead letters of QUEUE ready again.
 
     Receive counts start again at zero. Prints the number redriven. A dead letter without a body is
-    not redriven, nor is one of a delay queue whose key has been stored again. Give an ENTRY of a
-    sharded or partitioned queue with the name of its shard or partition as QUEUE.
+    not redriven, nor is one of a delay queue whose key has been stored again. In a list queue, one
+    stays if a message with its id is in the queue and one of the two was pushed with --unique; that
+    is reported, and --force redrives it. Give an ENTRY of a sharded or partitioned queue with the
+    name of its shard or partition as QUEUE.
     """
     if bool(entries) + (number is not None) + (cause is not None) + everything != 1:
         raise click.UsageError("give ENTRIES, --number, --cause or --all")
     with open_any(url, queue, "dead") as opened:
         if entries:
-            redriven = _only_part(opened).redrive(entries=entries)
+            counts = [_redrive_some(_only_part(opened), entries, force)]
         elif cause is not None:
             chosen = _with_cause(opened, cause)
-            redriven = sum(part.redrive(0, entries=found) for part, found in chosen)
+            counts = [_redrive_some(part, found, force) for part, found in chosen]
         else:
-            redriven = _redrive(opened, number)
-    print_count(redriven, "dead letter", "redriven")
+            counts = _redrive(opened, number, force)
+    print_count(sum(counts), "dead letter", "redriven")
+    refused = [entry for count in counts for entry in getattr(count, "refused", ())]
+    for entry in refused[:SHOWN]:
+        click.echo(f"ackq: {entry} stays: a message with its id is in the queue", err=True)
+    if refused:
+        click.echo(f"ackq: --force redrives them: {len(refused):,} stay", err=True)
+
+
+def _redrive_some(part: Part, entries: Sequence[str], force: bool) -> int:
+    """Redrive the dead letters of a part with these entries."""
+    if isinstance(part, Queue):
+        return part.redrive(0, entries=entries, force=force)
+    return part.redrive(0, entries=entries)
 
 
 def _add(on_step: OnStep, before: int, count: int) -> None:
     on_step(before + count)
 
 
-def _redrive(opened: Opened, number: int | None) -> int:
-    """Redrive the oldest dead letters of each part, ``number`` in all; None: all of them."""
-    redriven = 0
+def _redrive(opened: Opened, number: int | None, force: bool) -> list[int]:
+    """Redrive the oldest dead letters of each part, ``number`` in all; None: all of them.
+
+    Return how many of each part.
+    """
+    counts: list[int] = []
     total = opened.kind.stats(opened.client).get("dead") if number is None else number
     with progress("dead letters redriven", total, "run it again to go on") as on_step:
         for part in opened.parts():
-            left = None if number is None else number - redriven
+            before = sum(counts)
+            left = None if number is None else number - before
             if isinstance(part, Queue):
-                step = partial(_add, on_step, redriven)
-                redriven += part.execute(inspection.redrive, left, (), step)
+                step = partial(_add, on_step, before)
+                counts.append(part.execute(inspection.redrive, left, (), step, force))
             else:
-                redriven += part.redrive(left)
-                on_step(redriven)
-    return redriven
+                counts.append(part.redrive(left))
+                on_step(sum(counts))
+    return counts
 
 
 @dead.command(

@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, BinaryIO
@@ -19,8 +19,10 @@ from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
 from ackq.core.ids import key_of_id
 from ackq.core.io.outside import SYSTEM
-from ackq.errors import AckqError
+from ackq.errors import AckqError, InvalidMessage
 from ackq.escaping import printable
+from ackq.queue.messages import Pushed
+from ackq.queue.unique import id_of
 
 #: Maximum lines and bytes that are checked and pushed in one call, all or none of them.
 CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
@@ -48,6 +50,7 @@ TIME = _Time()
         """ackq push jobs '{"task": "resize"}' '{"id": "a-7", "task": "mail"}'""",
         """ackq push jobs --id a-8 --dedup order-8 '{"task": "invoice"}'""",
         """ackq push jobs --front '{"task": "refund"}'""",
+        """ackq push jobs --unique done --unique-by customer '{"customer": 17}'""",
         "ackq push jobs --file orders.ndjson --skip 1",
         "ackq push jobs --raw --delay 60 < orders.ndjson",
     )
@@ -71,6 +74,26 @@ TIME = _Time()
     "--dedup",
     metavar="KEY",
     help="For one argument: store it only if KEY was not pushed within the last hour.",
+)
+@click.option(
+    "--unique",
+    type=click.Choice(["done", "taken"]),
+    help="Store no message while one with its id is in the queue: until it is done, or taken.",
+)
+@click.option(
+    "--unique-by",
+    multiple=True,
+    metavar="FIELD",
+    help="With --unique: make the ids of these fields; may be repeated.",
+)
+@seconds_option(
+    "--unique-for",
+    help="With --unique: how long a message that left no trace is taken to be there.  [86400]",
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="With --unique and --delay or --at: replace messages that are still delayed.",
 )
 @click.option("--id", "own_id", metavar="ID", help="For one argument without an id: its id.")
 @click.option(
@@ -97,6 +120,10 @@ def push(
     at: datetime | None,
     front: bool,
     dedup: str | None,
+    unique: Any,
+    unique_by: tuple[str, ...],
+    unique_for: float | None,
+    replace: bool,
     own_id: str | None,
     time_field: str | None,
     skip: int,
@@ -119,10 +146,15 @@ def push(
         raise click.UsageError("--raw pushes messages unchanged: leave out --time-field")
     if (dedup is not None or own_id is not None) and len(json) != 1:
         raise click.UsageError("--dedup and --id are for one argument")
+    if unique is None and (unique_by or unique_for is not None or replace):
+        raise click.UsageError("--unique-by, --unique-for and --replace need --unique")
     if own_id is not None:
         json = (_with_id(json[0], own_id),)
     with open_any(url, queue, "push", time_field=time_field) as opened:
-        when = {"delay": delay, "at": at, "front": front}
+        when: dict[str, Any] = {"delay": delay, "at": at, "front": front}
+        if unique is not None:
+            when |= {"unique": unique, "replace": replace}
+            when |= {"unique_for": unique_for} if unique_for is not None else {}
         push_many = partial(opened.client.push_many, **when)
         if dedup is not None:
             ((body,), _, _) = next(_chunks(arguments(json), 0, raw, time_field))
@@ -132,15 +164,15 @@ def push(
                 click.echo("ackq: not stored: the message with this id was pushed before", err=True)
             return
         if json:
-            for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field):
-                _print(push_many(chunk))
+            for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field, unique_by):
+                _print(_reported(push_many(chunk)))
             return
         source = file or sys.stdin.buffer
         advice = "go on with --skip {count}"
         pushed = 0
         with progress("lines pushed", _size(source), advice, skip) as on_step:
-            for chunk, number, read in _chunks(source, skip, raw, time_field):
-                stored = push_many(chunk)
+            for chunk, number, read in _chunks(source, skip, raw, time_field, unique_by):
+                stored = _reported(push_many(chunk))
                 on_step(number, read)
                 pushed += len(stored)
                 if ids:
@@ -162,6 +194,15 @@ def _with_id(json: str, id: str) -> str:
     return f'{{"id":{orjson.dumps(id).decode()}{"," * bool(parsed)}{rest}'
 
 
+def _reported(pushed: list[str]) -> list[str]:
+    """Report which messages a unique push did not store, and return the ids of the others."""
+    stored = [id for id in pushed if not isinstance(id, Pushed) or id.stored]
+    for id in pushed:
+        if isinstance(id, Pushed) and not id.stored:
+            click.echo(f"ackq: not stored: {printable(id)} is in the queue already", err=True)
+    return stored
+
+
 def _print(ids: Iterable[str]) -> None:
     shown = printable if sys.stdout.isatty() else str
     click.echo("".join(f"{shown(message_id)}\n" for message_id in ids), nl=False)
@@ -177,7 +218,11 @@ def _size(source: BinaryIO) -> int | None:
 
 
 def _chunks(
-    lines: Iterable[bytes], skip: int, raw: bool, time_field: str | None = None
+    lines: Iterable[bytes],
+    skip: int,
+    raw: bool,
+    time_field: str | None = None,
+    unique_by: Sequence[str] = (),
 ) -> Iterator[tuple[list[bytes], int, int]]:
     """Yield bodies, the number of their last line, and the bytes read so far."""
     chunk: list[bytes] = []
@@ -190,7 +235,7 @@ def _chunks(
         number += 1
         read += len(line)
         if number > skip and (raw or body.strip()):
-            chunk.append(body if raw else _object(body, number, time_field))
+            chunk.append(body if raw else _object(body, number, time_field, unique_by))
             size += len(body)
     if chunk:
         yield chunk, number, read
@@ -210,10 +255,12 @@ def objects(json: Iterable[str]) -> list[bytes]:
     return [_object(body, number) for number, body in enumerate(arguments(json), 1)]
 
 
-def _object(body: bytes, number: int, time_field: str | None = None) -> bytes:
+def _object(
+    body: bytes, number: int, time_field: str | None = None, unique_by: Sequence[str] = ()
+) -> bytes:
     try:
-        return completed(body, time_field)
-    except ValueError as error:
+        return completed(body, time_field, unique_by)
+    except (ValueError, InvalidMessage) as error:
         raise NotPushed(f"line or argument {number}: {error}") from error
 
 
@@ -221,7 +268,7 @@ class NotPushed(AckqError):
     """A line is not a valid message. Its chunk was not pushed."""
 
 
-def completed(body: bytes, time_field: str | None = None) -> bytes:
+def completed(body: bytes, time_field: str | None = None, unique_by: Sequence[str] = ()) -> bytes:
     """Return the JSON object with what it lacks: an id in front, and the time at the end.
 
     The object is not re-encoded, since that would change numbers of more than 64 bits.
@@ -229,6 +276,7 @@ def completed(body: bytes, time_field: str | None = None) -> bytes:
     Args:
         body: the object.
         time_field: the member that holds the time; None: no time is added.
+        unique_by: the fields of which the id is made; empty: it is random.
 
     Raises:
         ValueError: the body is not a JSON object, or its id cannot be a key.
@@ -237,8 +285,11 @@ def completed(body: bytes, time_field: str | None = None) -> bytes:
     if not isinstance(parsed, dict):
         raise ValueError("a message is a JSON object; --raw pushes anything")
     if "id" not in parsed:
+        id = id_of(parsed, unique_by) if unique_by else secrets.token_urlsafe(12)
         rest = body.lstrip()[1:]
-        body = b'{"id":"%s"%s%s' % (secrets.token_urlsafe(12).encode(), b"," * bool(parsed), rest)
+        body = b'{"id":"%s"%s%s' % (id.encode(), b"," * bool(parsed), rest)
+    elif unique_by:
+        raise ValueError("it has an id: leave out --unique-by")
     elif key_of_id(parsed["id"]) is None:
         raise ValueError(
             "the id must be a non-empty string of at most 512 bytes or an integer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -24,10 +24,11 @@ from ackq.errors import AckqError
 from ackq.queue import chosen_messages, held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats
+from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats, Redriven
 from ackq.queue.push_options import PushOptions
 from ackq.queue.renewal_async import AsyncRenewer
 from ackq.queue.spec import QueueSpec
+from ackq.queue.unique import Uniqueness
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -208,6 +209,10 @@ class AsyncQueue(Client):
         front: bool = False,
         dedup: str | None = None,
         dedup_window: Seconds = 3600.0,
+        unique: Uniqueness | None = None,
+        unique_by: Sequence[str] | None = None,
+        unique_for: Seconds = 86400.0,
+        replace: bool = False,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message, ready now or later, and return its id.
@@ -232,6 +237,18 @@ class AsyncQueue(Client):
                 returns the id of the first, with ``stored`` False. If the reply is lost, such a
                 push is sent again.
             dedup_window: seconds that the key is remembered. Defaults to 3600.
+            unique: store nothing while a message with this id is in the queue: "done": ready,
+                delayed or in flight; "taken": ready or delayed, also for another delivery. Then
+                ``stored`` is False. Use one of the two for an id. A push with neither is not
+                compared with anything. Defaults to None.
+            unique_by: fields of a message without an id. Messages that have the same values there
+                get the same id, as "customer=17&kind=refund". Defaults to None.
+            unique_for: seconds for which a message that was pushed onto the ready list is taken to
+                be there, unless a consumer of ackq took it. After that, a push looks for it in the
+                lists. A bare RPOP leaves no trace, so after one the id may be refused for as long.
+                Defaults to 86400.
+            replace: if a message with this id is still delayed, put this one into its place, with
+                its own ``delay`` or ``at``. Then ``stored`` is True. Defaults to False.
             confirm: number of replicas that must have the message, or a `Confirm`. Defaults to
                 None.
 
@@ -247,11 +264,22 @@ class AsyncQueue(Client):
             PopFromMismatch: the queue is popped from the other end; nothing was stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
             UnknownOutcome: the reply was lost, so the message may or may not be stored. With
-                ``dedup``, push it again.
+                ``dedup`` or ``unique``, push it again.
         """
         if confirm is not None:
             confirm = self._fit(confirm)
-        options = PushOptions(delay, at, front, dedup, dedup_window, confirm)
+        options = PushOptions(
+            delay,
+            at,
+            front,
+            dedup,
+            dedup_window,
+            unique,
+            unique_by,
+            unique_for,
+            replace,
+            confirm,
+        )
         return await self._perform(push.push, self._spec, message, options)
 
     @overload
@@ -278,6 +306,21 @@ class AsyncQueue(Client):
         confirm: int | Confirm | None = None,
     ) -> list[Pushed]: ...
 
+    @overload
+    async def push_many(
+        self,
+        messages: Iterable[Pushable],
+        *,
+        delay: Seconds | None = None,
+        at: float | datetime | None = None,
+        front: bool = False,
+        unique: Uniqueness,
+        unique_by: Sequence[str] | None = None,
+        unique_for: Seconds = 86400.0,
+        replace: bool = False,
+        confirm: int | Confirm | None = None,
+    ) -> list[Pushed]: ...
+
     async def push_many(
         self,
         messages: Iterable[Pushable],
@@ -287,6 +330,10 @@ class AsyncQueue(Client):
         front: bool = False,
         dedup: DedupKeys | None = None,
         dedup_window: Seconds = 3600.0,
+        unique: Uniqueness | None = None,
+        unique_by: Sequence[str] | None = None,
+        unique_for: Seconds = 86400.0,
+        replace: bool = False,
         confirm: int | Confirm | None = None,
     ) -> Any:
         """Store many messages and return their ids. The first is delivered first.
@@ -295,8 +342,9 @@ class AsyncQueue(Client):
         several calls, become ready a microsecond apart, in the order of the pushes.
 
         All messages are checked before any is sent. Cost: one round trip per chunk of 1,000
-        messages (500 if they are delayed or deduplicated) or 4 MiB (1 MiB to the front), and every
-        ten seconds one that looks at the recorded end. Each chunk is stored whole or not at all.
+        messages (500 if they are delayed or deduplicated, 250 if they are unique) or 4 MiB (1 MiB
+        to the front), and every ten seconds one that looks at the recorded end. Each chunk is
+        stored whole or not at all.
 
         Args:
             messages: as in `push`.
@@ -306,10 +354,14 @@ class AsyncQueue(Client):
             dedup: a function that returns the key of a message, as in `push`, or a list with a key
                 for each. Messages whose keys are remembered are not stored. Defaults to None.
             dedup_window: as in `push`.
+            unique: as in `push`, for each of them.
+            unique_by: as in `push`.
+            unique_for: as in `push`.
+            replace: as in `push`.
             confirm: as in `push`, for each chunk.
 
         Returns:
-            The ids. With ``dedup`` each is a `Pushed`, as of `push`.
+            The ids. With ``dedup`` or ``unique`` each is a `Pushed`, as of `push`.
 
         Raises:
             InvalidMessage: as in `push`; nothing was sent.
@@ -324,7 +376,18 @@ class AsyncQueue(Client):
         """
         if confirm is not None:
             confirm = self._fit(confirm)
-        options = PushOptions(delay, at, front, dedup, dedup_window, confirm)
+        options = PushOptions(
+            delay,
+            at,
+            front,
+            dedup,
+            dedup_window,
+            unique,
+            unique_by,
+            unique_for,
+            replace,
+            confirm,
+        )
         return await self._perform(push.push_many, self._spec, messages, options)
 
     async def pop(
@@ -742,16 +805,20 @@ class AsyncQueue(Client):
         """
         return await self._run(inspection.dead_letters(self._spec, n, tuple(entries), after))
 
-    async def redrive(self, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
+    async def redrive(
+        self, n: int | None = None, *, entries: Iterable[str] = (), force: bool = False
+    ) -> Redriven:
         """Make dead letters ready again with receive counts of zero, and return how many.
 
-        Their recorded errors are deleted.
+        Their recorded errors are deleted. A dead letter stays if a message with its id is in the
+        queue that a ``unique`` push stored: the ``refused`` of the returned number names it.
 
         Args:
-            n: how many, oldest first. Defaults to all that are dead now.
+            n: how many, oldest first; those that stay count. Defaults to all that are dead now.
             entries: only these, by `DeadLetter.entry`.
+            force: redrive these, too. Defaults to False.
         """
-        return await self._run(inspection.redrive(self._spec, n, tuple(entries)))
+        return await self._run(inspection.redrive(self._spec, n, tuple(entries), force=force))
 
     async def drop_dead_letters(self, *entries: str) -> int:
         """Delete dead letters for good by `DeadLetter.entry`, and return how many."""

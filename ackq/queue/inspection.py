@@ -25,7 +25,7 @@ from ackq.queue import held_lists, pop_from
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.claims import end_holds
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
+from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats, Redriven
 from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call reads or moves.
@@ -249,7 +249,8 @@ def redrive(
     wanted: int | None,
     entries: Sequence[str],
     on_step: Callable[[int], None] | None = None,
-) -> Operation[int]:
+    force: bool = False,
+) -> Operation[Redriven]:
     """Make dead letters ready again; see `ackq.Queue.redrive`.
 
     Args:
@@ -257,36 +258,37 @@ def redrive(
         wanted: how many, or None for all.
         entries: which, instead.
         on_step: called with the number so far, unless there are entries. Defaults to None.
+        force: also those whose ids are in the queue. Defaults to False.
     """
     redriven = 0
+    refused: list[str] = []
+    for entry in entries:
+        if not _ENTRY.fullmatch(entry):
+            raise ConfigurationError(
+                f"redrive: {entry!r} is not a dead letter: pass DeadLetter.entry, as '17-0'"
+            )
     if entries:
-        for entry in entries:
-            if not _ENTRY.fullmatch(entry):
-                raise ConfigurationError(
-                    f"redrive: {entry!r} is not a dead letter: pass DeadLetter.entry, as '17-0'"
-                )
-        at = 0
-        while at < len(entries):
-            chunk = entries[at : at + CHUNK]
-            count, seen, _ = yield from _call(spec, "redrive", len(chunk), "", *chunk)
-            redriven += count
-            at += seen  # one call stops at 1 MiB of bodies
-        return redriven
-    if wanted is None:
+        wanted = len(entries)
+    elif wanted is None:
         # Messages that die again meanwhile are appended, so stop at the present length.
         wanted = (yield from stats(spec)).dead
     check_integer(wanted, "redrive", 0, 2**53)
     after: Arg = ""
     looked = 0
     while looked < wanted:
-        count, seen, after = yield from _call(spec, "redrive", min(CHUNK, wanted - looked), after)
+        chunk = entries[looked : looked + CHUNK]
+        most = len(chunk) or min(CHUNK, wanted - looked)
+        count, seen, after, *stay = yield from _call(
+            spec, "redrive", most, after, int(force), *chunk
+        )
         redriven += count
-        looked += seen
-        if on_step is not None:
+        refused += (entry.decode() for entry in stay)
+        looked += seen  # one call stops at 1 MiB of bodies
+        if on_step is not None and not entries:
             on_step(redriven)
         if not seen:
             break
-    return redriven
+    return Redriven.of(redriven, refused)
 
 
 def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Operation[int]:

@@ -139,11 +139,37 @@ class Pushed(str):
 
     Attributes:
         stored: False if an earlier push under the same ``dedup`` key stored a message, whose id
-            this is. None if that is unknown: the reply was lost, the push was sent again, and a
-            message with this id is stored, by this push or by an earlier one.
+            this is, or if a ``unique`` push found a message with this id in the queue. None if it
+            is unknown: the reply was lost, the push was sent again, and a message with this id is
+            stored, by this push or by an earlier one.
     """
 
     stored: bool | None = True
+
+    @classmethod
+    def refused(cls, message_id: str) -> Pushed:
+        """Return the id of a message that was not stored."""
+        pushed = cls(message_id)
+        pushed.stored = False
+        return pushed
+
+
+class Redriven(int):
+    """How many dead letters are ready again. An ordinary number otherwise.
+
+    Attributes:
+        refused: the entries of those that stay, because a unique push has stored a message with
+            their id, which is in the queue.
+    """
+
+    refused: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, count: int, refused: Sequence[str]) -> Redriven:
+        """Return a number with the entries that stay."""
+        redriven = cls(count)
+        redriven.refused = tuple(refused)
+        return redriven
 
 
 def own_messages(name: str, given: Sequence[Any], method: str) -> Sequence[Message]:

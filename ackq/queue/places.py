@@ -212,6 +212,28 @@ def _in_lists(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
     return lists.matches
 
 
+def is_listed(spec: QueueSpec, message_id: str) -> Operation[bool | None]:
+    """Return whether a message with this id is on a list of the queue, or in a claim.
+
+    One that is on a list during the whole search is found: lists are searched in the direction in
+    which messages move. None if that is unknown, because claims were made or returned meanwhile.
+    """
+    target = Target.of_id(message_id, 1, None)
+    now, before = yield from held_lists.lists(spec)
+    lists = _Lists(spec, target, now, 0)
+    yield from lists.search_ready("ready", spec.keys.pop_from)
+    yield from lists.search_ready("handoff", "right")
+    for entry in before:
+        mode = held_lists.mode_of(spec, entry.name)
+        end = spec.keys.pop_from if mode == "front" else "right"
+        yield from lists.search_ready("held", end, entry.name)
+    if lists.matches:
+        return True
+    _, after = yield from held_lists.lists(spec)
+    sizes = [[(entry.name, entry.rows) for entry in held] for held in (before, after)]
+    return False if sizes[0] == sizes[1] else None
+
+
 def _claimed(left: float) -> Callable[[int, bytes], Found]:
     """Return what makes messages of a claim that ends in ``left`` seconds."""
     return lambda _, body: Found(text_of_key(b"", body), "in_flight", body, 1, lease_ends_in=left)

@@ -21,10 +21,12 @@ from ackq.errors import (
 )
 from ackq.queue import dedup as deduplicated
 from ackq.queue import front
+from ackq.queue import unique as uniqueness
 from ackq.queue.messages import Pushed
 from ackq.queue.pop_from import before_push
 from ackq.queue.push_options import PushOptions, Terms
 from ackq.queue.spec import QueueSpec
+from ackq.queue.unique import UniqueTerms
 
 #: Messages for later, or with markers, that one call stores: a script adds them one by one.
 CHUNK_ONE_BY_ONE = 500
@@ -33,11 +35,17 @@ CHUNK_ONE_BY_ONE = 500
 @observed(Send("push"))
 def push(spec: QueueSpec, message: Pushable, options: PushOptions) -> Operation[Pushed]:
     """Push one message; see `ackq.Queue.push`."""
-    id, body = encode(message, spec.config.max_body_bytes, spec.outside, spec.config.time_field)
     terms = Terms.of(options)
-    if options.dedup is not None:
+    if (unique := UniqueTerms.of(options, terms)) is not None:
+        message = uniqueness.identified(message, unique.by)
+    id, body = encode(message, spec.config.max_body_bytes, spec.outside, spec.config.time_field)
+    if unique is not None:
+        uniqueness.check_found(id, body)
+    elif options.dedup is not None:
         deduplicated.check_key(options.dedup)
     yield from _compare_end(spec)
+    if unique is not None:
+        return (yield from uniqueness.store(spec, [id], [body], unique, terms))[0]
     if options.dedup is None:
         yield from _store(spec, [id], [body], terms)
         return Pushed(id)
@@ -50,32 +58,42 @@ def push_many(
     spec: QueueSpec, messages: Iterable[Pushable], options: PushOptions
 ) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
+    terms = Terms.of(options)
+    unique = UniqueTerms.of(options, terms)
     keys: list[str] = []
-    if options.dedup is not None:
-        messages = list(several(messages, "push_many"))
-        keys = deduplicated.keys_of(options.dedup, messages)
+    if unique is not None:
+        each = several(messages, "push_many")
+        messages = [uniqueness.identified(message, unique.by) for message in each]
+    elif options.dedup is not None:
+        messages = listed = list(several(messages, "push_many"))
+        keys = deduplicated.keys_of(options.dedup, listed)
     ids, bodies = encode_many(
         messages, spec.config.max_body_bytes, spec.outside, spec.config.time_field
     )
-    terms = Terms.of(options)
     sizes, most, largest = list(map(len, bodies)), CHUNK_MESSAGES, CHUNK_BYTES
     if terms.is_later or options.dedup is not None:
         most = CHUNK_ONE_BY_ONE
     if options.front:
         largest = front.CHUNK_BYTES
+    if unique is not None:
+        most = uniqueness.CHUNK
+        for id, body in zip(ids, bodies, strict=True):
+            uniqueness.check_found(id, body)
     yield from _compare_end(spec)
     pushed: list[str] = []
     while (first := len(pushed)) < len(bodies):
         end = end_of_chunk(sizes, first, most, largest)
         part = ids[first:end], bodies[first:end]
         try:
-            if options.dedup is None:
-                yield from _store(spec, *part, terms)
-                pushed += part[0]
-            else:
+            if unique is not None:
+                pushed += yield from uniqueness.store(spec, *part, unique, terms)
+            elif options.dedup is not None:
                 pushed += yield from deduplicated.store(
                     spec, *part, keys[first:end], options.dedup_window, terms
                 )
+            else:
+                yield from _store(spec, *part, terms)
+                pushed += part[0]
         except (AckqError, RedisError, OSError) as error:
             ended = account(error, range(first), range(first, end), range(end, len(bodies)))
             raise ended from ended.__cause__

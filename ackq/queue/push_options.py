@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,6 +26,11 @@ class PushOptions:
     #: Of one message its key; of many messages see `ackq.queue.dedup.keys_of`.
     dedup: Any = None
     dedup_window: Seconds = 3600.0
+    #: "done" or "taken".
+    unique: Any = None
+    unique_by: Sequence[str] | None = None
+    unique_for: Seconds = 86400.0
+    replace: bool = False
     confirm: Confirm | None = None
 
 

@@ -7,7 +7,7 @@ import math
 import random
 import time
 from asyncio import Lock
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
@@ -27,10 +27,13 @@ from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
 from ackq.queue import inspection, places, take
+from ackq.queue import unique as uniqueness
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.dedup import DedupKeys, keys_of
-from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats
+from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats, Redriven
+from ackq.queue.push import account
 from ackq.queue.spec import QueueSpec
+from ackq.queue.unique import Uniqueness
 from ackq.sharded import operations, resize
 from ackq.sharded.shards_async import AsyncShardSet, run
 
@@ -249,6 +252,10 @@ class AsyncShardedQueue(Closable):
         front: bool = False,
         dedup: str | None = None,
         dedup_window: Seconds = 3600.0,
+        unique: Uniqueness | None = None,
+        unique_by: Sequence[str] | None = None,
+        unique_for: Seconds = 86400.0,
+        replace: bool = False,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message on one shard and return its id, as `Queue.push` does.
@@ -263,21 +270,30 @@ class AsyncShardedQueue(Closable):
                 wait for it.
             dedup: as in `Queue.push`.
             dedup_window: as in `Queue.push`.
+            unique: as in `Queue.push`. The id determines the shard, so ``key`` cannot be given.
+                While the queue is resized, the former shards are looked at first. Two producers
+                that push an id in the second in which the number changes may both store it.
+            unique_by: as in `Queue.push`.
+            unique_for: as in `Queue.push`.
+            replace: as in `Queue.push`.
             confirm: as in `Queue.push`.
         """
+        options: dict[str, Any] = {"delay": delay, "at": at, "front": front, "confirm": confirm}
+        options |= {"dedup": dedup, "dedup_window": dedup_window}
+        if unique is not None:
+            uniqueness.check_alone(key)
+            message = uniqueness.identified(message, unique_by)
+            key = uniqueness.shard_key(message)
+            options |= {"unique": unique, "unique_for": unique_for, "replace": replace}
+        elif unique_by is not None or replace:
+            options |= {"unique_by": unique_by, "replace": replace}  # refused by the shard
         while True:
             opened = await self._opened()
             queue = self._shard_for(opened, key if key is not None else dedup)
             try:
-                return await queue.push(
-                    message,
-                    delay=delay,
-                    at=at,
-                    front=front,
-                    dedup=dedup,
-                    dedup_window=dedup_window,
-                    confirm=confirm,
-                )
+                if unique is not None and await self._is_on_other_shards(opened, str(key)):
+                    return Pushed.refused(str(key))
+                return await queue.push(message, **options)
             except KeyTypeError:
                 if not await self._changed(opened):
                     raise
@@ -308,6 +324,21 @@ class AsyncShardedQueue(Closable):
         confirm: int | Confirm | None = None,
     ) -> list[Pushed]: ...
 
+    @overload
+    async def push_many(
+        self,
+        messages: Iterable[Pushable],
+        *,
+        delay: Seconds | None = None,
+        at: float | datetime | None = None,
+        front: bool = False,
+        unique: Uniqueness,
+        unique_by: Sequence[str] | None = None,
+        unique_for: Seconds = 86400.0,
+        replace: bool = False,
+        confirm: int | Confirm | None = None,
+    ) -> list[Pushed]: ...
+
     async def push_many(
         self,
         messages: Iterable[Pushable],
@@ -318,6 +349,10 @@ class AsyncShardedQueue(Closable):
         front: bool = False,
         dedup: DedupKeys | None = None,
         dedup_window: Seconds = 3600.0,
+        unique: Uniqueness | None = None,
+        unique_by: Sequence[str] | None = None,
+        unique_for: Seconds = 86400.0,
+        replace: bool = False,
         confirm: int | Confirm | None = None,
     ) -> Any:
         """Store many messages and return their ids in order, as `Queue.push_many` does.
@@ -337,10 +372,14 @@ class AsyncShardedQueue(Closable):
             front: as in `push`, for all of them.
             dedup: as in `Queue.push_many`.
             dedup_window: as in `push`.
+            unique: as in `push`, for each of them.
+            unique_by: as in `push`.
+            unique_for: as in `push`.
+            replace: as in `push`.
             confirm: as in `push`.
 
         Returns:
-            The ids. With ``dedup`` each is a `Pushed`, as of `push`.
+            The ids. With ``dedup`` or ``unique`` each is a `Pushed`, as of `push`.
 
         Raises:
             PartlyStored: a shard could not be reached, or refused; other shards stored theirs.
@@ -352,7 +391,16 @@ class AsyncShardedQueue(Closable):
         listed = list(several(messages, "push_many"))
         options: dict[str, Any] = {"delay": delay, "at": at, "front": front, "confirm": confirm}
         marks = keys_of(dedup, listed) if dedup is not None else None
+        if unique is not None:
+            uniqueness.check_alone(key)
+            listed = [uniqueness.identified(message, unique_by) for message in listed]
+            marks = [uniqueness.shard_key(message) for message in listed]
+            options |= {"unique": unique, "unique_for": unique_for, "replace": replace}
+        elif unique_by is not None or replace:
+            options |= {"unique_by": unique_by, "replace": replace}  # refused by the shard
         opened = await self._opened()
+        if unique is not None and opened.recorded.draining:
+            return await self._push_each(listed, options)
         with observing.sending(self.name, self._home.address, listed):
             used = opened.used
             parts, ids = operations.divide(
@@ -364,7 +412,7 @@ class AsyncShardedQueue(Closable):
                 SYSTEM,
             )
             for turn, (shard, positions, bodies) in enumerate(parts):
-                if marks is not None:
+                if dedup is not None and marks is not None:
                     options["dedup"] = [marks[position] for position in positions]
                     options["dedup_window"] = dedup_window
                 try:
@@ -529,20 +577,22 @@ class AsyncShardedQueue(Closable):
 
         return await self._opening(read)
 
-    async def redrive(self, n: int | None = None) -> int:
-        """Make dead letters ready again, shard by shard, and return how many.
+    async def redrive(self, n: int | None = None, *, force: bool = False) -> Redriven:
+        """Make dead letters ready again, shard by shard, and return how many; see `Queue.redrive`.
 
         Args:
             n: how many. Defaults to all that are dead now.
+            force: as in `Queue.redrive`. Defaults to False.
         """
-        redriven: list[int] = []
+        counts: list[Redriven] = []
 
         async def redrive() -> None:
             for queue in await self.shards():
-                redriven.append(await queue.redrive(None if n is None else n - sum(redriven)))
+                left = None if n is None else n - sum(counts)
+                counts.append(await queue.redrive(left, force=force))
 
         await self._opening(redrive)
-        return sum(redriven)
+        return Redriven.of(sum(counts), [each for count in counts for each in count.refused])
 
     async def find(
         self, message_id: str | int, *, within: int | None = places.WITHIN
@@ -749,6 +799,31 @@ class AsyncShardedQueue(Closable):
                 if not await self._changed(opened):
                     raise
 
+    async def _push_each(self, messages: list[Pushable], options: dict[str, Any]) -> list[Pushed]:
+        """Push unique messages while other shards have to be looked at for each."""
+        pushed: list[Pushed] = []
+        for at, message in enumerate(messages):
+            try:
+                pushed.append(await self.push(message, **options))
+            except (AckqError, redis.RedisError, OSError) as error:
+                ended = account(error, range(at), [at], range(at + 1, len(messages)))
+                raise ended from ended.__cause__
+        return pushed
+
+    async def _is_on_other_shards(self, opened: AsyncShardSet, message_id: str) -> bool:
+        """Return whether a shard of a former or future number has a message with this id."""
+        recorded = opened.recorded
+        others = [
+            Shards(recorded.format, number).names(self.name)[
+                operations.shard_of(message_id, number)
+            ]
+            for number in recorded.draining
+        ]
+        for name in others:
+            if await self._queue_of(name).execute(uniqueness.is_queued, message_id):
+                return True
+        return False
+
     async def _push_part(
         self,
         opened: AsyncShardSet,
@@ -761,7 +836,7 @@ class AsyncShardedQueue(Closable):
         except KeyTypeError:
             if not await self._changed(opened):
                 raise
-            if "dedup" in options:
+            if "dedup" in options or "unique" in options:
                 return await self.push_many(bodies, **options)
             again = await self._opened()
             # The key of these messages is not known here. While a queue is resized, there is no

@@ -47,7 +47,7 @@ local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Parts: delay/holds, delay/count_up, failures, keep_latest, add_failure, read_failures
+-- Parts: delay/holds, delay/count_up, mark, failures, keep_latest, add_failure, read_failures
 -- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
 -- ready time must equal the lease too: otherwise another client touched the message, and it may be
 -- a new one with the same key.
@@ -66,8 +66,8 @@ local function count_up(first, field, number)
   end
 end
 
--- What ties a count on the list, or a note of failures, to its body: another message may have the
--- same id.
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
@@ -87,9 +87,15 @@ local function failures_of(note, body, before)
   return found
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
+-- unique push.
+local function last_fields(found, unique)
+  local fields = unique and {'unique', '1'} or {}
+  if #found > 0 then
+    fields[#fields + 1] = 'errors'
+    fields[#fields + 1] = table.concat(found, '\n')
+  end
+  return fields
 end
 
 local FAILURES = 5 -- failures kept of a message, the latest
@@ -184,7 +190,7 @@ for i, each in ipairs(done) do
       add_failure(found, count, failure)
     end
     redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
-      'count', count, 'time', string.format('%.0f', now), unpack(errors_field(found)))
+      'count', count, 'time', string.format('%.0f', now), unpack(last_fields(found)))
     redis.call('ZREM', KEYS[first], key)
     redis.call('HDEL', KEYS[first + 1], key)
     redis.call('HDEL', KEYS[first + 3], key)

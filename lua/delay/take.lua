@@ -167,14 +167,14 @@ local reply = {'ok', deadline}
 local taken, dead_lettered, bytes = 0, 0, 0
 local full = false
 
--- Parts: spend, failures, keep_latest, add_failure
+-- Parts: spend, mark, failures, keep_latest, add_failure
 local function spend(body)
   bytes = bytes + #body
   full = full or bytes >= BODY_BUDGET
 end
 
--- What ties a count on the list, or a note of failures, to its body: another message may have the
--- same id.
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
@@ -194,9 +194,15 @@ local function failures_of(note, body, before)
   return found
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
+-- unique push.
+local function last_fields(found, unique)
+  local fields = unique and {'unique', '1'} or {}
+  if #found > 0 then
+    fields[#fields + 1] = 'errors'
+    fields[#fields + 1] = table.concat(found, '\n')
+  end
+  return fields
 end
 
 local FAILURES = 5 -- failures kept of a message, the latest
@@ -217,7 +223,7 @@ end
 
 local function dead_letter(first, key, body, reason, count, found)
   redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
-    'count', count, 'time', string.format('%.0f', now), unpack(errors_field(found)))
+    'count', count, 'time', string.format('%.0f', now), unpack(last_fields(found)))
   redis.call('ZREM', KEYS[first], key)
   redis.call('HDEL', KEYS[first + 1], key)
   count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))

@@ -29,7 +29,6 @@ local mode = ARGV[1]
 local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move; delayed ones cost double
 local WOKEN = 100 -- messages that go to the ready list, where they wake those who wait
-local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 if not CHUNK[mode] then
   return redis.error_reply('ACKQ_ARGUMENT held/give_back: mode is front, back or delayed')
@@ -62,7 +61,7 @@ redis.call('PERSIST', list)
 
 local moved, bytes, derived, latest = 0, 0, 0, {}
 
--- Parts: score_of, time_of, behind, count_up
+-- Parts: score_of, time_of, behind, count_up, leading_id
 -- Return the score of a due time in µs.
 local function score_of(time)
   return string.format('%.0f', time)
@@ -123,6 +122,16 @@ local function count_up(field, number)
     redis.pcall('HINCRBY', counters, field, number)
   end
 end
+
+local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
+
+-- Return the id of a JSON object that begins with it, as ackq's own messages do, or nil.
+local function leading_id(body)
+  local head = string.sub(body, 1, HEAD)
+  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
+    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
+  return id and #id <= 512 and id or nil
+end
 -- End of parts (edit them in lua/parts)
 
 -- Read the id as pop does, but only from ackq's own messages; others get a derived key.
@@ -133,10 +142,8 @@ local function store_later(text)
     or behind(delayed, due, score_of(due))
   local body = string.sub(text, first or 1)
   local due_text = score_of(math.min(latest[due], 9007199254740991))
-  local head = string.sub(body, 1, HEAD)
-  local key = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
-    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
-  if not key or #key > 512 or redis.call('HEXISTS', context, key) == 1 then
+  local key = leading_id(body)
+  if not key or redis.call('HEXISTS', context, key) == 1 then
     repeat
       derived = derived + 1
       key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)

@@ -25,7 +25,11 @@ FACTS = Facts(
             Mistake("the body stays", "    redis.call('HDEL', context, key)\n", ""),
             Mistake("the count stays", "    redis.call('HDEL', receives, key)\n", ""),
             Mistake("the note stays", "    redis.call('HDEL', errors, key)\n", ""),
-            Mistake("the errors are lost", "unpack(errors_field(found)))", "unpack({}))"),
+            Mistake(
+                "the errors are lost",
+                "unpack(last_fields(found, is_unique(noted))))",
+                "unpack({}))",
+            ),
             Mistake("the last error is lost", "count + 1 or count)", "count)"),
         ),
         "test_delayed.test_a_note_of_an_earlier_message_with_the_same_id_is_not_kept": (

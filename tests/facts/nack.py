@@ -214,7 +214,7 @@ FACTS = Facts(
         "test_errors_kept.test_a_dead_letter_gets_the_errors": (
             Mistake(
                 "the dead letter has no errors",
-                "'time', string.format('%.0f', now), unpack(errors_field(found)))",
+                "'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))",
                 "'time', string.format('%.0f', now))",
                 given={"end": "nack"},
             ),

@@ -40,6 +40,43 @@ FACTS = Facts(
     fewest=7,
     refused=bad_groups((1, 1, 0, 0, 1, "front", -1)),
     mistakes={
+        "test_push_unique.test_another_message_with_the_id_does_not_free_it": (
+            Mistake(
+                "any message gets the key of a unique one",
+                "is_free = is_free and (not noted or noted == mark(body))",
+                "is_free = is_free and true",
+            ),
+        ),
+        "test_push_unique.test_with_taken_it_is_refused_until_one_is_taken": (
+            Mistake(
+                "what is taken stays noted",
+                "if taken_notes and noted_mark(taken_notes[i]) == mark(body) then",
+                "if false then",
+            ),
+        ),
+        "test_push_unique.test_a_pop_that_finds_no_message_keeps_notes_of_what_is_held": (
+            Mistake("sweeps them", "has_receives and not has_held\n", "has_receives\n"),
+            Mistake(
+                "sweeps those of messages in flight",
+                "    and redis.call('HEXISTS', context, noted[i]) == 0 then",
+                "    then",
+            ),
+        ),
+        "test_push_unique.test_a_message_that_is_too_large_for_a_consumer_frees_its_id": (
+            Mistake(
+                "its unique note stays",
+                "local id = has_receives and natural_key(body)",
+                "local id = false",
+            ),
+        ),
+        "test_push_unique.test_what_came_back_keeps_its_id": (
+            Mistake(
+                "believes a note of what came back",
+                ".. (is_unique(known[i]) and ':0' or ''))",
+                ".. ':9000000000000000')",
+                {"way": "back"},
+            ),
+        ),
         "test_pop.test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled": (
             Mistake(
                 "the count that an article's ack left is the next message's",

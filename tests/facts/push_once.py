@@ -80,7 +80,7 @@ FACTS = Facts(
             ),
         ),
         "test_push_once.test_messages_of_a_call_for_later_keep_their_order": (
-            Mistake("one time for all of a call", "math.min(due + later, LATEST)", "due"),
+            Mistake("one time for all of a call", "math.min(due + later, LATEST_DUE)", "due"),
         ),
         "test_push_once.test_a_marker_of_another_type_is_an_error_before_anything_is_stored": (
             Mistake(

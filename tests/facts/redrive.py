@@ -11,14 +11,37 @@ from tests.facts.parts import ERRORS_COST_NOTHING
 
 FACTS = Facts(
     "redrive",
-    calls=((10, ""),),
+    calls=((10, "", 0),),
     operation=lambda: inspection.redrive(SPEC, 1, ()),
     replies=[[1, 1, b"1-1"]],
-    passes={"wanted": [1], "after": [""]},
-    fewest=2,
-    refused={"1001": (1, "", *["1-1"] * 1001)},
+    passes={"wanted": [1], "after": [""], "force": [0]},
+    fewest=3,
+    refused={"1001": (1, "", 0, *["1-1"] * 1001), "force": (1, "", 2)},
     named_arguments="some",
     mistakes={
+        "test_push_unique.test_a_dead_letter_stays_while_another_of_its_id_is_queued": (
+            Mistake(
+                "redrives it",
+                "if is_taken and force == '0' then",
+                "if false then",
+                {"unique": "done"},
+            ),
+            Mistake(
+                "takes the key of the other one",
+                "if key == '' or is_taken or redis.call",
+                "if key == '' or redis.call",
+                {"unique": "done"},
+            ),
+            Mistake(
+                "does not look for one to be taken",
+                "return taken or (note",
+                "return (note",
+                {"unique": "taken"},
+            ),
+        ),
+        "test_push_unique.test_what_was_redriven_keeps_its_id": (
+            Mistake("forgets that it is unique", "(unique or is_unique(note))", "is_unique(note)"),
+        ),
         "test_redrive.test_one_call_looks_at_a_hundred": (
             Mistake(
                 "any number of dead letters in one call",
@@ -41,8 +64,8 @@ FACTS = Facts(
         "test_redrive.test_a_key_that_is_taken_is_replaced_and_every_body_survives": (
             Mistake(
                 "overwrites a message with the same key",
-                "if key == '' or redis.call('HEXISTS', context, key) == 1 then",
-                "if key == '' then",
+                "if key == '' or is_taken or redis.call('HEXISTS', context, key) == 1 then",
+                "if key == '' or is_taken then",
             ),
             Mistake("one time for all", "now - MAX_IN_CALL + redriven", "now"),
         ),

@@ -124,6 +124,12 @@ def pushes() -> Traces:
     for wrong in ("abc", ["one"], [1, 2, 3], ["", "a", "b"]):
         marked = PushOptions(dedup=wrong)
         yield f"push many once, dedup={wrong!r}", push.push_many(checked, many, marked)
+    unique = PushOptions(unique="done", unique_for=1, confirm=confirm)
+    yield "push unique", push.push(checked, order, unique)
+    yield "push unique, found by a search", push.push(checked, order, PushOptions(unique="taken"))
+    yield "push unique, and a claim ends meanwhile", push.push(checked, order, unique)
+    to_front = PushOptions(unique="done", front=True)
+    yield "push many unique", push.push_many(checked, many[::2], to_front)
     yield "push many", push.push_many(spec(), many, PushOptions())
     yield "push many later", push.push_many(checked, many, PushOptions(delay=2.0))
     large = [bytes(2_000_000)] * 5

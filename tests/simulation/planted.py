@@ -54,13 +54,13 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     _edit("a resent push stores again", "ListQueue", "acked twice", "count", "lease")(
-        Edit("push_once", "if first then", "if false then")
+        Edit("push_once", "  if first then", "  if false then")
     ),
     _edit("a dead letter is not written", "ListQueue", "lost")(
         Edit(
             "pop",
             "  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,"
-            " 'count', count,\n    'time', now_text, unpack(errors_field(found)))\n",
+            " 'count', count,\n    'time', now_text, unpack(last_fields(found, unique)))\n",
             "",
         )
     ),
@@ -93,7 +93,7 @@ OTHERS: tuple[Sabotage, ...] = (
             "cancel",
             "    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason',"
             " 'canceled', 'count', count,\n      'time', string.format('%.0f', now),"
-            " unpack(errors_field(found)))\n",
+            " unpack(last_fields(found, is_unique(noted))))\n",
             "",
         )
     ),

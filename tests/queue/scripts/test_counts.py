@@ -118,7 +118,7 @@ def test_a_message_that_is_too_large_was_never_taken(space: Space) -> None:
 def test_redriven_and_dropped_dead_letters(space: Space) -> None:
     watched = busy(space)
     first, second = watched.die("a", b"a"), watched.die("b", b"b")
-    watched.call("redrive", 1, "", first)
+    watched.call("redrive", 1, "", 0, first)
     assert watched.call("drop", second, second) == 1
     assert shown(watched) == {"pushed": 0, "taken": 0, "redriven": 1, "dead_dropped": 1}
 

@@ -211,6 +211,6 @@ def test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped(space: Sp
 def test_a_redriven_message_starts_without_errors(space: Space) -> None:
     space.lease("a")
     space.frozen().reject((FUTURE, "a"), errors=(1, A))
-    space.frozen().call("redrive", 1, "")
+    space.frozen().call("redrive", 1, "", 0)
     space.frozen().pop()
     assert "ERRORS" not in space.dump()

@@ -1,0 +1,163 @@
+"""The facts of push_unique.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import push
+from ackq.queue.push_options import PushOptions
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+from tests.queue.scripts.space import FUTURE, SECOND, body
+
+TEST = "test_push_unique.test_"
+NEW = ("new", body("new"), "")
+FACTS = Facts(
+    "push_unique",
+    calls=(
+        ("done", 0, SECOND, "now", 0, "right", *NEW),
+        ("taken", 0, SECOND, "front", 0, "right", *NEW),
+        ("done", 1, SECOND, "at", FUTURE, "right", "later", body("later"), "", *NEW),
+        ("done", 0, SECOND, "delay", SECOND, "right", "listed", body("listed"), "-x|"),
+    ),
+    operation=lambda: push.push(SPEC, {"id": "k"}, PushOptions(unique="done", delay=2.0)),
+    replies=[[0, b"stored", b""]],
+    passes={
+        "unique": ["done"],
+        "replace": [0],
+        "believed": [86_400_000_000],
+        "when": ["delay"],
+        "due": [2_000_000],
+        "pop_from": ["right"],
+        "messages": ["k", b'{"id":"k"}', b""],
+    },
+    fewest=9,
+    refused={
+        "another mode": ("once", 0, SECOND, "now", 0, "right", *NEW),
+        "another time": ("done", 0, SECOND, "soon", 0, "right", *NEW),
+        "another end": ("done", 0, SECOND, "now", 0, "middle", *NEW),
+        "another replace": ("done", 2, SECOND, "now", 0, "right", *NEW),
+        "no message": ("done", 0, SECOND, "now", 0, "right"),
+        "two thirds of a message": ("done", 0, SECOND, "now", 0, "right", *NEW, "id", "{}"),
+        "501 messages": ("done", 0, SECOND, "now", 0, "right", *NEW * 501),
+        "an id that pop would not use": ("done", 0, SECOND, "now", 0, "right", "", "{}", ""),
+    },
+    named_arguments="some",
+    mistakes={
+        TEST + "it_is_refused_while_one_is_ready_or_leased_and_stored_after_the_ack": (
+            Mistake("does not look at the notes", "if notes == '|' or", "if true or"),
+            Mistake(
+                "does not look at what is in flight",
+                "(place or other) and 'leased' or 'free'",
+                "'free'",
+            ),
+        ),
+        TEST + "with_taken_it_is_refused_until_one_is_taken": (
+            Mistake(
+                "one field for both",
+                "unique == 'done' and id or TAKEN .. id",
+                "id",
+            ),
+            Mistake("does not tell pop", "if not key and unique == 'taken' then", "if false then"),
+        ),
+        TEST + "with_taken_another_delivery_counts_as_waiting": (
+            Mistake(
+                "does not look at the delayed",
+                "if redis.call('ZSCORE', delayed, key) then",
+                "if false then",
+            ),
+        ),
+        TEST + "a_delayed_message_needs_no_list": (
+            Mistake("a count for what is delayed", "receives, key, ':')", "receives, key, '1')"),
+        ),
+        TEST + "a_delayed_message_can_be_replaced_until_it_is_due": (
+            Mistake(
+                "replaces what is due",
+                "if tonumber(redis.call('ZSCORE', delayed, key)) <= now then",
+                "if false then",
+            ),
+            Mistake("keeps the failures", "  redis.call('HDEL', errors, key)\n", ""),
+            Mistake("always replaces", "and replace == '1' and remove", "and remove"),
+        ),
+        TEST + "a_delayed_successor_is_found_by_its_derived_key": (
+            Mistake("does not note its key", "if key ~= id then", "if false then"),
+        ),
+        TEST + "the_successor_is_replaced_not_what_waits_for_another_delivery": (
+            Mistake(
+                "replaces what waits for another delivery",
+                "return 'delayed', other == 'delayed' and key or id",
+                "return 'delayed', place == 'delayed' and id or key",
+            ),
+            Mistake(
+                "replaces beside one on a list",
+                "(place == 'delayed' and (taken == '' or key))",
+                "place == 'delayed'",
+            ),
+        ),
+        TEST + "a_note_is_believed_for_a_while_then_the_lists_are_searched": (
+            Mistake(
+                "believes for ever", "return moment and tonumber(moment) > now", "return moment"
+            ),
+            Mistake("believes nothing", "return moment and tonumber(moment) > now", "return false"),
+            Mistake("a search changes nothing", "    believe(id, detail, expiry)\n", ""),
+        ),
+        TEST + "a_search_of_other_notes_does_not_count": (
+            Mistake(
+                "any search counts",
+                "notes == gone or",
+                "gone or",
+            ),
+        ),
+        TEST + "without_lists_no_note_is_believed": (
+            Mistake(
+                "believes without lists",
+                "notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then",
+                "notes == gone then",
+            ),
+            Mistake(
+                "forgets held lists", "'EXISTS', ready, handoff, held)", "'EXISTS', ready, handoff)"
+            ),
+        ),
+        TEST + "what_came_back_keeps_its_id": (
+            Mistake(
+                "believes what has no moment",
+                "if is_believed(noted) or is_believed(taken) then",
+                "if is_believed(noted) or noted ~= '' then",
+                given={"way": "back"},
+            ),
+            Mistake(
+                "an ended lease is none",
+                "elseif place == 'delayed' or place == 'ended' or other == 'ended' then",
+                "elseif place == 'ended' then\n    return 'free'\n  elseif other == 'ended' then",
+                given={"way": "ended"},
+            ),
+        ),
+    },
+)
+
+
+@FACTS.worst("250 x 3,000 B now and later, beside 1,000,000 delayed and 1,000,000 ready")
+def push_unique_many(scene: Scene) -> Act:
+    scene.delayed(scene.many(1_000_000))
+    scene.ready(scene.many(1_000_000))
+    queue = scene.queue()
+    messages = [{"id": f"u{n}", "x": "x" * 3000} for n in range(250)]
+
+    def push_all() -> None:
+        queue.push_many(messages, unique="done")
+        queue.push_many(messages, unique="taken")
+        for n, delay in enumerate((60, 90)):
+            later = [{**each, "id": f"later{at}"} for at, each in enumerate(messages)]
+            queue.push_many(later, unique="done", delay=delay, replace=n > 0)
+
+    return push_all
+
+
+@FACTS.worst("200 x 0.9 MiB, and replaced")
+def push_unique_large(scene: Scene) -> Act:
+    queue, text = scene.queue(), "x" * scene.size(LARGE)
+
+    def push_each() -> None:
+        for n in range(200):
+            queue.push({"id": f"m{n % 50}", "p": text}, unique="done", delay=60, replace=True)
+
+    return push_each
