@@ -39,7 +39,7 @@ PAGES = {
     "retries.md": (4, "mails*"),
     "cancel.md": (2, "reports-to*"),
     "find.md": (2, "orders-to*"),
-    "unique.md": (4, "*-once"),
+    "unique.md": (4, "unique-*"),
     "idempotence.md": (2, "payments*"),
     "recipes.md": (14, "recipe-*"),
     "index.md": (1, "jobs*"),

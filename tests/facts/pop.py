@@ -71,7 +71,7 @@ FACTS = Facts(
         ),
         "test_push_unique.test_what_came_back_keeps_its_id": (
             Mistake(
-                "believes a note of what came back",
+                "believes the note of a requeued message",
                 ".. (is_unique(known[i]) and ':0' or ''))",
                 ".. ':9000000000000000')",
                 {"way": "back"},

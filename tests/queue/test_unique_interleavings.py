@@ -166,7 +166,7 @@ def test_no_id_is_queued_twice_and_none_is_blocked(
                 "other consumer": consumer(walk),
                 "operator": operator(walk),
             }
-            if unique == "done":  # what came back waits beside another one with "taken"
+            if unique == "done":  # a redelivered message waits beside another one with "taken"
                 lives["time"] = time(walk)
             walk.run(lives, STEPS)
             for key in (walk.spec.keys.backup, walk.spec.keys.delayed):

@@ -20,6 +20,7 @@ import redis
 import redis.asyncio
 
 import ackq
+from ackq import Redriven
 from ackq.errors import ConfigurationError, KeyTypeError, LeaseLost, PartlyStored, UnknownOutcome
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.shards import Shards, shard_names
@@ -501,6 +502,8 @@ class Each:
     def __getattr__(self, name: str) -> Any:
         async def answer(*args: Any, **keywords: Any) -> Any:
             self.asked.append((name, args, keywords))
+            if name == "redrive":
+                return Redriven.of(self.count, [f"{self.count}-0"])
             return [self.count] * self.count if name == "dead_letters" else self.count
 
         return answer
@@ -513,8 +516,9 @@ async def test_a_call_on_all_shards_adds_what_each_did(queue: Any) -> None:
     queue.shards = _answering(*[(one, other)] * 99)
     assert await queue.dead_letters() == [2, 2, 3, 3, 3]
     assert await queue.dead_letters(5) == [2, 2, 3, 3, 3]
-    assert await queue.redrive() == 5
-    assert await queue.redrive(7) == 5
+    redriven = await queue.redrive()
+    assert (redriven, redriven.refused) == (5, ("2-0", "3-0"))
+    assert await queue.redrive(7, force=True) == 5
     assert await queue.purge() == 5
     assert await queue.purge(dead=True) == 5
     assert await queue.run_now("x", ids=iter([1])) == 5
@@ -525,17 +529,18 @@ async def test_a_call_on_all_shards_adds_what_each_did(queue: Any) -> None:
         ("purge", (), {"dead": False}),
         ("purge", (), {"dead": True}),
         ("run_now", ("x",), {"ids": [1]}),
-        ("cancel", ("y",), {"ids": [2]}),
+        ("cancel", ("y",), {"ids": [2], "running": False}),
         ("pause", (), {}),
         ("resume", (), {}),
     ]
-    for shard, letters, redriven in (
+    for shard, letters, wanted in (
         (one, (100, 5), (None, 7)),
         (other, (98, 3), (None, 5)),
     ):
         assert shard.asked == [
             *(("dead_letters", (letter,), {}) for letter in letters),
-            *(("redrive", (each,), {}) for each in redriven),
+            ("redrive", wanted[:1], {"force": False}),
+            ("redrive", wanted[1:], {"force": True}),
             *shared,
         ]
 
