@@ -22,7 +22,7 @@ Answer = Literal["allowed", "denied", "refused", "not tried"]
 
 #: The operations to try, by the kind of use that needs them.
 TRIALS = {
-    "produce": ("push", "push later", "push once", "push to the front"),
+    "produce": ("push", "push later", "push once", "push to the front", "push unique"),
     "consume": ("take", "wait", "ack", "nack", "release", "reject", "extend"),
     "claim": ("claim", "ack a claim", "release claims"),
     "look after": (
@@ -71,6 +71,7 @@ def _try_all(spec: QueueSpec, answers: dict[str, Answer]) -> Operation[None]:
         ("push later", PushOptions(delay=60)),
         ("push once", PushOptions(dedup=_MARKER, dedup_window=1)),
         ("push to the front", PushOptions(front=True)),
+        ("push unique", PushOptions(unique="done")),
     ):
         yield from _try(answers, name, push.push(spec, {"id": name}, options))
     taken = yield from _try(answers, "take", take.pop_many(spec, 5, None, None, ()))

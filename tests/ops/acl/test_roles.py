@@ -53,6 +53,7 @@ OPERATIONS: dict[str, Operation] = {
     "push": lambda queue: queue.push({"id": "new"}),
     "push later": lambda queue: queue.push({"id": "new"}, delay=60),
     "push once": lambda queue: queue.push({"id": "new"}, dedup="marker"),
+    "push unique": lambda queue: queue.push({"id": "new"}, unique="done"),
     "push to the front": lambda queue: queue.push({"id": "new"}, front=True),
     "confirm": lambda queue: queue.push({"id": "new"}, confirm=1),
     "take": _take,
@@ -108,11 +109,13 @@ SEVERAL = TAKES - {"take", "ack by id"}
 #: Without selectors Redis grants commands and keys, not pairs of them. So a user that may give
 #: messages back can also store new ones, and so on: what else a role can do at most.
 BESIDES = {
+    "scheduler": {"list claims", "peek", "search", "run now", "cancel"},
     "viewer": {"order"},
     "consumer": {
         "push",
         "push later",
         "push to the front",
+        "push unique",
         "confirm",
         "count",
         "peek",
@@ -124,6 +127,7 @@ BESIDES = {
         "push",
         "push later",
         "push to the front",
+        "push unique",
         "confirm",
         "pause",
         "order",
@@ -137,6 +141,7 @@ BESIDES = {
         "push",
         "push later",
         "push to the front",
+        "push unique",
         "confirm",
         "purge",
         "peek",
@@ -149,6 +154,7 @@ BESIDES = {
         "push",
         "push later",
         "push to the front",
+        "push unique",
         "confirm",
         "purge",
         "peek",
@@ -157,10 +163,11 @@ BESIDES = {
         "cancel",
         *TAKES,
     },
-    "writer": {"push", "push later", "push to the front", "confirm", "run now"},
+    "writer": {"push", "push later", "push to the front", "push unique", "confirm", "run now"},
 }
 #: With selectors: what takes the same commands on the same keys.
 BESIDES_WITH_SELECTORS = {
+    "scheduler": {"list claims", "peek"},
     "consumer": {"push", "push later", "confirm", "count", "cancel"},
     "worker": {"push", "push later", "confirm", "cancel"},
     "operator": {"push later", "ack by id"},
@@ -171,7 +178,14 @@ BESIDES_WITH_SELECTORS = {
 #: What each role is for.
 FOR = {
     "producer": {"push", "confirm"},
-    "scheduler": {"push", "push later", "push once", "push to the front", "confirm"},
+    "scheduler": {
+        "push",
+        "push later",
+        "push once",
+        "push to the front",
+        "push unique",
+        "confirm",
+    },
     "consumer": {*TAKES, "watch"},
     "worker": {*TAKES, "count", "be listed", "watch"},
     "claimer": {"list claims"},
@@ -300,7 +314,7 @@ NEEDED: dict[str, dict[str, set[str]]] = {
         "LPUSH": {"", "HANDOFF"},
         "SET": {"DEDUP:m"},
         "PEXPIRE": {"DEDUP:m"},
-        "HSET": {"CONTEXT"},
+        "HSET": {"CONTEXT", "RECEIVES"},
         "ZADD": {"DELAYED"},
     },
     "consumer": _TAKER,
