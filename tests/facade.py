@@ -8,6 +8,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+from ackq.queue.schedules_client_async import AsyncSchedules
+
 
 class Portal:
     """An event loop in a thread of its own, which other threads call into."""
@@ -69,6 +71,8 @@ class AsSync:
         if name == "close" and hasattr(self._wrapped, "aclose"):
             name = "aclose"
         value = getattr(self._wrapped, name)
+        if isinstance(value, AsyncSchedules):
+            return AsSync(self._portal, value)
         if not callable(value):
             return value
 

@@ -19,6 +19,7 @@ SOURCES = (
     "core/io/nodes_async.py",
     "core/io/routes_async.py",
     "queue/client_async.py",
+    "queue/schedules_client_async.py",
     "membership/client_async.py",
     "delay/base_client_async.py",
     "delay/client_async.py",

@@ -41,6 +41,8 @@ RATELIMIT, TICKS = "RATELIMIT", "TICKS"
 #: a colon, since the names of queues that exist may end in WORKERS.
 WORKERS_SEEN, WORKERS_DOING = "WORKERS:SEEN", "WORKERS:DOING"
 WORKERS_ORDERS = "WORKERS:ORDERS"
+#: The schedules that are stored for a queue.
+SCHEDULES = "WORKERS:SCHEDULES"
 #: From which the consumers that wait are estimated. Only `pop` uses it, and it expires.
 LOOKS = "WAITERS:LOOKS"
 #: What happened to a queue, of any kind, is at ``<name>:history:<kind>``; it expires.
@@ -58,6 +60,7 @@ _ENDS = (
     WORKERS_SEEN,
     WORKERS_DOING,
     WORKERS_ORDERS,
+    SCHEDULES,
     LOOKS,
     HELD_LEFT,
     *(HISTORY + kind for kind in ("list", "delay", "topic", "rsmq")),

@@ -28,6 +28,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats, Redriven
 from ackq.queue.push_options import PushOptions
 from ackq.queue.renewal import Renewer
+from ackq.queue.schedules_client import Schedules
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import Uniqueness
 
@@ -717,6 +718,11 @@ class Queue(Client):
                 range.
         """
         return self._run(places.search(self._spec, where, limit, within, on_progress))
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules that are stored for this queue: put, pause, remove and list them."""
+        return Schedules(self)
 
     def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Make delayed messages ready now, in the given order, and return how many.

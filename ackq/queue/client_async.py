@@ -27,6 +27,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats, Redriven
 from ackq.queue.push_options import PushOptions
 from ackq.queue.renewal_async import AsyncRenewer
+from ackq.queue.schedules_client_async import AsyncSchedules
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import Uniqueness
 
@@ -726,6 +727,11 @@ class AsyncQueue(Client):
                 range.
         """
         return await self._run(places.search(self._spec, where, limit, within, on_progress))
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """The schedules that are stored for this queue: put, pause, remove and list them."""
+        return AsyncSchedules(self)
 
     async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Make delayed messages ready now, in the given order, and return how many.

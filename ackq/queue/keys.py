@@ -16,6 +16,7 @@ from ackq.core.names import (
     HISTORY,
     LOOKS,
     RATELIMIT,
+    SCHEDULES,
     SUFFIXES,
     TICKS,
     WORKERS_DOING,
@@ -115,6 +116,11 @@ class QueueKeys:
     def ticks(self) -> bytes:
         """The key of the ticks of schedules."""
         return self.ready + TICKS.encode()
+
+    @property
+    def schedules(self) -> bytes:
+        """The key of the stored schedules."""
+        return self.ready + SCHEDULES.encode()
 
     @property
     def workers(self) -> tuple[bytes, bytes, bytes]:

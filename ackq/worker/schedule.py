@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Any, Protocol
 
-from cronsim import CronSim, CronSimError
+from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import QueueConfig, Seconds, in_seconds
@@ -15,19 +16,21 @@ from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.core.encode import Pushable, encode, mapping_of
 from ackq.core.io.outside import SYSTEM
+from ackq.core.timetable import Timetable
 from ackq.errors import ConfigurationError, MessageError
+from ackq.ops.trials import is_denial
+from ackq.queue.schedules import CatchUp, StoredSchedule, read, zone_of
 from ackq.queue.spec import QueueSpec
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import is_sharded
 from ackq.worker.logs import log, reason_of
 from ackq.worker.outages import TEMPORARY, Outages
-from ackq.worker.policy import check_seconds
 from ackq.worker.state import State
 
 #: Longest time, in seconds, between two checks of whether to stop.
 CHECK_INTERVAL = 0.5
-#: Most missed ticks that are counted for one gap.
-MAX_MISSED = 100_000
+#: Seconds between two looks at the stored schedules, and after the server refused one.
+READ_EVERY, REFUSED_PAUSE = 5.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,54 +56,25 @@ class Schedule:
     #: Name of the worker's queue to push to. Defaults to its first.
     queue: str | None = None
 
+    #: What to push when a worker starts and ticks were missed since no worker ran: "none", or the
+    #: "last" one.
+    catch_up: CatchUp = "none"
+
     def __post_init__(self) -> None:
         """Check every setting.
 
         Raises:
             ConfigurationError: a setting is invalid; the text names it.
         """
-        if not self.name or self.name.endswith(":missed"):
-            raise ConfigurationError(f"a schedule cannot be named {self.name!r}")
-        if (self.every is None) == (self.cron is None):
-            raise ConfigurationError(f"schedule {self.name!r} takes every= or cron=")
-        if self.every is not None:
-            check_seconds(self.every, "every")
-        else:
-            try:
-                self.after(0)
-            except (CronSimError, StopIteration) as error:
-                raise ConfigurationError(
-                    f"schedule {self.name!r}: cron {self.cron!r} matches no time: {error}"
-                ) from error
+        if self.catch_up not in ("none", "last"):
+            raise ConfigurationError(f"catch_up is 'none' or 'last', not {self.catch_up!r}")
+        _ = self.timetable
 
-    def after(self, instant: int) -> int:
-        """Return the first tick after ``instant``; both in µs since the epoch."""
-        if self.every is not None:
-            period = round(in_seconds(self.every) * 1_000_000)
-            return (instant // period + 1) * period
-        assert self.cron is not None
-        start = datetime.fromtimestamp(instant / 1_000_000, self.tz)
-        tick: datetime = next(CronSim(self.cron, start))
-        return round(tick.timestamp()) * 1_000_000
-
-    def newest(self, due: int, now: int) -> int:
-        """Return the last tick at or before ``now``, given one such tick."""
-        if self.every is not None:
-            period = round(in_seconds(self.every) * 1_000_000)
-            return max(due, now // period * period)
-        while (next_due := self.after(due)) <= now:
-            due = next_due
-        return due
-
-    def between(self, first: int, last: int) -> int:
-        """Return how many ticks lie between two ticks, at most `MAX_MISSED`."""
-        if self.every is not None:
-            period = round(in_seconds(self.every) * 1_000_000)
-            return max(0, min(MAX_MISSED, (last - first) // period - 1))
-        count = 0
-        while (first := self.after(first)) < last and count < MAX_MISSED:
-            count += 1
-        return count
+    @property
+    def timetable(self) -> Timetable:
+        """When it ticks."""
+        every = None if self.every is None else in_seconds(self.every)
+        return Timetable(self.name, every, self.cron, self.tz)
 
     def body(self, tick: int, limit: int, time_field: str | None = None) -> bytes:
         """Return the body to push for a tick.
@@ -127,7 +101,13 @@ class Answer:
 
 
 def tick(
-    spec: QueueSpec, name: str, at: int, previous: int, missed: int, body: bytes
+    spec: QueueSpec,
+    name: str,
+    at: int,
+    previous: int,
+    missed: int,
+    body: bytes,
+    version: str = "",
 ) -> Operation[Answer]:
     """Push for the tick ``at``, unless that was done; with 0 only read. See ``tick.lua``."""
     request = Request(
@@ -139,11 +119,13 @@ def tick(
             missed,
             body,
             spec.keys.pop_from,
+            version,
         ),
         script=scripts.load("worker/tick"),
         resend=True,  # the server remembers which tick was pushed
     )
-    keys = Keys(f"queue {spec.name!r}", {spec.keys.ready: "list", spec.keys.ticks: "hash"})
+    types = {spec.keys.ready: "list", spec.keys.ticks: "hash", spec.keys.schedules: "hash"}
+    keys = Keys(f"queue {spec.name!r}", types)
     status, latest, now, counted = yield from call(keys, request)
     return Answer(status.decode(), latest, now, counted)
 
@@ -164,6 +146,10 @@ class Schedules:
             self._bells.append(its_bell)
             routine = run_schedule(state, lane.queue, schedule, its_bell, lane.outages)
             routines.append(routine)
+        for lane in state.lanes:
+            if not lane.sharded:
+                self._bells.append(its_bell := bell())
+                routines.append(run_stored(state, lane.queue, its_bell, lane.outages))
         return routines
 
     def end(self) -> None:
@@ -185,9 +171,15 @@ class Running(Protocol):
 
 
 def run_schedule(
-    running: Running, queue: Any, schedule: Schedule, bell: Bell, outages: Outages
+    running: Running,
+    queue: Any,
+    schedule: Schedule,
+    bell: Bell,
+    outages: Outages,
+    version: str = "",
 ) -> Routine[None]:
-    """Push for each tick until the worker stops."""
+    """Push for each tick until the worker stops, or a stored schedule has another version."""
+    timetable = schedule.timetable
     known: Answer | None = None
     ahead = due = 0  # the server's clock minus ours, and the next tick, in µs
     while not running.stopping:
@@ -197,35 +189,119 @@ def run_schedule(
             continue
         try:
             if known is None:
-                answer = yield from _ask(queue, schedule, 0, 0, b"")
-                # Ticks before the first call are skipped.
-                due = schedule.after(max(answer.latest, answer.now))
+                answer = yield from _ask(queue, schedule, 0, 0, b"", version)
+                # Ticks before the first call are skipped, or all but the last of them.
+                due = timetable.after(max(answer.latest, answer.now))
+                noticed_late = version and answer.now - answer.latest < 2e6 * READ_EVERY
+                if answer.latest and (schedule.catch_up == "last" or noticed_late):
+                    due = timetable.after(answer.latest)
             else:
-                due = schedule.newest(due, now)
+                due = timetable.newest(due, now)
                 body = _body(queue.config, schedule, due)
                 if body is None:
-                    due = schedule.after(due)
+                    due = timetable.after(due)
                     continue
-                answer = yield from _ask(queue, schedule, due, known.latest, body)
+                answer = yield from _ask(queue, schedule, due, known.latest, body, version)
                 if answer.latest >= due:
-                    due = schedule.after(answer.latest)
+                    due = timetable.after(answer.latest)
         except TEMPORARY as error:
             outages.failed(f"schedule {schedule.name}", error, running.clock())
             yield Wait(bell, CHECK_INTERVAL)
             continue
         outages.succeeded(f"schedule {schedule.name}", running.clock())
+        if answer.status == "changed":
+            return
         known, ahead = answer, answer.now - _clock(running)
+
+
+def run_stored(running: Running, queue: Any, bell: Bell, outages: Outages) -> Routine[None]:
+    """Push for the ticks of the schedules that are stored for a queue, until the worker stops."""
+    ticking: dict[str, Ticking] = {}
+    read_at = running.clock()
+    while not running.stopping:
+        if running.clock() >= read_at:
+            read_at = running.clock() + READ_EVERY
+            try:
+                stored = yield Call(queue.execute, (read,))
+            except TEMPORARY as error:
+                if isinstance(error, ResponseError) and is_denial(error):
+                    read_at = running.clock() + REFUSED_PAUSE
+                else:
+                    outages.failed("stored schedules", error, running.clock())
+            else:
+                outages.succeeded("stored schedules", running.clock())
+                _refresh(ticking, stored, partial(_begin, running, queue, bell, outages))
+        for name in list(ticking):
+            if not (yield from ticking[name].advance(running.clock)):
+                del ticking[name]
+        soonest = min((one.wakes_at for one in ticking.values()), default=read_at)
+        pause = min(soonest, read_at) - running.clock()
+        yield Wait(bell, max(0.0, min(CHECK_INTERVAL, pause)))
+
+
+class Ticking:
+    """The routine of one stored schedule, which waits together with the others."""
+
+    def __init__(self, version: str, routine: Routine[None]) -> None:
+        self.version = version
+        self.wakes_at = 0.0
+        self._routine = routine
+
+    def advance(self, clock: Callable[[], float]) -> Routine[bool]:
+        """Go on until the routine waits, if it is time; return False if it has ended."""
+        if clock() < self.wakes_at:
+            return True
+        try:
+            step = next(self._routine)
+            while isinstance(step, Call):
+                try:
+                    answer = yield step
+                except Exception as error:
+                    step = self._routine.throw(error)
+                else:
+                    step = self._routine.send(answer)
+        except StopIteration:
+            return False
+        self.wakes_at = clock() + step.seconds
+        return True
+
+
+def _refresh(
+    ticking: dict[str, Ticking],
+    stored: Iterable[StoredSchedule],
+    begin: Callable[[StoredSchedule], Ticking],
+) -> None:
+    """Begin with new versions, and drop what is removed or paused."""
+    wanted = {one.name: one for one in stored if not one.paused}
+    for name in ticking.keys() - wanted.keys():
+        del ticking[name]
+    for name, schedule in wanted.items():
+        if name not in ticking or ticking[name].version != schedule.version:
+            ticking[name] = begin(schedule)
+
+
+def _begin(
+    running: Running, queue: Any, bell: Bell, outages: Outages, stored: StoredSchedule
+) -> Ticking:
+    zone = zone_of(stored.zone)
+    times = {"every": stored.every, "cron": stored.cron, "tz": zone, "catch_up": stored.catch_up}
+    schedule = Schedule(stored.name, stored.message, **times)  # type: ignore[arg-type]
+    version = stored.version
+    return Ticking(version, run_schedule(running, queue, schedule, bell, outages, version))
 
 
 def _clock(running: Running) -> int:
     return round(running.clock() * 1_000_000)
 
 
-def _ask(queue: Any, schedule: Schedule, at: int, previous: int, body: bytes) -> Routine[Answer]:
-    missed = schedule.between(previous, at) if previous and at else 0
+def _ask(
+    queue: Any, schedule: Schedule, at: int, previous: int, body: bytes, version: str
+) -> Routine[Answer]:
+    missed = schedule.timetable.between(previous, at) if previous and at else 0
     if is_sharded(queue):
         queue = yield Call(queue.shard_of, (schedule.name,))
-    answer: Answer = yield Call(queue.execute, (tick, schedule.name, at, previous, missed, body))
+    asked = (tick, schedule.name, at, previous, missed, body, version)
+    answer: Answer = yield Call(queue.execute, asked)
     if answer.status == "pushed" and missed:
         log.warning("schedule %s: %d ticks were missed", schedule.name, missed)
     return answer

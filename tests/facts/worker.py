@@ -183,8 +183,13 @@ TICK = Facts(
         "missed": [1],
         "body": [b"body"],
         "pop_from": ["right"],
+        "version": [""],
     },
     mistakes={
+        "worker.test_scripts.test_an_earlier_version_pushes_nothing": (
+            Mistake("ignores versions", "if version ~= '' then", "if false then"),
+            Mistake("pushes what was removed", "if not stored or", "if stored and"),
+        ),
         "worker.test_scripts.test_a_tick_is_pushed_once": (
             Mistake(
                 "pushes again",

@@ -29,7 +29,7 @@ from tests.staging.test_delay import delays, writer
 from tests.staging.test_scripts import slots
 from tests.topic.conftest import keys, make_topic, topic
 from tests.worker.test_list_scripts import call
-from tests.worker.test_scripts import permit, tick
+from tests.worker.test_scripts import listed, permit, put, tick
 
 __all__ = [
     "call",
@@ -38,6 +38,7 @@ __all__ = [
     "executable",
     "keys",
     "kind",
+    "listed",
     "make",
     "make_delay",
     "make_delay_writer",
@@ -49,6 +50,7 @@ __all__ = [
     "own_space",
     "pair",
     "permit",
+    "put",
     "queue",
     "rsmq",
     "scripts_directory",

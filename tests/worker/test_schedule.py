@@ -95,7 +95,7 @@ class Scripted:
     def asked(self) -> tuple[int, int, int]:
         """Return the tick, the previous one and the missed ones of the call, in seconds."""
         assert isinstance(self.step, Call)
-        *_, at, previous, missed, _ = self.step.args
+        *_, at, previous, missed, _, _ = self.step.args
         return at // 1_000_000, previous // 1_000_000, missed
 
     def answer(self, status: str, latest: int) -> None:
@@ -131,12 +131,12 @@ def test_a_tick_that_was_early_by_the_server_s_clock_is_tried_again() -> None:
 
 
 def test_cron_follows_its_time_zone_through_daylight_saving() -> None:
-    schedule = Schedule("night", {}, cron="30 3 * * *", tz=ZoneInfo("Europe/Berlin"))
+    schedule = Schedule("night", {}, cron="30 3 * * *", tz=ZoneInfo("Europe/Berlin")).timetable
     assert schedule.after(us("2026-03-28T12:00+00:00")) == us("2026-03-29T01:30+00:00")
     assert schedule.after(us("2026-03-29T12:00+00:00")) == us("2026-03-30T01:30+00:00")
     assert schedule.after(us("2026-10-25T12:00+00:00")) == us("2026-10-26T02:30+00:00")
     # Six fields: seconds first.
-    schedule = Schedule("often", {}, cron="*/20 * * * * *")
+    schedule = Schedule("often", {}, cron="*/20 * * * * *").timetable
     assert schedule.after(us("2026-01-01T00:00:05+00:00")) == us("2026-01-01T00:00:20+00:00")
 
 
@@ -144,7 +144,9 @@ def test_cron_follows_its_time_zone_through_daylight_saving() -> None:
     "change", ["2026-03-29T01:00+00:00", "2026-10-25T01:00+00:00"], ids=["spring", "autumn"]
 )
 def test_every_half_hour_is_that_through_both_changes_of_daylight_saving(change: str) -> None:
-    schedule = Schedule("often", {}, cron="*/30 * * * *", tz=ZoneInfo("Europe/Berlin"))
+    berlin = ZoneInfo("Europe/Berlin")
+    half_hourly = Schedule("often", {}, cron="*/30 * * * *", tz=berlin)
+    schedule = half_hourly.timetable
     half_hour = 1_800_000_000
     first = us(change) - 6 * half_hour
     ticks = [first]
@@ -153,13 +155,13 @@ def test_every_half_hour_is_that_through_both_changes_of_daylight_saving(change:
     assert ticks == [first + number * half_hour for number in range(13)]
     assert schedule.between(first, ticks[-1]) == 11
     assert schedule.newest(first, ticks[-1] + 1) == ticks[-1]
-    ids = {json.loads(schedule.body(tick, 1000))["id"] for tick in ticks}
+    ids = {json.loads(half_hourly.body(tick, 1000))["id"] for tick in ticks}
     assert len(ids) == 13  # the hour that comes twice is two hours
 
 
 @pytest.mark.parametrize("settings", [{"every": 60}, {"cron": "* * * * *"}], ids=["every", "cron"])
 def test_ticks_between_two_instants_are_counted(settings: Any) -> None:
-    schedule = Schedule("minute", {}, tz=UTC, **settings)
+    schedule = Schedule("minute", {}, tz=UTC, **settings).timetable
     first, last = us("2026-01-01T00:00+00:00"), us("2026-01-01T00:10+00:00")
     assert schedule.between(first, last) == 9
     assert schedule.between(first, schedule.after(first)) == 0

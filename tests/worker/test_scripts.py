@@ -25,7 +25,22 @@ def permit(target: Target, name: str) -> Call:
 def tick(target: Target, name: str) -> Call:
     text = scripts.load("worker/tick").text
     keys = QueueKeys.of(name)
-    return lambda *args: target.control.eval(text.decode(), 2, keys.ready, keys.ticks, *args)
+    three = keys.ready, keys.ticks, keys.schedules
+    return lambda *args: target.control.eval(text.decode(), 3, *three, *args)
+
+
+@pytest.fixture
+def put(target: Target, name: str) -> Call:
+    text = scripts.load("schedules/put").text
+    keys = QueueKeys.of(name)
+    return lambda *args: target.control.eval(text.decode(), 2, keys.schedules, keys.ticks, *args)
+
+
+@pytest.fixture
+def listed(target: Target, name: str) -> Call:
+    text = scripts.load("schedules/list").text
+    keys = QueueKeys.of(name)
+    return lambda: target.control.eval(text.decode(), 2, keys.schedules, keys.ticks)
 
 
 def test_a_burst_is_permitted_and_then_the_rate(permit: Call) -> None:
@@ -92,3 +107,52 @@ def test_a_tick_that_lies_ahead_is_not_pushed(tick: Call, target: Target, name: 
     now = tick("s", 0, 0, 0, b"")[2]
     assert tick("s", now + 3_600_000_000, 0, 0, b"body")[0] == b"early"
     assert not target.control.exists(name)
+
+
+VERSIONS = "a" * 16, "b" * 16
+
+
+def test_a_schedule_is_stored_listed_replaced_and_removed(
+    put: Call, listed: Call, target: Target, name: str
+) -> None:
+    existed, now = put("s", VERSIONS[0], "{}")
+    assert existed == 0
+    target.control.hset(QueueKeys.of(name).ticks, "s:missed", 3)
+    assert listed()[1:] == [b"s", b"a" * 16 + b"{}", now, 3]
+    existed, later = put("s", VERSIONS[1], "{1}")
+    assert (existed, later > now) == (1, True)
+    assert listed()[1:] == [b"s", b"b" * 16 + b"{1}", later, 3]
+    assert put("s", VERSIONS[0], "")[0] == 1
+    assert put("s", VERSIONS[0], "")[0] == 0
+    assert listed()[1:] == []
+    assert target.control.exists(QueueKeys.of(name).schedules, QueueKeys.of(name).ticks) == 0
+
+
+def test_a_worker_s_own_schedule_keeps_its_ticks(put: Call, tick: Call, target: Target) -> None:
+    now = tick("own", 0, 0, 0, b"")[2]
+    tick("own", now - 1, 0, 0, b"1")
+    assert put("own", VERSIONS[0], "")[0] == 0
+    assert tick("own", 0, 0, 0, b"")[1] == now - 1
+
+
+def test_there_are_at_most_256_schedules(put: Call, listed: Call) -> None:
+    for n in range(256):
+        put(f"s{n}", VERSIONS[0], "{}")
+    assert put("one more", VERSIONS[0], "{}")[0] == -1
+    assert put("s7", VERSIONS[0], "{}")[0] == 1
+    assert len(listed()) == 1 + 4 * 256
+
+
+def test_an_earlier_version_pushes_nothing(
+    put: Call, tick: Call, target: Target, name: str
+) -> None:
+    _, now = put("s", VERSIONS[0], "{}")
+    assert tick("s", now, 0, 0, b"1", "right", VERSIONS[1])[0] == b"changed"
+    assert tick("other", now, 0, 0, b"1", "right", VERSIONS[0])[0] == b"changed"
+    assert not target.control.exists(name)
+    due = now + 1
+    wait_until(lambda: tick("s", 0, 0, 0, b"")[2] > due, "the next microsecond")
+    assert tick("s", due, now, 0, b"1", "right", VERSIONS[0])[:2] == [b"pushed", due]
+    put("s", VERSIONS[0], "")
+    assert tick("s", due + 1, due, 0, b"2", "right", VERSIONS[0])[0] == b"changed"
+    assert target.control.llen(name) == 1

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 
 import ackq
 from ackq.config import QueueConfig
-from ackq.core import observing
+from ackq.core import observing, timetable
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.ops.chronicle.durations import BUCKETS
 from ackq.queue.keys import QueueKeys
@@ -38,7 +38,7 @@ from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement
 from ackq.worker.presence import stay_listed
 from ackq.worker.ratelimit import permit
-from ackq.worker.schedule import CHECK_INTERVAL, MAX_MISSED, Answer, run_schedule, tick
+from ackq.worker.schedule import CHECK_INTERVAL, Answer, run_schedule, tick
 from ackq.worker.state import Slot, State
 from ackq.worker.taking import IDLE, feed, wait_for_messages
 from ackq.worker.upkeep import upkeep
@@ -824,7 +824,7 @@ def test_a_schedule_asks_for_the_latest_tick_then_waits_for_the_next() -> None:
     scheduler = Scheduler(Schedule("beat", {"n": 1}, every=10))
     steps, ahead = scheduler.steps, 5_000_000_000
     call = next(steps)
-    assert call == Call(scheduler.execute, (tick, "beat", 0, 0, 0, b""))
+    assert call == Call(scheduler.execute, (tick, "beat", 0, 0, 0, b"", ""))
     # The server's clock is ahead: by it, the next tick is in three seconds, then in 0.4.
     step = steps.send(Answer("known", 0, ahead + 100_000_000 + 7_000_000, 0))
     assert step == Wait(scheduler.bell, CHECK_INTERVAL)
@@ -838,7 +838,7 @@ def test_a_schedule_asks_for_the_latest_tick_then_waits_for_the_next() -> None:
     assert isinstance(call, Call)
     when = datetime.fromtimestamp(due / 1e6, UTC).isoformat()
     body = b'{"id":"beat@%b","n":1}' % when.encode()
-    assert call.args == (tick, "beat", due, 0, 0, body)
+    assert call.args == (tick, "beat", due, 0, 0, body, "")
     # The server says that a later one was pushed by another worker.
     step = steps.send(Answer("known", due + 10_000_000, due + 11_000_000, 0))
     assert step == Wait(scheduler.bell, CHECK_INTERVAL)
@@ -927,33 +927,41 @@ def test_the_body_of_a_tick_has_an_id_and_a_time_where_they_are_wanted() -> None
 
 def test_ticks_are_counted_from_the_epoch() -> None:
     schedule = Schedule("s", {}, every=2.5)
-    assert [schedule.after(at) for at in (0, 2_499_999, 2_500_000)] == [
+    assert [schedule.timetable.after(at) for at in (0, 2_499_999, 2_500_000)] == [
         2_500_000,
         2_500_000,
         5_000_000,
     ]
-    assert schedule.newest(5_000_000, 7_499_999) == 5_000_000
-    assert schedule.newest(5_000_000, 7_500_000) == 7_500_000
-    assert schedule.newest(5_000_000, 1_000_000) == 5_000_000
-    assert schedule.between(0, 10_000_000) == 3
-    assert schedule.between(10_000_000, 10_000_000) == 0
-    assert schedule.between(10_000_000, 0) == 0
-    assert Schedule("s", {}, every=0.001).between(0, 10**15) == MAX_MISSED
-    cron = Schedule("s", {}, cron="* * * * *")
+    assert schedule.timetable.newest(5_000_000, 7_499_999) == 5_000_000
+    assert schedule.timetable.newest(5_000_000, 7_500_000) == 7_500_000
+    assert schedule.timetable.newest(5_000_000, 1_000_000) == 5_000_000
+    assert schedule.timetable.between(0, 10_000_000) == 3
+    assert schedule.timetable.between(10_000_000, 10_000_000) == 0
+    assert schedule.timetable.between(10_000_000, 0) == 0
+    assert Schedule("s", {}, every=0.001).timetable.between(0, 10**15) == timetable.MAX_MISSED
+    cron = Schedule("s", {}, cron="* * * * *").timetable
     minute = 60_000_000
-    assert [cron.after(at) for at in (0, minute - 1, minute)] == [minute, minute, 2 * minute]
-    assert (cron.newest(minute, 3 * minute - 1), cron.newest(minute, 3 * minute)) == (
+    assert [cron.after(at) for at in (0, minute - 1, minute)] == [
+        minute,
+        minute,
+        2 * minute,
+    ]
+    assert (
+        cron.newest(minute, 3 * minute - 1),
+        cron.newest(minute, 3 * minute),
+    ) == (
         2 * minute,
         3 * minute,
     )
-    assert (cron.between(minute, 5 * minute), cron.between(minute, minute)) == (3, 0)
+    assert (cron.between(minute, 5 * minute), cron.between(minute, minute)) == (
+        3,
+        0,
+    )
 
 
 def test_ticks_of_cron_that_are_counted_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ackq.worker import schedule
-
-    monkeypatch.setattr(schedule, "MAX_MISSED", 3)
-    cron = Schedule("s", {}, cron="* * * * *")
+    monkeypatch.setattr(timetable, "MAX_MISSED", 3)
+    cron = Schedule("s", {}, cron="* * * * *").timetable
     assert cron.between(0, 100 * 60_000_000) == 3
     assert cron.between(0, 4 * 60_000_000) == 3
     assert cron.between(0, 3 * 60_000_000) == 2
@@ -983,7 +991,10 @@ def test_what_is_wrong_with_a_schedule_is_said(settings: dict[str, Any], text: s
 def test_a_tick_is_one_request_that_may_be_repeated() -> None:
     (asked,), answer = play(tick(SPEC, "beat", 5, 4, 3, b"x"), [b"pushed", 5, 6, 7])
     assert answer == Answer("pushed", 5, 6, 7)
-    assert asked.args == (2, b"jobs", b"jobsTICKS", "beat", 5, 4, 3, b"x", "right")
+    assert asked.args == (
+        *(3, b"jobs", b"jobsTICKS", b"jobsWORKERS:SCHEDULES"),
+        *("beat", 5, 4, 3, b"x", "right", ""),
+    )
     assert (asked.resend, asked.script.name) == (True, "worker/tick")
 
 
@@ -999,9 +1010,9 @@ def test_keys_of_other_types_are_named() -> None:
     wrong = ResponseError("WRONGTYPE Operation against a key")
     text = "queue 'jobs': 'jobsTICKS' is a list, not a hash"
     with pytest.raises(KeyTypeError, match=text):
-        play(tick(SPEC, "beat", 5, 4, 3, b"x"), wrong, b"list", b"list")
+        play(tick(SPEC, "beat", 5, 4, 3, b"x"), wrong, b"list", b"list", b"hash")
     with pytest.raises(KeyTypeError, match="'jobs' is a set, not a list"):
-        play(tick(SPEC, "beat", 5, 4, 3, b"x"), wrong, b"set", b"none")
+        play(tick(SPEC, "beat", 5, 4, 3, b"x"), wrong, b"set", b"none", b"none")
     with pytest.raises(KeyTypeError, match="queue 'jobs': 'jobsRATELIMIT' is a hash, not a string"):
         play(permit(SPEC, RateLimit(5), 1, 0), wrong, b"hash")
 

@@ -93,9 +93,9 @@ def test_a_worker_that_may_not_be_listed_works_and_logs_it_once(
         worker = Worker(own, Handler(), **settings)
         with running(worker):
             wait_until(lambda: settled(queue), "everything")
-    # It is not listed among the workers, and says so once.
-    (refused,) = {*denied(admin, f"{name}-consumer")}
-    assert refused == f"{name}WORKERS:SEEN"
+    # It is not listed among the workers, and says so once. Nor does it push for stored schedules.
+    refused = {*denied(admin, f"{name}-consumer")}
+    assert refused == {f"{name}WORKERS:SEEN", f"{name}WORKERS:SCHEDULES"}
     logged = [record.message for record in caplog.records if "registration" in record.message]
     assert len(logged) == 1
     assert "NoPermission" in logged[0] or "permissions" in logged[0]

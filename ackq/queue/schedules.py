@@ -1,0 +1,180 @@
+"""The schedules that are stored for a queue. Workers push their ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+import orjson
+
+from ackq import scripts
+from ackq.core.call import Keys, call
+from ackq.core.effects import Operation, Request
+from ackq.core.json_values import to_json
+from ackq.core.timetable import Timetable
+from ackq.errors import ConfigurationError
+from ackq.queue.spec import QueueSpec
+
+#: Which missed ticks are pushed when a worker starts: none, or the last one.
+CatchUp = Literal["none", "last"]
+#: Most schedules of a queue, longest name and longest definition in bytes, as in the script.
+MAX_SCHEDULES, MAX_NAME, MAX_DEFINITION = 256, 200, 16_384
+#: Bytes of the version before a definition.
+VERSION_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchedule:
+    """A schedule that is stored for a queue. All times are in seconds since the epoch."""
+
+    name: str
+    #: The JSON object that is pushed at each tick. Without an ``id``, it gets ``<name>@<tick>``.
+    message: dict[str, Any]
+    #: Seconds from tick to tick, counted from the epoch; or None.
+    every: float | None
+    #: The fields of cron; or None.
+    cron: str | None
+    #: The time zone of ``cron``, as in "Europe/Berlin".
+    zone: str
+    #: "none", or "last" to push the last tick that was missed while no worker ran.
+    catch_up: CatchUp
+    #: Whether nothing is pushed for now.
+    paused: bool
+    #: The latest tick that was pushed, or when this version was stored.
+    last: float
+    #: The next tick; None while paused.
+    next: float | None
+    #: How many ticks were missed, since no worker ran.
+    missed: int
+    #: Changes with each `put`, so that a worker pushes nothing for an earlier definition.
+    version: str
+
+    @property
+    def timetable(self) -> Timetable:
+        """When it ticks."""
+        return Timetable(self.name, self.every, self.cron, zone_of(self.zone))
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone.
+
+    Raises:
+        ConfigurationError: there is none of this name.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, TypeError, KeyError):  # KeyError: there is none of this name
+        raise ConfigurationError(
+            f"zone is the name of a time zone, such as 'Europe/Berlin', not {name!r}"
+        ) from None
+
+
+def put(
+    spec: QueueSpec,
+    name: str,
+    message: Mapping[str, Any],
+    every: float | None,
+    cron: str | None,
+    zone: str,
+    catch_up: CatchUp,
+    paused: bool = False,
+) -> Operation[bool]:
+    """Store or replace a schedule. Return whether there was one of this name."""
+    Timetable(name, every, cron, zone_of(zone))
+    if len(name.encode()) > MAX_NAME:
+        raise ConfigurationError(f"the name of a schedule has at most {MAX_NAME} bytes: {name!r}")
+    if catch_up not in ("none", "last"):
+        raise ConfigurationError(f"catch_up is 'none' or 'last', not {catch_up!r}")
+    if not isinstance(message, Mapping):
+        raise ConfigurationError(
+            f"schedule {name!r}: the message is a mapping, which becomes a JSON object, not"
+            f" {type(message).__name__}"
+        )
+    fields = {
+        "message": message,
+        "every": every,
+        "cron": cron,
+        "zone": zone,
+        "catch_up": catch_up,
+        "paused": paused,
+    }
+    definition = to_json({name: value for name, value in fields.items() if value is not None})
+    if len(definition) > MAX_DEFINITION:
+        raise ConfigurationError(
+            f"schedule {name!r}: its definition has {len(definition)} bytes, over the limit of"
+            f" {MAX_DEFINITION}: push the id of what is stored elsewhere"
+        )
+    existed = yield from _put(spec, name, definition)
+    if existed < 0:
+        raise ConfigurationError(
+            f"queue {spec.name!r} has {MAX_SCHEDULES} schedules already: remove one"
+        )
+    return bool(existed)
+
+
+def remove(spec: QueueSpec, name: str) -> Operation[bool]:
+    """Remove a schedule. Return whether there was one of this name."""
+    return bool((yield from _put(spec, name, b"")))
+
+
+def set_paused(spec: QueueSpec, name: str, paused: bool) -> Operation[bool]:
+    """Pause a schedule, or let it tick again from now on. Return False if there is none."""
+    for stored in (yield from read(spec)):
+        if stored.name == name:
+            settings = stored.every, stored.cron, stored.zone, stored.catch_up
+            if stored.paused != paused:
+                yield from put(spec, name, stored.message, *settings, paused)
+            return True
+    return False
+
+
+def read(spec: QueueSpec) -> Operation[list[StoredSchedule]]:
+    """Return the stored schedules, by name. Those that nobody can read are left out."""
+    request = Request(
+        spec.keys.passed("schedules/list"), script=scripts.load("schedules/list"), resend=True
+    )
+    now, *rows = yield from call(_keys(spec), request)
+    stored = [_stored(now, *rows[at : at + 4]) for at in range(0, len(rows), 4)]
+    return sorted((one for one in stored if one is not None), key=lambda one: one.name)
+
+
+def _put(spec: QueueSpec, name: str, definition: bytes) -> Operation[int]:
+    version = spec.outside.token(VERSION_SIZE // 2).hex()
+    request = Request(
+        (*spec.keys.passed("schedules/put"), name, version, definition),
+        script=scripts.load("schedules/put"),
+        resend=True,
+    )
+    existed, _ = yield from call(_keys(spec), request)
+    return int(existed)
+
+
+def _keys(spec: QueueSpec) -> Keys:
+    return Keys(f"queue {spec.name!r}", {spec.keys.schedules: "hash", spec.keys.ticks: "hash"})
+
+
+def _stored(now: int, name: bytes, stored: bytes, last: int, missed: int) -> StoredSchedule | None:
+    try:
+        fields = orjson.loads(stored[VERSION_SIZE:])
+        schedule = StoredSchedule(
+            name=name.decode(),
+            message=dict(fields["message"]),
+            every=fields.get("every"),
+            cron=fields.get("cron"),
+            zone=fields["zone"],
+            catch_up=fields["catch_up"],
+            paused=fields["paused"],
+            last=last / 1_000_000,
+            next=None,
+            missed=missed,
+            version=stored[:VERSION_SIZE].decode(),
+        )
+        timetable = schedule.timetable
+    except (ValueError, TypeError, KeyError, ConfigurationError):
+        return None
+    if schedule.paused:
+        return schedule
+    return replace(schedule, next=timetable.after(max(now, last)) / 1_000_000)

@@ -1,0 +1,142 @@
+"""Schedules that are stored for a queue: changed while workers run, each tick pushed once."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ackq.errors import ConfigurationError
+from ackq.worker import schedule as worker_schedule
+from tests.conftest import MakeQueue
+from tests.waiting import wait_until
+
+from .conftest import Rig
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers notice changes at once."""
+    monkeypatch.setattr(worker_schedule, "READ_EVERY", 0.1)
+
+
+def test_a_schedule_is_put_listed_paused_resumed_and_removed(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    schedules = queue.schedules
+    hourly = {"every": timedelta(hours=1), "catch_up": "last"}
+    assert schedules.put("hourly", {"task": "clean"}, **hourly) is False  # type: ignore[arg-type]
+    assert (
+        schedules.put("report", {"task": "send"}, cron="0 9 * * 1", zone="Europe/Berlin") is False
+    )
+    first, second = schedules.list()
+    assert (first.name, first.every, first.cron, first.catch_up) == ("hourly", 3600, None, "last")
+    assert first.message == {"task": "clean"}
+    assert first.next is not None
+    assert first.next % 3600 == 0
+    assert first.last < first.next <= first.last + 3600
+    assert second.next is not None
+    monday = datetime.fromtimestamp(second.next, second.timetable.tz)
+    assert (monday.weekday(), monday.hour, monday.minute) == (0, 9, 0)
+    assert schedules.pause("hourly") is True
+    assert [(one.paused, one.next is None) for one in schedules.list()] == [
+        *((True, True), (False, False))
+    ]
+    assert schedules.resume("hourly") is True
+    assert schedules.list()[0].next == first.next
+    assert schedules.put("hourly", {"task": "clean"}, every=60) is True
+    assert schedules.list()[0].version != first.version
+    assert schedules.remove("hourly") is True
+    assert (schedules.remove("hourly"), schedules.pause("hourly")) == (False, False)
+    assert [one.name for one in schedules.list()] == ["report"]
+    schedules.remove("report")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "takes every= or cron="),
+        ({"every": 0}, "every is 0.001"),
+        ({"cron": "61 * * * *"}, "matches no time"),
+        ({"cron": "0 9 * * *", "zone": "Mars/Olympus"}, "not 'Mars/Olympus'"),
+        ({"cron": "0 9 * * *", "zone": "../etc/passwd"}, "not '../etc/passwd'"),
+        ({"every": 1, "catch_up": "all"}, "catch_up is 'none' or 'last'"),
+        ({"every": 1, "message": ["a list"]}, "not list"),
+        ({"every": 1, "message": {"x": "x" * 17_000}}, "over the limit of 16384"),
+        ({"every": 1, "name": "x" * 201}, "at most 200 bytes"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_a_schedule_is_said_and_nothing_is_stored(
+    make_queue: MakeQueue, settings: dict[str, Any], text: str
+) -> None:
+    schedules = make_queue().schedules
+    given = {"name": "s", "message": {}, **settings}
+    with pytest.raises(ConfigurationError, match=text):
+        schedules.put(given.pop("name"), given.pop("message"), **given)
+    assert schedules.list() == []
+
+
+def test_a_definition_that_nobody_can_read_does_not_hide_the_others(
+    make_queue: MakeQueue, plain_client: Any, rig: Rig
+) -> None:
+    queue = rig.queue_of()
+    key = f"{queue.name}WORKERS:SCHEDULES"
+    plain_client.hset(
+        key, mapping={"odd": b"v" * 16 + b"{", "none": b"", "list": b"v" * 16 + b"[]"}
+    )
+    queue.schedules.put("good", {"task": "beat"}, every=0.2)
+    assert [one.name for one in queue.schedules.list()] == ["good"]
+    rig.work(queue)
+    rig.handler.wait_for(2)
+
+
+def test_many_workers_push_each_tick_once_and_notice_changes(rig: Rig) -> None:
+    queue = rig.queue_of()
+    for _ in range(3):
+        rig.work(queue)
+    queue.schedules.put("beat", {"task": "beat"}, every=0.2)
+    rig.handler.wait_for(8)
+    seen = list(rig.handler.seen)
+    assert len({*seen}) == len(seen)
+    at = sorted(datetime.fromisoformat(each.removeprefix("beat@")).timestamp() for each in seen)
+    assert {round(b - a, 3) for a, b in pairwise(at)} == {0.2}
+    queue.schedules.put("beat", {"id": "changed", "task": "other"}, every=0.1)
+    wait_until(lambda: "changed" in rig.handler.seen, "the new definition")
+    queue.schedules.remove("beat")
+    wait_until(lambda: queue.stats().ready + queue.stats().in_flight == 0, "all handled")
+    count = len(rig.handler.seen)
+    queue.schedules.put("other", {"id": "later"}, every=0.1)
+    wait_until(lambda: "later" in rig.handler.seen, "another schedule")
+    assert [each for each in rig.handler.seen[count:] if each != "later"] == []
+
+
+@pytest.mark.parametrize(("catch_up", "pushed"), [("none", []), ("last", ["s@2026"])])
+def test_missed_ticks_are_caught_up_as_the_schedule_says(
+    rig: Rig, plain_client: Any, catch_up: Any, pushed: list[str]
+) -> None:
+    """It ticks once a year; the last time, no worker ran."""
+    queue = rig.queue_of()
+    queue.schedules.put("s", {}, cron="0 0 1 1 *", catch_up=catch_up)
+    before = datetime.fromisoformat("2023-06-01T00:00+00:00").timestamp()
+    plain_client.hset(f"{queue.name}TICKS", "s", int(before * 1_000_000))
+    year = datetime.fromtimestamp(plain_client.time()[0]).year
+    rig.work(queue)
+    queue.schedules.put("often", {"id": "often"}, every=0.1)
+    rig.handler.wait_for(4)
+    yearly = [each for each in rig.handler.seen if each != "often"]
+    expected = [f"s@{year}-01-01T00:00:00+00:00"] if pushed else []
+    assert yearly == expected
+
+
+def test_a_paused_schedule_pushes_nothing(rig: Rig) -> None:
+    queue = rig.queue_of()
+    queue.schedules.put("beat", {"id": "beat"}, every=0.1)
+    queue.schedules.pause("beat")
+    queue.schedules.put("other", {"id": "other"}, every=0.1)
+    rig.work(queue)
+    rig.handler.wait_for(4)
+    assert {*rig.handler.seen} == {"other"}
+    queue.schedules.resume("beat")
+    wait_until(lambda: "beat" in rig.handler.seen, "the resumed one")
