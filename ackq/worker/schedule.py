@@ -135,27 +135,23 @@ class Schedules:
 
     def __init__(self, schedules: Iterable[Schedule]) -> None:
         self._schedules = tuple(schedules)
-        self._bells: list[Bell] = []
 
     def start(self, state: State, bell: Callable[[], Bell]) -> list[Routine[None]]:
         """Return a routine for each schedule; they end when the worker stops."""
         routines = []
         for schedule in self._schedules:
             lane = state.by_name.get(schedule.queue or "", state.lanes[0])
-            its_bell = bell()
-            self._bells.append(its_bell)
+            state.bells.append(its_bell := bell())
             routine = run_schedule(state, lane.queue, schedule, its_bell, lane.outages)
             routines.append(routine)
         for lane in state.lanes:
             if not lane.sharded:
-                self._bells.append(its_bell := bell())
+                state.bells.append(its_bell := bell())
                 routines.append(run_stored(state, lane.queue, its_bell, lane.outages))
         return routines
 
     def end(self) -> None:
-        """Let the routines notice that the worker stops."""
-        for bell in self._bells:
-            bell.ring()
+        """Do nothing: the stop of the worker ends the routines."""
 
 
 class Running(Protocol):

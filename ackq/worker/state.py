@@ -106,6 +106,8 @@ class State:
     draining: bool = False  #: stop when no queue has ready messages
     quiet: bool = False  #: take no more messages, but do not stop
     fatal: BaseException | None = None
+    #: Of routines that wait for something else than messages; rung at the stop.
+    bells: list[Bell] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Derive the remaining fields."""
@@ -417,8 +419,8 @@ class State:
         self.stopping = True
         self.feed.bell.ring()
         self.upkeep_bell.ring()
-        for lane in self.lanes:
-            lane.take.bell.ring()
+        for bell in (*(lane.take.bell for lane in self.lanes), *self.bells):
+            bell.ring()
         self.wake()
 
 
