@@ -21,6 +21,7 @@ from ackq.cli.pipeline_runs import (
     submit,
 )
 from ackq.cli.queues import open_list
+from ackq.cli.tables import print_table
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 
@@ -168,6 +169,35 @@ def redrive(config: str, count: int, url: str | None) -> None:
     made = make(config)
     point_at_source(made, url)
     click.echo(made.redrive(count))
+
+
+@pipeline.command(
+    epilog=examples("ackq pipeline status cars.toml", "ackq pipeline status cars.toml --json")
+)
+@config_argument
+@url_option
+@json_option
+def status(config: str, url: str | None, as_json: bool) -> None:
+    """Show how far the pipeline of CONFIG is, whether it runs or not. Does not start Spark.
+
+    batch is the last batch that is done, and planned are the messages of the next one, if it has
+    begun; both need a checkpoint on this machine. lag are the messages that are not processed yet,
+    claimed those in batches that are not acked. dead are the dead letters in the queue to which
+    rejected messages go.
+    """
+    made = make(config)
+    point_at_source(made, url)
+    from ackq.spark.pipeline.status import read_status
+
+    found = read_status(made.config).as_dict()
+    if as_json:
+        print_json(found)
+        return
+    for name in ("seconds_ago", "lease_ends_in"):
+        if found[name] is not None:
+            found[name] = f"{found[name]:,.0f} s"
+    shown = [(name.replace("_", " "), value) for name, value in found.items() if value is not None]
+    print_table(("", "status"), shown)
 
 
 @pipeline.command(epilog=examples("ackq pipeline infer jobs"))

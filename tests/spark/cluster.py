@@ -120,9 +120,9 @@ def _wait_for(log: Path, text: str) -> None:
     wait_until(lambda: text in log.read_text(errors="replace"), f"{log}: {text}", timeout=100)
 
 
-def kill(process: psutil.Popen) -> None:
+def kill(process: psutil.Process) -> None:
     """Kill a process and its children."""
-    family = process.children(recursive=True) if process.poll() is None else []
+    family = process.children(recursive=True) if process.is_running() else []
     for each in (process, *family):
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()

@@ -2,17 +2,19 @@
 
 The pipeline is the command that users run. Its driver, JVM and workers get SIGKILL at random
 moments of a batch, and Redis once, with its log of writes fsynced always. Then the rows of the
-files are counted by id. ``ACKQ_SOAK=0.02`` makes it a small one, ``ACKQ_SEED`` repeats one.
+files are counted by id. On a standalone cluster of two workers, executors are killed instead.
+``ACKQ_SOAK=0.02`` makes it a small one, ``ACKQ_SEED`` repeats one.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,17 +26,27 @@ import ackq.embedded.server
 from ackq import Queue
 from ackq.embedded import Server
 from tests.servers.private import private_server
+from tests.spark.cluster import Cluster, kill, standalone
 from tests.spark.crash_matrix import TOO_BUSY
-from tests.spark.killed import running_pipeline
+from tests.spark.home import JAVA
+from tests.spark.killed import ROOT, running_pipeline
 from tests.waiting import wait_until
 
 MESSAGES = int(1_000_000 * float(os.environ.get("ACKQ_SOAK", "1")))
 BATCHES = 40
-KILLS = 8
+KILLS, EXECUTORS_KILLED = 8, 24
 #: The number of kills after which Redis is killed too, under the next run.
 OUTAGE = KILLS // 2
 #: Steps of batches, three each, after which a run is killed at the latest, and seconds more.
 STEPS, LATER = 5, 1.5
+#: The session on this machine alone, and on a cluster.
+LOCAL = '"spark.master" = "local[2]"'
+CLUSTERED = """
+            "spark.master" = "MASTER"
+            "spark.pyspark.python" = "PYTHON"
+            "spark.executor.memory" = "512m"
+            "spark.executor.extraJavaOptions" = "JAVA"
+"""
 #: Runs that may end since the machine was too busy.
 MOST_BUSY = 20
 #: Repetitions of a message's number that make it about 300 bytes long.
@@ -47,6 +59,7 @@ class Pipeline:
 
     folder: Path
     url: str
+    spark: str = LOCAL
     #: Number of killed runs, by the stage that the current batch had reached.
     killed: Counter[str] = field(default_factory=Counter)
     runs: int = 0
@@ -68,8 +81,8 @@ class Pipeline:
             [sink]
             path = "rows"
             [spark]
-            "spark.master" = "local[2]"
             "spark.driver.memory" = "1g"
+            {self.spark}
             """)
 
     @contextmanager
@@ -132,6 +145,61 @@ def test_a_million_messages_reach_the_files_once_whoever_is_killed(
         f" {pipeline.outages} times, {pipeline.busy} runs that could not start a process, in"
         f" {time.monotonic() - began:.0f} s: none lost, none twice"
     )
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_a_cluster_whose_executors_are_killed_writes_each_message_once(tmp_path: Path) -> None:
+    seed = int(os.environ.get("ACKQ_SEED") or random.SystemRandom().randrange(1_000_000))
+    print(f"seed {seed}")
+    began, draw = time.monotonic(), random.Random(seed)
+    with private_server(tmp_path / "redis") as server, Queue.from_url(server.url, "jobs") as queue:
+        environment = {"ACKQ_REDIS_URL": server.url, "PYTHONPATH": str(ROOT)}
+        python = Path(sys.executable).parent
+        queue.push_many({"id": f"m{n}", "n": n, "payload": payload(n)} for n in range(MESSAGES))
+        with standalone(tmp_path / "cluster", 2, environment, python) as cluster:
+            spark = CLUSTERED.replace("MASTER", cluster.master).replace("JAVA", JAVA)
+            pipeline = Pipeline(tmp_path, server.url, spark.replace("PYTHON", sys.executable))
+            killed, done = 0, False
+            while not done:
+                with pipeline.running() as process:
+                    while process.poll() is None and killed < EXECUTORS_KILLED:
+                        killed += _kill_an_executor(pipeline, cluster, process, draw)
+                    process.wait(2400)
+                    done = pipeline.ended(process)
+        stats = queue.stats()
+        assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, 0)
+    check(tmp_path / "rows")
+    assert killed == EXECUTORS_KILLED, "it was done before all were killed"
+    print(
+        f"{MESSAGES} messages, two workers, {killed} executors killed, {pipeline.busy} runs that"
+        f" could not start a process, in {time.monotonic() - began:.0f} s: none lost, none twice"
+    )
+
+
+def _kill_an_executor(
+    pipeline: Pipeline, cluster: Cluster, process: psutil.Popen, draw: random.Random
+) -> bool:
+    """Kill one at a random moment, with its Python; return whether there was one."""
+    until = sum(pipeline.steps().values()) + draw.randint(0, STEPS)
+    _wait(process, lambda: sum(pipeline.steps().values()) >= until)
+    time.sleep(draw.uniform(0, LATER))
+    executors = _executors(cluster)
+    for each in executors[:1] if draw.random() < 0.5 else executors[-1:]:
+        kill(each)
+        return True
+    return False
+
+
+def _executors(cluster: Cluster) -> list[psutil.Process]:
+    """Return the running executors, whose folders are in those of their workers."""
+    found = []
+    for each in psutil.process_iter(["name"]):
+        with suppress(psutil.Error):
+            is_executor = "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
+            if is_executor and Path(each.cwd()).is_relative_to(cluster.folder):
+                found.append(each)
+    return found
 
 
 def payload(n: int) -> str:

@@ -40,6 +40,10 @@ class CheckpointLog:
         """Return the number of the last batch that is done; -1: none is."""
         return max(self._numbers(_COMMITS), default=-1)
 
+    def committed_at(self, batch: int) -> float:
+        """Return when a batch was done, in seconds since the epoch."""
+        return (self._folder / _COMMITS / str(batch)).stat().st_mtime
+
     def planned(self, batch: int) -> Offset | None:
         """Return the offset at which a batch ends; None if the batch is not planned.
 

@@ -1,0 +1,107 @@
+"""The status of a pipeline, from its checkpoint and Redis, whether it runs or not."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ackq.queue.client import Queue
+from ackq.spark import offsets
+from ackq.spark.options import Reading
+from ackq.spark.pipeline.checkpoint_log import CheckpointLog
+from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.lag import Lag
+from ackq.spark.shards import open_queue
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """How far a pipeline is. What is unknown is None."""
+
+    name: str
+    #: The source and its group.
+    source: str
+    #: The last batch that is done, and the seconds since then. None if there is none, or if the
+    #: checkpoint is not on this machine.
+    batch: int | None = None
+    seconds_ago: float | None = None
+    #: Messages of the batch after it, which is planned and not done.
+    planned: int | None = None
+    #: Messages that are not processed yet: those that are ready, and those of unfinished batches.
+    lag: int | None = None
+    #: Batches that are claimed and not acked, and their messages. A topic has none of the next
+    #: five.
+    claims: int | None = None
+    claimed: int | None = None
+    #: Seconds until the claims return to the queue, unless the pipeline runs and renews them.
+    lease_ends_in: float | None = None
+    ready: int | None = None
+    delayed: int | None = None
+    #: Dead letters in the queue to which rejected messages go.
+    dead: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status for JSON."""
+        return asdict(self)
+
+
+def read_status(config: PipelineConfig) -> PipelineStatus:
+    """Return the status of a pipeline.
+
+    Cost: a few commands for each queue.
+
+    Raises:
+        redis.ConnectionError: Redis cannot be reached.
+        ConfigurationError: the checkpoint has another format.
+    """
+    reading = Reading.of(config.source.all_options()).located(patient=False)
+    found: dict[str, Any] = {}
+    reached = None
+    log = _checkpoint(config.checkpoint)
+    if log is not None:
+        done = log.committed()
+        following = log.planned(done + 1)
+        found["planned"] = None if following is None else offsets.messages(following)
+        if done >= 0:
+            reached = log.planned(done)
+            found["batch"], found["seconds_ago"] = done, time.time() - log.committed_at(done)
+    with closing(Lag(reading)) as lag:
+        lag.check_connection()
+        found["lag"] = lag.count(reached, at_once=True)
+    if reading.target.kind != "topic":
+        found |= _counts(reading)
+    if config.rejects.queue is not None:
+        with Queue(reading.connection.client(), config.rejects.queue) as rejects:
+            found["dead"] = rejects.stats().dead
+    return PipelineStatus(config.name, reading.source, **found)
+
+
+def _checkpoint(folder: str) -> CheckpointLog | None:
+    path = folder.removeprefix("file://").removeprefix("file:")
+    return None if "://" in path or path.startswith("dbfs:") else CheckpointLog(Path(path))
+
+
+def _counts(reading: Reading) -> dict[str, Any]:
+    """Return the counts of all lists of a source, and the claims of its group."""
+    every, claims = [], []
+    for name in reading.target.lists:
+        with closing(open_queue(reading, name)) as queue:
+            every.append(queue.stats())
+            claims += queue.claims()
+    ours = [claim for claim in claims if claim.group == reading.group]
+    batches = Counter[int]()
+    for claim in ours:
+        batches[claim.batch] += claim.rows
+    leases = [each.lease_ends_in for each in ours if each.lease_ends_in is not None]
+    return {
+        "claims": len(batches),
+        "claimed": batches.total(),
+        "lease_ends_in": min(leases, default=None),
+        "ready": sum(stats.ready for stats in every),
+        "delayed": sum(stats.delayed for stats in every),
+        "dead": sum(stats.dead for stats in every),
+    }
