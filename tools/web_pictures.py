@@ -5,6 +5,7 @@ Run ``make pictures-of-the-page``. It takes about a minute and needs Chromium.
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 import sys
@@ -12,7 +13,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,9 +25,14 @@ from starlette.types import Receive, Scope, Send
 
 import ackq
 from ackq import Queue
+from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
-from ackq.ops.operation_log import OperationLog
+from ackq.ops.chronicle.minutes import Work, record
+from ackq.ops.chronicle.store import history_key
+from ackq.ops.operation_log import KEY, OperationLog
+from ackq.ops.readings import Reading, Totals
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application
@@ -41,6 +48,8 @@ TRAFFIC = 30.0
 SHOTS: tuple[tuple[str, str, int, int, Literal["dark", "light"]], ...] = (
     ("web-overview", "", 1280, 860, "light"),
     ("web-queue", "queue?kind=list&name=webhooks", 1280, 700, "light"),
+    ("web-history", "queue?kind=list&name=webhooks&span=6h#past", 1280, 880, "light"),
+    ("web-failures", "failures", 1280, 560, "light"),
     ("web-dead", "dead?name=webhooks", 1280, 560, "dark"),
     ("web-workers", "workers", 1280, 570, "light"),
     ("web-operations", "operations", 1280, 590, "light"),
@@ -96,6 +105,38 @@ def stock(client: redis.Redis) -> list[Queue]:
     return queues
 
 
+def record_history(client: redis.Redis, queue: Queue) -> None:
+    """Record six hours of a queue: an incident after a deployment, and its end."""
+    key = history_key("list", queue.name)
+    now = int(time.time())
+    counts = dict.fromkeys(("pushed", "taken", "acked", "nacked"), 0)
+    dead, ready = 0, 40.0
+    with closing(route_of(client, key)) as route:
+        driver = Driver(route)
+        for minute in range(360, 0, -1):
+            broken = 130 > minute > 70
+            pushed = round(900 + 250 * math.sin(minute / 57) + random.uniform(-60, 60))
+            failed = random.randint(60, 140) if broken else random.randint(0, 2)
+            acked = min(round(ready + pushed), 700 if broken else 1400)
+            ready = max(0.0, ready + pushed - acked)
+            dead += failed // 4
+            for name, count in zip(counts, (pushed, acked + failed, acked, failed), strict=True):
+                counts[name] += count
+            work = Work()
+            for task, share, seconds in (("deliver", 0.7, 0.04), ("verify", 0.3, 0.4)):
+                done = work.task(task)
+                done.acked, done.failed = round(acked * share), failed * (task == "deliver")
+                for _ in range(40):
+                    slow = random.lognormvariate(1.2 if broken else 0.0, 0.8)
+                    done.durations.add(seconds * slow)
+                    work.durations.add(seconds * slow)
+            states = {"ready": round(ready), "in_flight": 16, "delayed": 24, "dead": dead}
+            totals = Totals(now - 21_700, dict(counts), {"max receives": dead}, now - 60 * minute)
+            reading = Reading("list", queue.name, round(ready) + 16, states, totals=totals)
+            reading = replace(reading, oldest_ready=ready / 14)
+            driver.run(record(key, reading, now - 60 * minute, f"{minute}", work))
+
+
 def enter_workers(queues: Sequence[Queue]) -> None:
     """Enter made-up workers into the lists of some queues."""
     for number, (queue, state) in enumerate(zip(queues, STATES, strict=False), 1):
@@ -118,8 +159,12 @@ def enter_workers(queues: Sequence[Queue]) -> None:
 
 
 def record_operations(client: redis.Redis) -> None:
-    """Record operations of made-up users."""
+    """Record operations of made-up users, and marks of two hours ago and later."""
     with OperationLog(client) as log:
+        for minutes, mark in ((131, "deploy v2.3"), (71, "deploy v2.2 again")):
+            at = round((time.time() - 60 * minutes) * 1000)
+            fields = {"who": "ada", "what": mark, "result": "marked"}
+            client.xadd(KEY, fields, id=f"{at}-0")  # type: ignore[arg-type]
         for user, operation, kind, queue, result in DONE:
             log.end(log.begin(user, operation, kind, queue), result)
 
@@ -168,6 +213,7 @@ def main() -> None:
         queues = stock(client)
         enter_workers(queues)
         record_operations(client)
+        record_history(client, queues[QUEUES.index("webhooks")])
         with served(client) as url, sync_playwright() as playwright:
             chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
             watching = chromium.new_page()

@@ -33,7 +33,7 @@ def page(plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def shown(page: TestClient, name: str, kind: str = "list") -> list[list[str]]:
     """Return the rows of the table: the cause with its task, and the numbers."""
     text = page.get(path_of("failures", kind=kind, name=name)).text
-    rows = re.findall(r'<tr><td class="cause">(.*?)</tr>', text, re.DOTALL)
+    rows = re.findall(r'<tr><td class="cause why">(.*?)</tr>', text, re.DOTALL)
     return [
         [html.unescape(re.sub("<[^>]+>", "", cell)).strip() for cell in re.split("</td>", row)]
         for row in rows
