@@ -53,7 +53,7 @@ def list_(tasks: str, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--cloudevent", is_flag=True, help="Print the schema of CloudEvents.")
 def schema(tasks: str, name: str | None, cloudevent: bool) -> None:
-    """Print the JSON Schema of the messages of task NAME, or of each task by its name."""
+    """Print the JSON Schema of the messages of one task, or of each."""
     from ackq.tasks.schema import message_schema
 
     found = {each.name: each for each in _definitions(tasks)}

@@ -7,7 +7,6 @@ from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
-import click
 import pytest
 from rich.console import Console
 
@@ -129,13 +128,11 @@ def test_arguments_give_their_ids_and_no_bar(url: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 200])
-@pytest.mark.parametrize(("names", "command"), list(commands()), ids=lambda value: str(value))
-def test_help_fits_and_lists_commands_in_full(
-    names: tuple[str, ...], command: click.Command, columns: int
-) -> None:
-    for line in help_of(names, command, min(columns, WIDTH)).splitlines():
-        assert len(line) <= columns or line.startswith("    ackq "), line
-        assert not line.endswith("...") or line.startswith("Usage:"), line
+def test_help_fits_and_lists_commands_in_full(columns: int) -> None:
+    for names, command in commands():
+        for line in help_of(names, command, min(columns, WIDTH)).splitlines():
+            assert len(line) <= columns or line.startswith("    ackq "), (names, line)
+            assert not line.endswith("...") or line.startswith("Usage:"), (names, line)
 
 
 NAME = "a-queue-with-a-long-name-of-a-team-in-another-building"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from ackq.embedded import Server
 from ackq.process.held_messages import FINISHED, RUNNING, WAITING, HeldBy, HeldMessages, Limits
 from ackq.process.recycling import resident
 from ackq.process.settling import settle
-from tests.servers import private_server
 from tests.waiting import wait_until
 from tests.worker.conftest import settled
 
@@ -22,18 +20,6 @@ from .commands import working
 
 JOBS = "tests.process.jobs:"
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with private_server(tmp_path_factory.mktemp("server"), appendfsync="everysec") as server:
-        yield server
-
-
-@pytest.fixture
-def queue(server: Server, token: str) -> Iterator[ackq.Queue]:
-    with ackq.Queue.from_url(server.url, token) as queue:
-        yield queue
 
 
 @pytest.mark.parametrize("handler", ["stuck", "stuck_async"])

@@ -10,19 +10,12 @@ from uuid import uuid4
 import pytest
 
 from ackq.embedded import Server
-from tests.servers import private_server
 from tests.waiting import wait_until
 
 from .commands import working
 
 QUICK = "tests.process.jobs:quick"
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with private_server(tmp_path_factory.mktemp("server")) as server:
-        yield server
 
 
 class Manager:

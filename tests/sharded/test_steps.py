@@ -108,39 +108,10 @@ def test_messages_are_settled_by_shard_and_the_lost_ones_are_one_error() -> None
 
 
 def test_the_counts_of_shards_are_added() -> None:
-    one = QueueStats(
-        ready=1,
-        in_flight=2,
-        delayed=4,
-        dead=8,
-        expired=16,
-        due=32,
-        paused=False,
-        next_event_in=5.0,
-        claimed=64,
-    )
-    two = QueueStats(
-        ready=100,
-        in_flight=200,
-        delayed=400,
-        dead=800,
-        expired=1600,
-        due=3200,
-        paused=True,
-        next_event_in=None,
-        claimed=6400,
-    )
-    assert operations.total([one, two]) == QueueStats(
-        ready=101,
-        in_flight=202,
-        delayed=404,
-        dead=808,
-        expired=1616,
-        due=3232,
-        paused=True,
-        next_event_in=5.0,
-        claimed=6464,
-    )
+    one = QueueStats(1, 2, 4, 8, 16, 32, False, 5.0, claimed=64)
+    two = QueueStats(100, 200, 400, 800, 1600, 3200, True, None, claimed=6400)
+    both = QueueStats(101, 202, 404, 808, 1616, 3232, True, 5.0, claimed=6464)
+    assert operations.total([one, two]) == both
     assert operations.total([one, one]).paused is False
     assert operations.total([two]).next_event_in is None
     assert operations.oldest([1.0, 3.0, 2.0]) == 3.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import redis
 
 import ackq
-from ackq.queue.messages import Message
+from ackq.queue.messages import Message, QueueStats
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.failures import Failures
 from ackq.worker.feed import Feed, Pace, QueueOrder
@@ -81,3 +81,8 @@ def present(
     presence = Presence(name, 5.0, stop or state.stop)
     presence.start(state, Bell)
     return presence
+
+
+def ready(number: int, paused: bool = False) -> QueueStats:
+    """Return the statistics of a queue with only ready messages."""
+    return QueueStats(number, 0, 0, 0, 0, 0, paused, None)

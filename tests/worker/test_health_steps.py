@@ -16,27 +16,12 @@ import redis
 
 from ackq.core.io.http import HttpServer
 from ackq.errors import ConfigurationError
-from ackq.queue.messages import QueueStats
 from ackq.worker import Health
 from ackq.worker import health as health_module
 from ackq.worker.health import MAX_TAKE
-from tests.worker.by_hand import Time, message_of, state_of
+from tests.worker.by_hand import Time, message_of, ready, state_of
 
 AWAY = redis.ConnectionError("gone")
-
-
-def _ready(number: int, paused: bool = False) -> QueueStats:
-    return QueueStats(
-        ready=number,
-        in_flight=0,
-        delayed=0,
-        dead=0,
-        expired=0,
-        due=0,
-        paused=paused,
-        next_event_in=None,
-        claimed=0,
-    )
 
 
 def _watched(health: Health, state: Any, *stats: Any) -> int:
@@ -175,20 +160,20 @@ def test_work_is_stuck_from_exactly_the_time_on_that_was_chosen(tmp_path: Path) 
     state, time = state_of()
     health = Health(file=tmp_path / "x", stalled_after=5.0, interval=1.0)
     state.feed.last_take = 99.0
-    assert _at(health, state, time, 100.0, _ready(3)) == ""  # an interval has passed
-    assert _at(health, state, time, 104.999, _ready(3)) == ""
-    assert _at(health, state, time, 105.999, _ready(3)) == (
+    assert _at(health, state, time, 100.0, ready(3)) == ""  # an interval has passed
+    assert _at(health, state, time, 104.999, ready(3)) == ""
+    assert _at(health, state, time, 105.999, ready(3)) == (
         "none taken for 6 s while ready: 3 in 'q0'"
     )
     assert (tmp_path / "x").exists() is False
     health = Health(port=0, stalled_after=5.0, interval=1.0)
-    assert _at(health, state, time, 110.0, _ready(3)) == ""
-    assert _at(health, state, time, 115.0, _ready(3)) != ""
+    assert _at(health, state, time, 110.0, ready(3)) == ""
+    assert _at(health, state, time, 115.0, ready(3)) != ""
     state.feed.last_take = 115.0
     assert _at(health, state, time, 116.0) == ""  # something was taken since
-    assert _at(health, state, time, 117.0, _ready(3)) == ""  # and counting restarts
-    assert _at(health, state, time, 121.999, _ready(3)) == ""
-    assert _at(health, state, time, 122.999, _ready(3)) != ""
+    assert _at(health, state, time, 117.0, ready(3)) == ""  # and counting restarts
+    assert _at(health, state, time, 121.999, ready(3)) == ""
+    assert _at(health, state, time, 122.999, ready(3)) != ""
 
 
 def test_a_check_is_made_once_in_an_interval() -> None:
@@ -197,7 +182,7 @@ def test_a_check_is_made_once_in_an_interval() -> None:
     state.feed.last_take = 0.0
     for now, asked in ((100.0, 1), (101.999, 0), (102.0, 1), (103.0, 0), (104.0, 1)):
         time.now = now
-        assert _watched(health, state, *[_ready(0)] * asked) == asked
+        assert _watched(health, state, *[ready(0)] * asked) == asked
 
 
 def test_a_busy_or_stopping_worker_is_not_asked() -> None:
@@ -215,16 +200,16 @@ def test_an_error_or_a_pause_says_nothing_against_a_worker() -> None:
     state, time = state_of(queues=2)
     health = Health(port=0, stalled_after=1.0, interval=1.0)
     state.feed.last_take = 0.0
-    assert _at(health, state, time, 100.0, _ready(1), _ready(0)) == ""
-    assert _at(health, state, time, 102.0, _ready(1), _ready(9, paused=True)) == (
+    assert _at(health, state, time, 100.0, ready(1), ready(0)) == ""
+    assert _at(health, state, time, 102.0, ready(1), ready(9, paused=True)) == (
         "none taken for 2 s while ready: 1 in 'q0'"
     )
     assert _at(health, state, time, 103.0, AWAY) == ""
-    assert _at(health, state, time, 104.0, _ready(1), _ready(2)) == (
+    assert _at(health, state, time, 104.0, ready(1), ready(2)) == (
         "none taken for 4 s while ready: 1 in 'q0', 2 in 'q1'"
     )
-    assert _at(health, state, time, 105.0, _ready(0), _ready(0)) == ""
-    assert _at(health, state, time, 106.0, _ready(1), _ready(0)) == ""
+    assert _at(health, state, time, 105.0, ready(0), ready(0)) == ""
+    assert _at(health, state, time, 106.0, ready(1), ready(0)) == ""
 
 
 def test_a_silent_take_is_noticed_after_its_longest_time() -> None:

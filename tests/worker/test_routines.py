@@ -15,7 +15,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 import ackq
 from ackq.core import observing
 from ackq.errors import ConfigurationError, LeaseLost
-from ackq.queue.messages import Message, QueueStats
+from ackq.queue.messages import Message
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.health import Health
@@ -30,7 +30,7 @@ from ackq.worker.taking import (
     wait_for_messages,
 )
 from ackq.worker.upkeep import STALE, WATCH_EVERY, WATCH_WINDOW, abandon, upkeep
-from tests.worker.by_hand import AHEAD, Bell, present
+from tests.worker.by_hand import AHEAD, Bell, present, ready
 from tests.worker.by_hand import message_of as _message
 from tests.worker.by_hand import state_of as _state
 
@@ -195,13 +195,13 @@ def test_a_draining_worker_waits_a_little_while_others_own_the_shards_that_have_
     routine = feed(state)
     assert _named(next(routine)) == "pop_many"
     assert _named(routine.send([])) == "stats"
-    assert routine.send(_ready(3)) == Wait(state.feed.bell, _about(0.05))
+    assert routine.send(ready(3)) == Wait(state.feed.bell, _about(0.05))
     time.now += 0.04
     assert routine.send(None) == Wait(state.feed.bell, _about(0.01))
     time.now += 0.01
     assert _named(routine.send(None)) == "pop_many"
     assert _named(routine.send([])) == "stats"
-    _ended(routine, _ready(0))
+    _ended(routine, ready(0))
     assert state.stopping
 
 
@@ -491,20 +491,6 @@ def test_an_order_is_obeyed_once_and_confirmed_at_once() -> None:
 # --- health -------------------------------------------------------------------------------
 
 
-def _ready(number: int, paused: bool = False) -> QueueStats:
-    return QueueStats(
-        ready=number,
-        in_flight=0,
-        delayed=0,
-        dead=0,
-        expired=0,
-        due=0,
-        paused=paused,
-        next_event_in=None,
-        claimed=0,
-    )
-
-
 def test_a_worker_that_leaves_messages_is_stuck_after_a_time(tmp_path: Path) -> None:
     state, time = _state(queues=2)
     health = Health(file=tmp_path / "healthy", stalled_after=5.0, interval=1.0)
@@ -516,20 +502,18 @@ def test_a_worker_that_leaves_messages_is_stuck_after_a_time(tmp_path: Path) -> 
 
     assert at(100.0) == ""  # it has just taken some
     assert (tmp_path / "healthy").exists()
-    assert at(102.0, _ready(0), _ready(3)) == ""
+    assert at(102.0, ready(0), ready(3)) == ""
     assert at(102.5) == ""  # once in an interval
-    assert at(106.9, _ready(0), _ready(3)) == ""
-    assert at(108.0, _ready(2), _ready(3)) == (
-        "none taken for 6 s while ready: 2 in 'q0', 3 in 'q1'"
-    )
+    assert at(106.9, ready(0), ready(3)) == ""
+    assert at(108.0, ready(2), ready(3)) == ("none taken for 6 s while ready: 2 in 'q0', 3 in 'q1'")
     assert not (tmp_path / "healthy").exists()
-    assert at(109.0, _ready(2, paused=True), _ready(0)) == ""
-    assert at(120.0, _ready(1), _ready(0)) == ""
+    assert at(109.0, ready(2, paused=True), ready(0)) == ""
+    assert at(120.0, ready(1), ready(0)) == ""
     assert at(126.0, AWAY) == ""  # a restart would not help
-    assert at(127.0, _ready(1), _ready(0)) != ""
+    assert at(127.0, ready(1), ready(0)) != ""
     state.feed.last_take = 127.5
     assert at(129.0) == ""
-    assert at(130.0, _ready(1), _ready(0)) == ""
+    assert at(130.0, ready(1), ready(0)) == ""
     state.quiet = True
     assert at(140.0) == ""
 

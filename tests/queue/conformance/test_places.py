@@ -169,23 +169,21 @@ def test_a_search_reports_how_many_messages_it_looked_at(
     assert sum(looked) == 50
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda queue: queue.find(""), "'' is not the id of a message"),
-        (lambda queue: queue.find(None), "None is not the id"),
-        (lambda queue: queue.find("a", within=0), "within"),
-        (lambda queue: queue.search({}), "1 to 4 fields"),
-        (lambda queue: queue.search({"": 1}), "named by text"),
-        (lambda queue: queue.search({"a": [1]}), "not with \\[1\\]"),
-        (lambda queue: queue.search({"a": "x" * 5000}), "longer than 4096"),
-        (lambda queue: queue.search({"a": "\ud800"}), "not valid Unicode"),
-        (lambda queue: queue.search({"\ud800": 1}), "not valid Unicode"),
-        (lambda queue: queue.search({"a": 1}, limit=0), "limit"),
-    ],
-)
-def test_what_cannot_be_searched_for_is_refused(
-    make_queue: Any, call: Callable[[Any], Any], text: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        call(make_queue())
+@pytest.mark.refused_by_the_client
+def test_what_cannot_be_searched_for_is_refused(make_queue: Any) -> None:
+    queue = make_queue()
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: queue.find(""), "'' is not the id of a message"),
+        (lambda: queue.find(None), "None is not the id"),
+        (lambda: queue.find("a", within=0), "within"),
+        (lambda: queue.search({}), "1 to 4 fields"),
+        (lambda: queue.search({"": 1}), "named by text"),
+        (lambda: queue.search({"a": [1]}), "not with \\[1\\]"),
+        (lambda: queue.search({"a": "x" * 5000}), "longer than 4096"),
+        (lambda: queue.search({"a": "\ud800"}), "not valid Unicode"),
+        (lambda: queue.search({"\ud800": 1}), "not valid Unicode"),
+        (lambda: queue.search({"a": 1}, limit=0), "limit"),
+    ]
+    for call, text in calls:
+        with pytest.raises(ConfigurationError, match=text):
+            call()

@@ -54,17 +54,18 @@ def test_bytes_are_pushed_unchanged(make_queue: MakeQueue) -> None:
     assert [queue.pop().body, queue.pop().body] == [b"\x00not json\xff", b'{"n": 1, "id": 5}']
 
 
-@pytest.mark.parametrize(
-    ("written", "id"),
-    [(b"1.0", "1"), (b"1e3", "1000"), (b"-0.0", "0"), (b"1.5", ""), (b"1e300", "")],
-)
-def test_a_whole_number_is_an_id_however_it_is_written(
-    make_queue: MakeQueue, written: bytes, id: str
-) -> None:
+def test_a_whole_number_is_an_id_however_it_is_written(make_queue: MakeQueue) -> None:
     queue = make_queue()
-    assert queue.push(b'{"id":%s}' % written) == id
-    message = queue.pop()
-    assert message.key == id.encode() or (not id and message.key.startswith(b"\0"))
+    for written, id in (
+        (b"1.0", "1"),
+        (b"1e3", "1000"),
+        (b"-0.0", "0"),
+        (b"1.5", ""),
+        (b"1e300", ""),
+    ):
+        assert queue.push(b'{"id":%s}' % written) == id
+        message = queue.pop()
+        assert message.key == id.encode() or (not id and message.key.startswith(b"\0"))
 
 
 def test_a_plain_push_is_a_push(make_queue: MakeQueue, push_plainly: Callable[..., Any]) -> None:

@@ -89,15 +89,15 @@ def error_of(call: Call, space: Space) -> str:
     return ""
 
 
-ENDS = [pytest.param(call, id=str(call)) for call in FIRST] + [
-    pytest.param(call.but(slot.number - 1, value), id=f"{call}-{slot.name}-{value}")
-    for call, slot, low, high in ranges()
-    if slot.name not in facts.of(call.script).dependent
-    for value in (low, high)
-]
-
-
-@pytest.mark.parametrize("call", ENDS)
+@pytest.mark.parametrize("call", FIRST, ids=[call.script for call in FIRST])
 def test_both_ends_of_a_range_are_accepted(space: Space, call: Call) -> None:
-    prepare(space, call.script)
-    assert "ACKQ_ARGUMENT" not in error_of(call, space)
+    ends = [
+        other.but(slot.number - 1, value)
+        for other, slot, low, high in ranges()
+        if other is call and slot.name not in facts.of(call.script).dependent
+        for value in (low, high)
+    ]
+    for accepted in (call, *ends):
+        space.clear()
+        prepare(space, call.script)
+        assert "ACKQ_ARGUMENT" not in error_of(accepted, space), accepted
