@@ -229,10 +229,8 @@ for i, entry in ipairs(returned) do
       end
       -- A message without an id gets a new derived key at each delivery from the list: no count.
       local has_no_count = delay < 0 and string.byte(key) == 0
-      if has_no_count or (count == 0 and not is_unique(noted)) then
-        redis.call('HDEL', receives, key)
-      end
       if has_no_count or count == 0 then
+        redis.call('HDEL', receives, key)
         redis.call('HDEL', errors, key)
       end
       if not has_no_count and (count > 0 or is_unique(noted)) then

@@ -475,7 +475,7 @@ end
 
 -- Return the notes of RECEIVES on these ids, and those of unique pushes with "taken", if any.
 local function notes_on(keys)
-  if not has_receives or #keys == 0 then
+  if not has_receives then
     return
   end
   local fields = {unpack(keys)}

@@ -24,6 +24,17 @@ FACTS = Facts(
     fewest=2,
     refused={"cursor": ("context", "x", 0), "walk": ("ready", 0, 0)},
     mistakes={
+        "test_audit.test_notes_of_unique_pushes_are_checked": (
+            Mistake("a held list has no messages", "redis.call('ZCARD', held) + redis", "redis"),
+            Mistake("the flag is stale", "key == TAKEN or redis", "redis"),
+            Mistake(
+                "a note of a delayed message is stale",
+                "(other and redis.call('HEXISTS', context, other) == 1)",
+                "false",
+            ),
+            Mistake("any moment will do", "tonumber(moment) > now + LONGEST_NOTE", "false"),
+            Mistake("it is still believed", "'HSET', receives, key, start)", "'HLEN', receives)"),
+        ),
         "test_cancel.test_an_audit_finds_no_fault_with_a_note_and_deletes_it_at_its_end": (
             Mistake(
                 "deletes notes that are needed",
@@ -48,8 +59,8 @@ FACTS = Facts(
             ),
             Mistake(
                 "the counts of handed-over messages are stale",
-                "redis.call('LLEN', ready) + redis.call('LLEN', handoff) > 0",
-                "redis.call('LLEN', ready) > 0",
+                "\n  + redis.call('LLEN', handoff) > 0",
+                " > 0",
                 given={"place": "hand_over"},
             ),
         ),

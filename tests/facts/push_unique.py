@@ -117,7 +117,7 @@ FACTS = Facts(
                 "forgets held lists", "'EXISTS', ready, handoff, held)", "'EXISTS', ready, handoff)"
             ),
         ),
-        TEST + "what_came_back_keeps_its_id": (
+        TEST + "a_redelivered_message_keeps_its_id": (
             Mistake(
                 "believes what has no moment",
                 "if is_believed(noted) or is_believed(taken) then",

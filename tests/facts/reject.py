@@ -33,12 +33,8 @@ FACTS = Facts(
         "test_pop.test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed": (
             Mistake(
                 "the count of another message goes into the dead letter",
-                "local count = tonumber(redis.call('HGET', receives, key)) or 1\n  local note",
-                (
-                    "local count = tonumber(string.match(redis.call('HGET', receives, key) or '1', "
-                    "'%d+'))\n"
-                    "  local note"
-                ),
+                "local count = tonumber(noted) or 1",
+                "local count = tonumber(string.match(noted or '1', '%d+'))",
             ),
         ),
         "test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped": (
@@ -103,10 +99,10 @@ FACTS = Facts(
         "faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves": (
             Mistake(
                 "takes the lease of a reject before it reads the count",
-                "  local count = tonumber(redis.call('HGET', receives, key)) or 1\n",
+                "  local noted = redis.call('HGET', receives, key)\n",
                 (
                     "  local was_leased = redis.call('ZREM', backup, key)\n"
-                    "  local count = tonumber(redis.call('HGET', receives, key)) or 1\n"
+                    "  local noted = redis.call('HGET', receives, key)\n"
                     "  redis.call('ZADD', backup, was_leased, key)\n"
                 ),
                 given={"settle": "reject"},

@@ -20,7 +20,7 @@ from ackq.queue import chosen_messages, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again
+from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, shorten
 
 STEPS = 300
 IDS = ("a", "b", "c")
@@ -151,33 +151,64 @@ def operator(walk: UniqueWalk) -> Callable[[Actor], Life]:
     return again_and_again(step)
 
 
+def walk_through(client: Any, name: str, seed: int, unique: Any) -> None:
+    with Queue(client, name) as queue:
+        walk = UniqueWalk(queue, client, name, seed, unique)
+        lives = {
+            "producer": producer(walk),
+            "consumer": consumer(walk),
+            "other producer": producer(walk),
+            "other consumer": consumer(walk),
+            "operator": operator(walk),
+        }
+        if unique == "done":  # a redelivered message waits beside another one with "taken"
+            lives["time"] = time(walk)
+        walk.run(lives, STEPS)
+        for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
+            for member in client.zrange(key, 0, -1):
+                client.zadd(key, {member: 1})
+        for message in iter(queue.pop, None):
+            queue.ack(message)
+        queue.audit(repair=True)
+        for id in IDS:
+            assert queue.push({"id": id}, unique=unique).stored, f"{id} is blocked"
+        assert queue.audit().findings == ()
+        queue.purge(dead=True)
+
+
 @pytest.mark.parametrize("unique", ["done", "taken"])
 @pytest.mark.timeout(60 * SOAK + 60)
 def test_no_id_is_queued_twice_and_none_is_blocked(
     take_walks: Callable[..., None], unique: Any
 ) -> None:
-    def walk_through(client: Any, name: str, seed: int) -> None:
-        with Queue(client, name) as queue:
-            walk = UniqueWalk(queue, client, name, seed, unique)
-            lives = {
-                "producer": producer(walk),
-                "consumer": consumer(walk),
-                "other producer": producer(walk),
-                "other consumer": consumer(walk),
-                "operator": operator(walk),
-            }
-            if unique == "done":  # a redelivered message waits beside another one with "taken"
-                lives["time"] = time(walk)
-            walk.run(lives, STEPS)
-            for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
-                for member in client.zrange(key, 0, -1):
-                    client.zadd(key, {member: 1})
-            for message in iter(queue.pop, None):
-                queue.ack(message)
-            queue.audit(repair=True)
-            for id in IDS:
-                assert queue.push({"id": id}, unique=unique).stored, f"{id} is blocked"
-            assert queue.audit().findings == ()
-            queue.purge(dead=True)
+    take_walks(2, lambda client, name, seed: walk_through(client, name, seed, unique))
 
-    take_walks(2, walk_through)
+
+#: The script, and what is replaced by what: each lets an id be queued twice.
+PLANTED: dict[str, tuple[str, str, str]] = {
+    "any search counts": ("push_unique", "notes == gone or", "gone or"),
+    "delayed messages are not seen": (
+        "push_unique",
+        "if redis.call('ZSCORE', delayed, key) then",
+        "if false then",
+    ),
+    "ended leases are free": (
+        "push_unique",
+        "(tonumber(deadline) <= now and 'ended' or 'leased') or nil",
+        "tonumber(deadline) > now and 'leased' or nil",
+    ),
+    "a redrive does not look": ("redrive", "if is_taken and force == '0' then", "if false then"),
+}
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
+def test_a_planted_mistake_is_found(
+    take_walks: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    planted: tuple[str, str, str],
+) -> None:
+    script, old, new = planted
+    shorten(monkeypatch, {script: {old: new}})
+    with pytest.raises(AssertionError):
+        take_walks(40, lambda client, name, seed: walk_through(client, name, seed, "done"))

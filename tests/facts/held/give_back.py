@@ -129,7 +129,7 @@ FACTS = Facts(
         ),
         "test_held.test_the_longest_id_is_found": (
             Mistake("the longest id is cut off", "local HEAD = 521", "local HEAD = 520"),
-            Mistake("an id that is too long", "if not key or #key > 512 or", "if not key or"),
+            Mistake("an id that is too long", "id and #id <= 512 and id or nil", "id"),
         ),
         "test_left_end.test_a_claim_returns_to_the_left_end_in_its_order": (
             Mistake(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.queue.scripts.headers import parse, read
-from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body, chunked
+from tests.queue.scripts.space import CLAIM, FUTURE, NOW, PAST, SECOND, Space, body, chunked, mark
 
 WALKS = ("backup", "delayed", "context", "receives", "extended", "heldrows", "errors")
 
@@ -209,6 +209,31 @@ def test_a_count_is_stale_once_the_lists_are_empty(space: Space) -> None:
     space.list_count("taken", 3, body("taken"))
     assert scan(space, "receives", repair=1)[1] == [(b"stale count", b"taken")]
     assert space.dump() == {}
+
+
+def test_notes_of_unique_pushes_are_checked(space: Space) -> None:
+    space.hold(body("held"))
+    space.delay(b"\0%d:7:0001" % FUTURE, body("a"))
+    notes = {
+        b"held": b"0:%s:%d" % (mark(body("held")), space.now() + SECOND),
+        b"\0unique:": b":",
+        b"\0unique:a": b"\0%d-7-0001" % FUTURE,
+    }
+    space.client.hset(space.key("RECEIVES"), mapping=notes)
+    before = space.dump()
+    assert scan(space, "receives", repair=1)[1] == []
+    assert space.dump() == before
+    late = b"0:%s:%d" % (mark(b"late"), space.now() + 400_000_000 * SECOND)
+    gone = {b"\0unique:b": b"\0%d-8-0001" % FUTURE, b"late": late}
+    space.client.hset(space.key("RECEIVES"), mapping=gone)
+    assert sorted(scan(space, "receives", repair=1)[1]) == [
+        (b"deadline out of range", b"late"),
+        (b"stale count", b"\0unique:b"),
+    ]
+    assert scan(space, "receives")[1] == []
+    assert space.client.hget(space.key("RECEIVES"), "late") == b"0:" + mark(b"late")
+    space.client.delete(space.key("HELD"), space.key("HELDROWS"), space.key(CLAIM))
+    assert sorted(key for _, key in scan(space, "receives")[1]) == [b"held", b"late"]
 
 
 def test_a_walk_over_the_bodies_reads_few_of_them(space: Space) -> None:
