@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _INTEGER = re.compile(r"[+-]?[0-9]{1,400}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BOOLEANS = {"true": True, "false": False}
+_NO_LINE = "not a line of CSV"
 _NESTED = (ArrayType, MapType, StructType)
 
 
@@ -82,9 +83,11 @@ def _line(
     try:
         records = list(csv.reader([text], delimiter=delimiter, strict=True))
     except csv.Error:
-        raise Misfit("not a line of CSV") from None
+        # The reader's own limit is one for the whole process, whose other modules may rely on it.
+        is_long = len(text) > csv.field_size_limit()
+        raise Misfit("not a line of CSV or too long a cell" if is_long else _NO_LINE) from None
     if len(records) != 1:
-        raise Misfit("not a line of CSV")
+        raise Misfit(_NO_LINE)
     if len(records[0]) != len(cells):
         raise Misfit("wrong number of cells")
     values = zip(cells, records[0], strict=True)

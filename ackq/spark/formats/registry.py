@@ -162,7 +162,10 @@ def _fetch(url: str) -> bytes | None:
     """
     request = Request(url, headers={"Accept": "application/vnd.schemaregistry.v1+json"})
     if login := os.environ.get(LOGIN_VARIABLE):
-        request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+        # Not for the host of a redirect.
+        request.add_unredirected_header(
+            "Authorization", f"Basic {base64.b64encode(login.encode()).decode()}"
+        )
     try:
         with urlopen(request, timeout=_TIMEOUT) as reply:
             content: bytes = reply.read(_MAX_REPLY)
