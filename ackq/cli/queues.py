@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    from ackq.cli.completing import complete_queue
+    from ackq.cli.queue_names import complete_queue
 
     return complete_queue(ctx, parameter, begun)
 

@@ -23,7 +23,7 @@ from ackq.dropin.held_messages import Held
 from ackq.dropin.in_flight import InFlight
 from ackq.dropin.owner import Caller
 from ackq.dropin.passthrough import PassedOn
-from ackq.dropin.wrapping import wrapper_of
+from ackq.dropin.wrapper_class import wrapper_of
 from ackq.errors import AckqError, ConfigurationError, PopFromMismatch
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message

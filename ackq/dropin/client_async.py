@@ -22,7 +22,7 @@ from ackq.dropin.held_messages_async import Held
 from ackq.dropin.in_flight_async import InFlight
 from ackq.dropin.owner_async import Caller
 from ackq.dropin.passthrough_async import PassedOn
-from ackq.dropin.wrapping import wrapper_of
+from ackq.dropin.wrapper_class import wrapper_of
 from ackq.errors import AckqError, ConfigurationError, PopFromMismatch
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message

@@ -12,10 +12,10 @@ import click
 import pytest
 import redis
 
-import ackq.cli.completing
+import ackq.cli.queue_names
 from ackq import Queue
 from ackq.cli import COMMANDS, GROUPS
-from ackq.cli.completing import complete_queue
+from ackq.cli.queue_names import complete_queue
 from ackq.queue import take
 from tests.cli.conftest import Run
 from tests.cli.terminal import shown
@@ -69,7 +69,7 @@ def test_tab_completes_queues_and_lists_and_never_starts_a_server(
     assert not (tmp_path / "redis.conf").exists()
     context.params["url"] = "redis://localhost:1"
     assert complete_queue(context, parameter, "") == []
-    assert ackq.cli.completing.EXAMINED >= 1000
+    assert ackq.cli.queue_names.EXAMINED >= 1000
 
 
 def test_pop_takes_a_timeout(ackq: Run, name: str) -> None:

@@ -21,7 +21,7 @@ from ackq.topic import Topic
 from ackq.web import application
 from ackq.web.access import address_of, listen
 from ackq.web.guard import Guard
-from ackq.web.serving import server_of
+from ackq.web.uvicorn_server import server_of
 from ackq.worker.registration import encode_record, heartbeat
 from tests.waiting import wait_until
 
