@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ackq.cli.options import examples
+from ackq.cli.output import print_count
 from ackq.cli.queues import on_queue, open_list
 from ackq.cli.receipts import messages_of, settled_argument
 
@@ -21,4 +22,4 @@ def ack(queue: str, url: str | None, settled: tuple[str, ...]) -> None:
     """
     messages = messages_of(queue, settled)
     with open_list(url, queue) as opened:
-        click.echo(opened.ack(*messages))
+        print_count(opened.ack(*messages), "message", "acked")

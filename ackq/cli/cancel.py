@@ -8,6 +8,7 @@ import click
 
 from ackq.cli import NOTHING
 from ackq.cli.options import examples
+from ackq.cli.output import print_count
 from ackq.cli.queues import on_any_queue, open_any
 
 
@@ -29,6 +30,6 @@ def cancel(queue: str, url: str | None, ids: tuple[str, ...], running: bool) -> 
     """
     with open_any(url, queue, "cancel") as opened:
         canceled = opened.client.cancel(ids=ids, running=running)
-    click.echo(canceled)
+    print_count(canceled, "message", "canceled")
     if not canceled:
         sys.exit(NOTHING)

@@ -11,7 +11,7 @@ import click
 from ackq.cli import Group
 from ackq.cli.confirmation import ask
 from ackq.cli.options import examples, json_option, yes_option
-from ackq.cli.output import print_json
+from ackq.cli.output import print_count, print_json
 from ackq.cli.queues import on_any_queue, open_any
 from ackq.cli.tables import print_table
 from ackq.core.claim_groups import HeldClaim
@@ -73,7 +73,8 @@ def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
         count = sum(claim.rows for claim in found)
         if groups:
             ask(f"Take {count:,} messages from {', '.join(groups)}?", yes)
-        click.echo(sum(opened.kind.release_claims(opened.client, name) for name in groups))
+        released = sum(opened.kind.release_claims(opened.client, name) for name in groups)
+        print_count(released, "message", "returned")
 
 
 def _of_group(opened: Opened, group: str | None) -> list[HeldClaim]:

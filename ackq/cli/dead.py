@@ -252,16 +252,17 @@ def drop(
         raise click.UsageError("give ENTRIES, --cause or --all")
     with open_any(url, queue, "dead") as opened:
         if entries:
-            click.echo(_only_part(opened).drop_dead_letters(*entries))
+            dropped = _only_part(opened).drop_dead_letters(*entries)
         elif cause is not None:
             chosen = _with_cause(opened, cause)
             count = sum(len(found) for _, found in chosen)
             ask(f"Delete {count:,} dead letters of {queue} with this cause?", yes)
-            click.echo(sum(part.drop_dead_letters(*found) for part, found in chosen))
+            dropped = sum(part.drop_dead_letters(*found) for part, found in chosen)
         else:
             counts = [(part, opened.kind.stats(part)["dead"]) for part in opened.parts()]
             ask(f"Delete {sum(count for _, count in counts):,} dead letters of {queue}?", yes)
-            click.echo(sum(_drop_oldest(part, count) for part, count in counts))
+            dropped = sum(_drop_oldest(part, count) for part, count in counts)
+    print_count(dropped, "dead letter", "deleted")
 
 
 def _only_part(opened: Opened) -> Part:

@@ -18,7 +18,7 @@ from ackq.cli.options import (
     url_option,
     wait_option,
 )
-from ackq.cli.output import body_fields, id_fields, print_body, print_json
+from ackq.cli.output import body_fields, id_fields, print_body, print_count, print_json
 
 if TYPE_CHECKING:
     from ackq.delay.client import DelayQueue, PartitionedDelayQueue
@@ -123,7 +123,7 @@ def cancel(queue: str, url: str | None, partitions: int | None, keys: tuple[str,
     Messages in flight are not deleted. Prints the number deleted.
     """
     with _open(url, queue, partitions) as opened:
-        click.echo(opened.cancel(*keys))
+        print_count(opened.cancel(*keys), "message", "deleted")
 
 
 @delay.command(epilog=examples("ackq delay reschedule due a --delay 60"))

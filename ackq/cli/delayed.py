@@ -10,7 +10,7 @@ import click
 from ackq.cli import Group
 from ackq.cli.confirmation import ask
 from ackq.cli.options import examples, json_option, yes_option
-from ackq.cli.output import body_fields, print_json
+from ackq.cli.output import body_fields, print_count, print_json
 from ackq.cli.queues import on_queue, on_queue_end, open_any
 from ackq.cli.tables import print_table
 from ackq.cli.times import short_time
@@ -157,7 +157,7 @@ def _change(
         raise click.UsageError("give ENTRIES or --id, or --all")
     with open_any(url, queue, "delayed") as opened:
         if question is None:
-            click.echo(getattr(opened.client, verb)(*entries, ids=ids))
+            changed = getattr(opened.client, verb)(*entries, ids=ids)
         else:
             count = opened.client.stats().delayed
             ask(question.format(count, queue), yes)
@@ -165,7 +165,7 @@ def _change(
             for shard in opened.parts():
                 delayed = shard.stats().delayed if opened.divided else count
                 changed += _each_page(shard, delayed, getattr(shard, verb))
-            click.echo(changed)
+    print_count(changed, "message", "canceled" if verb == "cancel" else "made ready")
 
 
 def _each_page(queue: Queue, count: int, change: Callable[..., int]) -> int:

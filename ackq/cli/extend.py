@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ackq.cli.options import examples, seconds_option
+from ackq.cli.output import print_count
 from ackq.cli.queues import on_queue, open_list
 from ackq.cli.receipts import messages_of, settled_argument
 
@@ -25,4 +26,4 @@ def extend(queue: str, url: str | None, settled: tuple[str, ...], lease: float) 
     """
     messages = messages_of(queue, settled)
     with open_list(url, queue) as opened:
-        click.echo(opened.extend(*messages, timeout=lease))
+        print_count(opened.extend(*messages, timeout=lease), "lease", "extended")

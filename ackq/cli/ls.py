@@ -23,12 +23,12 @@ COLUMNS = ("queue", "kind", "ready", "in_flight", "delayed", "dead", "notes")
 @json_option
 @click.pass_context
 def ls(ctx: click.Context, url: str | None, as_json: bool) -> None:
-    """List the queues of a server, and the lists that no consumer has used yet.
+    """List the queues of a server, and its bare lists.
 
-    Queues of all kinds are listed. An empty list queue has no keys, so it is missing unless its
-    workers or its counts are recorded. Lists of other programs are listed as well: any list can be
-    a queue. A million keys are examined at most. Also called ackq ls. Exit code 1 if there is
-    nothing.
+    Queues of all kinds are listed. A bare list is one beside which ackq stores nothing now: a queue
+    without messages in flight, delayed or dead, or the list of another program. An empty list queue
+    has no keys, so it is missing unless its workers or its counts are recorded. A million keys are
+    examined at most. Also called ackq ls. Exit code 1 if there is nothing.
     """
     with client_of(url) as client, Overview(client) as overview:
         snapshot = overview.read()
@@ -66,7 +66,7 @@ def _row(reading: Reading) -> dict[str, Any]:
 
 def _row_of_list(name: str, length: int) -> dict[str, Any]:
     counts = {"ready": length, "in_flight": 0, "delayed": 0, "dead": 0}
-    return {"queue": name, "kind": "list", **counts, "notes": "no consumer yet"}
+    return {"queue": name, "kind": "list", **counts, "notes": "bare list"}
 
 
 def _shown(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ackq.cli.options import examples, seconds_option
+from ackq.cli.output import print_count
 from ackq.cli.queues import on_queue, open_list
 from ackq.cli.receipts import messages_of, settled_argument
 
@@ -42,8 +43,9 @@ def nack(
     messages = messages_of(queue, settled)
     with open_list(url, queue) as opened:
         if release:
-            click.echo(opened.release(*messages))
+            returned = opened.release(*messages)
         elif dead is not None:
-            click.echo(opened.reject(*messages, reason=dead))
+            returned = opened.reject(*messages, reason=dead)
         else:
-            click.echo(opened.nack(*messages, delay=1.0 if delay is None else delay))
+            returned = opened.nack(*messages, delay=1.0 if delay is None else delay)
+    print_count(returned, "message", "returned" if dead is None else "rejected")

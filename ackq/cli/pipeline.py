@@ -10,7 +10,7 @@ import click
 
 from ackq.cli import Group
 from ackq.cli.options import examples, json_option, url_option
-from ackq.cli.output import print_json
+from ackq.cli.output import print_count, print_json
 from ackq.cli.pipeline_runs import (
     config_argument,
     make,
@@ -168,7 +168,7 @@ def redrive(config: str, count: int, url: str | None) -> None:
     """
     made = make(config)
     point_at_source(made, url)
-    click.echo(made.redrive(count))
+    print_count(made.redrive(count), "dead letter", "redriven")
 
 
 @pipeline.command(

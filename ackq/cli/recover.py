@@ -6,6 +6,7 @@ import click
 
 from ackq.cli.confirmation import ask
 from ackq.cli.options import examples, yes_option
+from ackq.cli.output import print_count
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue
 from ackq.cli.tables import print_table
@@ -43,4 +44,4 @@ def recover(queue: str, url: str | None, lists: tuple[str, ...], dry_run: bool, 
         ask(f"Put {total:,} messages from {', '.join(counted)} back on {queue}?", yes)
         with progress("put back", total, "run it again to go on") as on_step:
             moved = recovery.put_back(counted, on_step)
-    click.echo(moved)
+    print_count(moved, "message", "put back")

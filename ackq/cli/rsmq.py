@@ -18,7 +18,7 @@ from ackq.cli.options import (
     wait_option,
     yes_option,
 )
-from ackq.cli.output import body_fields, print_body, print_json
+from ackq.cli.output import body_fields, print_body, print_count, print_json
 from ackq.escaping import printable
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def delete(qname: str, ids: tuple[str, ...], url: str | None, ns: str) -> None:
     This includes messages that other consumers have received. Prints the number deleted.
     """
     with _open(url, ns) as opened:
-        click.echo(opened.delete_messages(qname, ids))
+        print_count(opened.delete_messages(qname, ids), "message", "deleted")
 
 
 @rsmq.command(epilog=examples("ackq rsmq visibility orders g5jqqzpc3tZR8nqMZcwbbVKRVBnS3N4x 60"))

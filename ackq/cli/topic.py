@@ -17,7 +17,7 @@ from ackq.cli.options import (
     wait_option,
     yes_option,
 )
-from ackq.cli.output import body_fields, print_body, print_json
+from ackq.cli.output import body_fields, print_body, print_count, print_json
 from ackq.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -186,4 +186,4 @@ def trim(name: str, url: str | None, keep: int, yes: bool) -> None:
     """
     with _open(url, name) as opened:
         ask(f"Delete all but the newest {keep:,} messages of {name}?", yes)
-        click.echo(opened.trim(keep))
+        print_count(opened.trim(keep), "message", "deleted")

@@ -33,7 +33,7 @@ def test_queues_lists_queues_and_lists_that_no_consumer_has_used(
         rows = [json.loads(line) for line in ackq(command, "--json").output.splitlines()]
         mine = {row["queue"]: row for row in rows if row["queue"].startswith(token)}
         assert [*mine] == [unused, used]
-        assert (mine[unused]["ready"], mine[unused]["notes"]) == (2, "no consumer yet")
+        assert (mine[unused]["ready"], mine[unused]["notes"]) == (2, "bare list")
         assert (mine[used]["ready"], mine[used]["in_flight"], mine[used]["notes"]) == (1, 1, "")
 
 
@@ -86,12 +86,16 @@ def test_counts_are_words_in_a_terminal_and_numbers_in_a_pipe(
             (["dead", "redrive", name, "--all"], "2 dead letters redriven"),
             (["drain", name, "--yes"], "1 message put back"),
             (["purge", name, "--yes"], "3 messages deleted"),
+            (["dead", "drop", name, "--all", "--yes"], "2 dead letters deleted"),
+            (["cancel", name, "a"], "1 message canceled"),
         ):
             queue.push_many([{"id": "a"}, {"id": "b"}])
             if command[0] == "dead":
                 queue.reject(*queue.pop_many(2))
             elif command[0] == "drain":
                 queue.pop()
+            elif command[0] == "cancel":
+                queue.nack(queue.pop_many(2), delay=3600)
             else:
                 queue.purge()
                 queue.push_many([{"id": id} for id in "abc"])
