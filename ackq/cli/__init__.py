@@ -34,7 +34,7 @@ GROUPS = {
         "nack": "Return messages taken with pop.",
         "extend": "Extend the leases of messages taken with pop.",
         "work": "Run workers that call your function for each message.",
-        "tasks": "List the tasks of a module; print the JSON Schema of their messages.",
+        "tasks": "List a module's tasks, and print the JSON Schema of each.",
         "queues": "List the queues and lists of a server; also: ackq ls.",
         "stats": "Count the messages of a queue by state.",
         "peek": "Show messages without taking them.",

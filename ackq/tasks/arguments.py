@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
-import msgspec
+try:
+    import msgspec
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "ackq.tasks needs msgspec: pip install 'ackq[tasks]'", name="msgspec"
+    ) from error
 
 from ackq.core.json_values import not_finite
 from ackq.errors import ConfigurationError, InvalidArguments

@@ -34,16 +34,16 @@ class Page:
 PLAIN = (
     *("README.md", "docs/index.md", "docs/tutorial.md", "docs/retries.md", "docs/find.md"),
     *("docs/idempotence.md", "docs/delay.md", "docs/topic.md", "docs/rsmq.md", "docs/sharded.md"),
-    *("docs/worker.md", "docs/moving-from.md", "docs/cancel.md"),
+    *("docs/worker.md", "docs/moving-from.md", "docs/cancel.md", "docs/unique.md"),
 )
 PAGES = {
     **dict.fromkeys(PLAIN, Page()),
     "docs/recipes.md": Page(("embedded", "fastapi")),
     "docs/metrics.md": Page(("embedded,metrics",)),
     "docs/tracing.md": Page(("embedded,otel", "opentelemetry-sdk")),
-    "docs/tasks.md": Page(("tasks,embedded", "pydantic")),
+    "docs/tasks.md": Page(("tasks,embedded", "pydantic", "sentry-sdk", "structlog")),
     "docs/testing.md": Page(
-        ("embedded", "pytest"),
+        ("tasks,embedded", "pytest"),
         after="import pytest; assert pytest.main(['-q', __file__, '-p', 'no:cacheprovider']) == 0",
     ),
     "docs/dropin.md": Page(("embedded", "fakeredis[lua]"), parts=3),
