@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from datetime import datetime
 from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -20,13 +21,14 @@ from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message, Pushed
+from ackq.queue.schedules import CatchUp, zone_of
 from ackq.sharded import AsyncShardedQueue
 from ackq.tasks.calling_async import call, entered, is_middleware
 from ackq.tasks.definition import Definition, OnExpiry, define
 from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.policy import Breaker, Retry
 from ackq.tasks.wire import written, written_as_event
-from ackq.worker import AsyncWorker
+from ackq.worker import AsyncWorker, Schedule
 from ackq.worker.policy import MAX_RECEIVES, Terms, check_seconds
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.verdicts import Verdict
@@ -58,6 +60,11 @@ class AsyncTask(Generic[P, R]):
     def name(self) -> str:
         """The name of the task in messages."""
         return self._definition.name
+
+    @property
+    def definition(self) -> Definition:
+        """What is known of the task."""
+        return self._definition
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function here and now. Within a lifespan, parts of its state are filled in.
@@ -163,6 +170,7 @@ class AsyncTasks(Closable):
         self._intake = Intake(self._definitions, check_seconds(unknown_for, "unknown_for"))
         self._middleware: list[Callable[..., Any]] = []
         self._push_middleware: list[Callable[..., Any]] = []
+        self._schedules: list[Schedule] = []
         self._inline = False
         #: What the lifespan yielded; None outside of it.
         self.state: Any = None
@@ -229,6 +237,55 @@ class AsyncTasks(Closable):
             )
         self._definitions[definition.name] = definition
         return AsyncTask(self, definition, function)
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        *,
+        every: Seconds | None = None,
+        zone: str = "UTC",
+        args: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        catch_up: CatchUp = "none",
+    ) -> Callable[[AsyncTask[P, R]], AsyncTask[P, R]]:
+        """Let workers push a task at every tick, as the decorator above ``@tasks.task``.
+
+        Each tick is pushed once, however many workers there are. See `ackq.worker.Schedule`.
+
+        Args:
+            cron: five fields of cron, or six, the first for seconds. Or give ``every``.
+            every: seconds from tick to tick, counted from the epoch.
+            zone: the time zone of ``cron``, as in "Europe/Berlin". Defaults to UTC.
+            args: the arguments, by name. Defaults to none.
+            name: of the schedule in the task's queue. Defaults to the name of the task. If a task
+                has several schedules, give each another one.
+            catch_up: "last" pushes the last tick that was missed while no worker ran. Defaults to
+                "none".
+
+        Raises:
+            ConfigurationError: a setting is invalid.
+            InvalidArguments: the arguments do not fit the signature.
+        """
+
+        def add(task: AsyncTask[P, R]) -> AsyncTask[P, R]:
+            definition = task.definition
+            encoded = definition.arguments.encode((), dict(args or {}))
+
+            def message(tick: datetime) -> dict[str, Any]:
+                return self._message(
+                    definition, encoded, None, definition.expires, tick.timestamp()
+                )
+
+            title, queue = name or definition.name, definition.queue
+            times = {"every": every, "cron": cron, "tz": zone_of(zone), "catch_up": catch_up}
+            if any((one.name, one.queue) == (title, queue) for one in self._schedules):
+                raise ConfigurationError(
+                    f"two schedules are called {title!r}: give one another name="
+                )
+            self._schedules.append(Schedule(title, message, queue=queue, **times))  # type: ignore[arg-type]
+            return task
+
+        return add
 
     def middleware(self, function: Middleware) -> Middleware:
         """Call a function around each task, as a decorator: ``def m(message, call)``.
@@ -305,14 +362,8 @@ class AsyncTasks(Closable):
             options: of the push.
         """
         others = dict(options)
-        write = written if self._source is None else partial(written_as_event, self._source)
-        message = write(
-            definition.name,
-            arguments,
-            others.pop("id", None),
-            others.pop("expires", definition.expires),
-            time.time(),
-        )
+        expires = others.pop("expires", definition.expires)
+        message = self._message(definition, arguments, others.pop("id", None), expires, time.time())
         if self._inline:
             push: Any = partial(self._handle_now, definition.queue)
         else:
@@ -326,6 +377,17 @@ class AsyncTasks(Closable):
             call = partial(middleware, plain, call)
         pushed: Pushed = await call()
         return pushed
+
+    def _message(
+        self,
+        definition: Definition,
+        arguments: bytes,
+        id: str | int | None,
+        expires: float | None,
+        now: float,
+    ) -> dict[str, Any]:
+        write = written if self._source is None else partial(written_as_event, self._source)
+        return write(definition.name, arguments, id, expires, now)
 
     # --- handling ---------------------------------------------------------------------------
 
@@ -408,7 +470,10 @@ class AsyncTasks(Closable):
         limited: Any = [self._limited(queue, limit) for queue in queues]
         if isinstance(queues, Mapping):
             limited = dict(zip(limited, queues.values(), strict=True))
-        rates = self._rates([queue.name for queue in limited], settings.pop("rate_limit", None))
+        names = [queue.name for queue in limited]
+        mine = [schedule for schedule in self._schedules if schedule.queue in names]
+        settings["schedules"] = (*settings.get("schedules", ()), *mine)
+        rates = self._rates(names, settings.pop("rate_limit", None))
         return AsyncTasksWorker(
             self, limited, max_receives=limit, rate_limit=rates, terms=self._terms, **settings
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,6 +50,19 @@ class Rig:
             self._portal.call(self.tasks.run, drain=True, **settings)
         else:
             self.tasks.run(drain=True, **settings)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Let a worker run beside the test."""
+        worker: Any = self._portal.call(self.tasks.worker) if self.is_async else self.tasks.worker()
+        run = (lambda: self._portal.call(worker.run)) if self.is_async else worker.run
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            worker.stop()
+            thread.join()
 
     def drain_until_dead(self, count: int = 1, **settings: Any) -> None:
         """Handle what is ready until there are so many dead letters."""

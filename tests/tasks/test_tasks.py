@@ -605,3 +605,22 @@ def test_tasks_use_the_queue_or_the_client_that_they_are_given(url: str, token: 
         assert tasks.queue(f"{token}-2").config.max_body_bytes == 200
         assert queue.stats().ready == 1
         assert repr(note).startswith("<Task '")
+
+
+def test_a_schedule_pushes_its_task_with_its_arguments(rig: Rig) -> None:
+    seen: list[tuple[str, int]] = []
+
+    @rig.tasks.schedule(every=0.1, args={"path": "a.png"})
+    @rig.tasks.schedule(every=0.1, args={"path": "b.png", "width": 40}, name="other")
+    @rig.tasks.task(name="resize")
+    def resize(path: str, width: int = 80) -> None:
+        seen.append((path, width))
+
+    with rig.working():
+        wait_until(lambda: {("a.png", 80), ("b.png", 40)} <= {*seen}, "both schedules")
+    with pytest.raises(ConfigurationError, match="two schedules are called 'resize'"):
+        rig.tasks.schedule(every=1, args={"path": "c"})(resize)
+    with pytest.raises(InvalidArguments, match="Missing the argument `path`"):
+        rig.tasks.schedule(every=1, args={"width": 1}, name="no path")(resize)
+    with pytest.raises(ConfigurationError, match="Mars"):
+        rig.tasks.schedule("0 9 * * *", zone="Mars", args={"path": "c"}, name="x")(resize)
