@@ -51,7 +51,8 @@ def test_the_example_of_the_page_runs_a_pipeline(scheduler: str, tmp_path: Path)
     with private_server(tmp_path / "redis") as server, Queue.from_url(server.url, "cars") as queue:
         ids = queue.push_many([{"id": "a"}, {"id": "b"}])
         environment = {
-            **os.environ,
+            # Without the path that keeps packages from the processes of other tests.
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "ACKQ_REDIS_URL": server.url,
             "AIRFLOW_HOME": str(tmp_path),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import random
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ from uuid import UUID
 
 import fastavro
 import pytest
+import redis
 from google.protobuf import message_factory, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from pyspark.sql.types import (
@@ -33,11 +35,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ackq import Queue
+from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import ConfigurationError
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.misfits import Misfits
 from ackq.spark.rows import Rows
+from ackq.topic import Topic
+from tests.spark.engine import Checkpoint, Engine
 from tests.spark.formats.descriptors import TIMESTAMP, descriptor_set, file, map_of, message
 
 TEXT, INT, LONG = StringType(), IntegerType(), LongType()
@@ -450,3 +456,29 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setitem(body_format.WITH_SCHEMA, "avro", "a_package.that_is_missing")
     with pytest.raises(ConfigurationError, match=r"pip install 'ackq\[formats\]'"):
         Reader({"name": TEXT}, format="avro", schemaFile=tmp_path / "car.avsc")
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic", "delayQueue"])
+def test_every_source_has_the_formats(
+    start_on: Callable[..., Engine], plain_client: redis.Redis, name: str, kind: str, tmp_path: Path
+) -> None:
+    (tmp_path / "car.avsc").write_text(json.dumps(AVRO))
+    bodies = [as_avro(CAR), b"\x00\xff\n", b""]
+    if kind == "queue":
+        with Queue(plain_client, name) as queue:
+            queue.push_many(bodies)
+    elif kind == "topic":
+        with Topic(plain_client, name) as topic:
+            topic.publish_many(bodies)
+    else:
+        with DelayQueue(plain_client, name) as delayed:
+            delayed.push_many(DelayEntry(str(n), body, at=n + 1) for n, body in enumerate(bodies))
+    schema = StructType([StructField("name", TEXT), StructField("_corrupt_record", TEXT)])
+    options = {kind: name, "format": "avro", "schemaFile": tmp_path / "car.avsc"}
+    checkpoint = Checkpoint()
+    start_on(checkpoint, schema=schema, **options).run()
+    assert checkpoint.rows() == [
+        {"name": "é", "_corrupt_record": None},
+        {"name": None, "_corrupt_record": "\x00\ufffd\n"},
+        {"name": None, "_corrupt_record": ""},
+    ]
