@@ -22,6 +22,8 @@ class Registry:
     replies: dict[str, Any] = field(default_factory=dict)
     #: The paths of all requests, with their queries.
     requests: list[str] = field(default_factory=list)
+    #: Requests that fail before the others are answered.
+    failures: int = 0
     #: The user and the password that it wants.
     login: str | None = None
 
@@ -43,6 +45,9 @@ def registry() -> Iterator[Registry]:
                 wanted = base64.b64encode(made.login.encode()).decode()
                 if self.headers.get("Authorization") != f"Basic {wanted}":
                     reply = 401
+            if made.failures:
+                made.failures -= 1
+                reply = 503
             if isinstance(reply, int):
                 self.send_response(reply)
                 reply = {"error_code": 40403, "message": "Schema not found"}
