@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from datetime import date
 from pathlib import Path
@@ -80,6 +81,13 @@ def test_pytest_finds_the_plugin(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
         assert b"[pytest11]\nackq = pytest_ackq\n" in archive.read(name)
+
+
+def test_the_guide_lists_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "install.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", page.split("## Extras")[1].split("\n## ")[0], re.M)
+    assert {*listed} == {*project["optional-dependencies"]}
 
 
 def test_versions_agree(wheel: Path) -> None:
