@@ -10,6 +10,7 @@ from ackq.core.creation_time import CLOUDEVENT
 
 #: Longest body that is parsed for its task, in bytes, and longest name, in characters.
 MAX_READ, MAX_NAME = 65_536, 200
+_EVENT = CLOUDEVENT.encode()
 #: A body that begins with an id and a task, as most do: no need to parse the rest.
 _FIRST = re.compile(rb'\{"id": ?"[ !#-\[\]-~]{1,512}", ?"task": ?"([ !#-\[\]-~]{1,200})"')
 
@@ -20,9 +21,13 @@ def task_of(body: bytes) -> str | None:
     None if there is none, if it is longer than 200 characters, or if the body is over 64 KiB and
     does not begin with an id and the task.
     """
-    if matched := _FIRST.match(body):
-        return matched[1].decode()
-    if len(body) > MAX_READ or not (b'"task"' in body or CLOUDEVENT.encode() in body):
+    # Most bodies that name no task end here: workers ask for every message.
+    if b'"task"' in body:
+        if matched := _FIRST.match(body):
+            return matched[1].decode()
+    elif _EVENT not in body:
+        return None
+    if len(body) > MAX_READ:
         return None
     try:
         parsed = orjson.loads(body)

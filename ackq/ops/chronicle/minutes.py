@@ -66,10 +66,13 @@ class Work:
 
     def task(self, name: str) -> TaskWork:
         """Return what was done with the messages of a task; `OTHERS` if there are too many."""
-        name = name[:MAX_NAME]
-        if name not in self.tasks and len(self.tasks) >= MAX_TASKS:
-            name = OTHERS
-        return self.tasks.setdefault(name, TaskWork())
+        found = self.tasks.get(name)
+        if found is None:
+            name = name[:MAX_NAME]
+            if name not in self.tasks and len(self.tasks) >= MAX_TASKS:
+                name = OTHERS
+            found = self.tasks.setdefault(name, TaskWork())
+        return found
 
 
 @dataclass(slots=True)
