@@ -4,7 +4,8 @@
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
 -- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages; and notes of
+--                                  canceled messages on the lists, see pick.lua
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
@@ -53,8 +54,6 @@ local SLICE = 16 -- bodies of a list read at a time, as long as those before wer
 local GROUP = 128 -- bodies recorded at a time
 local SHORT = 4096 -- bytes
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
-local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
-local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
@@ -63,7 +62,6 @@ local LONG_BATCH = 20 -- messages
 -- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
 -- It cannot be a lease key, because derived keys have no hyphen.
 local LONG_KEY = '\0' .. string.rep('-', 64)
-local LONG_ID = 64 -- bytes; reading the rest of an id counts half as much as decoding
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
 local LOOKS_KEPT = 10000 -- ms, many times that
@@ -243,11 +241,11 @@ end
 
 local reply = {'ok', refused, deadline, {}}
 local counts, leases, recounted = reply[4], {}, {}
-local taken, returned, dead_lettered, bytes, decoded, derived = 0, 0, 0, 0, 0, 0
+local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
--- Parts: spend, mark, failures, keep_latest, add_failure, is_unique, unique_notes
+-- Parts: spend, mark, failures, keep_latest, add_failure, is_unique
 local function spend(body)
   bytes = bytes + #body
   full = full or bytes >= BODY_BUDGET
@@ -304,7 +302,8 @@ end
 local function is_unique(note)
   return note and string.find(note, '[: ]') ~= nil
 end
-
+-- End of parts (edit them in lua/parts)
+-- Parts: unique_notes, noted_mark, natural_key, cancels
 -- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
 -- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
 -- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
@@ -312,6 +311,120 @@ end
 -- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
 -- because pop sweeps notes with a :.
 local TAKEN = '\0unique:'
+
+-- Return the mark of the body that a unique push noted.
+local function noted_mark(note)
+  return string.match(note or '', '^%d+:(%d+:%x+):%d+$')
+end
+
+local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
+local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
+local LONG_ID = 64 -- bytes; reading the rest of an id counts half as much as decoding
+local decoded = 0
+
+-- Return the id of a JSON object as a lease key, or nil. ackq's producers put it first, so the
+-- usual message needs no decoding.
+local function natural_key(body)
+  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
+  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
+    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
+  if not id and #body <= MAX_DECODED then
+    local named = string.find(body, '"id"', 1, true)
+    decoded = decoded + #body / 8 + (named and #body or 0)
+    if named and decoded <= DECODE_BUDGET then
+      local valid, object = pcall(cjson.decode, body)
+      id = valid and type(object) == 'table' and object.id
+      if type(id) == 'number' then
+        id = id % 1 == 0 and math.abs(id) < 9007199254740992 and string.format('%.0f', id + 0)
+      end
+    end
+  end
+  if type(id) == 'string' and #id >= 1 and #id <= 512 and string.byte(id) ~= 0 then
+    if #id > LONG_ID then
+      decoded = decoded + (#id - LONG_ID) / 2
+    end
+    return id
+  end
+end
+
+-- A message deep in a list is canceled by a note in RECEIVES, under CANCELS and its id: for each
+-- body a line of the time (µs) at which the note ends, how many such messages are canceled, and the
+-- mark of the body. Under CANCELS itself are the time (µs) from which notes count, and how many ids
+-- have one.
+local CANCELS = '\0canceled'
+local CANCELS_LAST = 604800000000 -- µs
+
+-- Return what reads, uses up and writes the notes, given what is under CANCELS.
+local function open_cancels(head)
+  local since, ids = string.match(head or '', '^(%d+):(%d+)$')
+  local cancels = {since = tonumber(since or now), ids = tonumber(ids or 0)}
+  local lines_of, changed = {}, {}
+
+  -- Return the lines of an id's note that still count.
+  function cancels.lines(id, note)
+    if not lines_of[id] then
+      local lines = {}
+      for till, count, of in string.gmatch(note or '', '(%d+):(%d+):([^\n]+)') do
+        local is_current = tonumber(till) >= cancels.since + CANCELS_LAST
+        lines.is_counted = lines.is_counted or is_current
+        if is_current and tonumber(till) > now then
+          lines[#lines + 1] = {till, tonumber(count), of}
+        end
+      end
+      lines_of[id] = lines
+    end
+    return lines_of[id]
+  end
+
+  function cancels.change(id)
+    changed[id] = true
+  end
+
+  -- Return whether a message on a list is canceled, and use up its note.
+  function cancels.use(id, body, note)
+    local lines = cancels.lines(id, note)
+    local of = #lines > 0 and mark(body)
+    for i, line in ipairs(lines) do
+      if line[3] == of then
+        line[2] = line[2] - 1
+        if line[2] == 0 then
+          table.remove(lines, i)
+        end
+        changed[id] = true
+        return true
+      end
+    end
+    return false
+  end
+
+  -- Write the changed notes. After that, read no note: while the slot moves to another node, Redis
+  -- refuses access to a key that a script has emptied.
+  function cancels.write()
+    if next(changed) == nil then
+      return
+    end
+    for id in pairs(changed) do
+      local lines, texts = lines_of[id], {}
+      for i, line in ipairs(lines) do
+        texts[i] = string.format('%s:%d:%s', line[1], line[2], line[3])
+      end
+      if #texts > 0 then
+        redis.call('HSET', receives, CANCELS .. ':' .. id, table.concat(texts, '\n'))
+      else
+        redis.call('HDEL', receives, CANCELS .. ':' .. id)
+      end
+      cancels.ids = cancels.ids + (#texts > 0 and 1 or 0) - (lines.is_counted and 1 or 0)
+    end
+    if cancels.ids > 0 then
+      local text = string.format('%.0f:%d', cancels.since, cancels.ids)
+      redis.call('HSET', receives, CANCELS, text)
+    else
+      redis.call('HDEL', receives, CANCELS)
+    end
+  end
+
+  return cancels
+end
 -- End of parts (edit them in lua/parts)
 
 local function dead_letter(key, body, reason, count, found, unique)
@@ -421,31 +534,6 @@ local function take_back(zset, keys, absent)
   full = full or #keys == RECOVERED -- the rest of them comes before what waits
 end
 
--- Return the id of a JSON object as a lease key, or nil. ackq's producers put it first, so the
--- usual message needs no decoding.
-local function natural_key(body)
-  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
-  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
-    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
-  if not id and #body <= MAX_DECODED then
-    local named = string.find(body, '"id"', 1, true)
-    decoded = decoded + #body / 8 + (named and #body or 0)
-    if named and decoded <= DECODE_BUDGET then
-      local valid, object = pcall(cjson.decode, body)
-      id = valid and type(object) == 'table' and object.id
-      if type(id) == 'number' then
-        id = id % 1 == 0 and math.abs(id) < 9007199254740992 and string.format('%.0f', id + 0)
-      end
-    end
-  end
-  if type(id) == 'string' and #id >= 1 and #id <= 512 and string.byte(id) ~= 0 then
-    if #id > LONG_ID then
-      decoded = decoded + (#id - LONG_ID) / 2
-    end
-    return id
-  end
-end
-
 -- Record the body under a derived key, because it has no id or another message has it.
 local function derive(body)
   local key
@@ -473,36 +561,48 @@ local function keys_of(bodies)
   return keys
 end
 
--- Return the notes of RECEIVES on these ids, and those of unique pushes with "taken", if any.
+-- Return the notes of RECEIVES under a prefix and these ids.
+local function notes_under(prefix, keys)
+  local fields = {}
+  for i, key in ipairs(keys) do
+    fields[i] = prefix .. key
+  end
+  return redis.call('HMGET', receives, unpack(fields))
+end
+
+-- Return the notes of RECEIVES on these ids, those of unique pushes with "taken", if any, and what
+-- is under CANCELS.
 local function notes_on(keys)
-  if not has_receives then
+  if not has_receives or #keys == 0 then
     return
   end
   local fields = {unpack(keys)}
-  fields[#keys + 1] = TAKEN
+  fields[#keys + 1], fields[#keys + 2] = TAKEN, CANCELS
   local known = redis.call('HMGET', receives, unpack(fields))
-  if not known[#keys + 1] then
-    return known
-  end
-  for i = 1, #keys do
-    fields[i] = TAKEN .. keys[i]
-  end
-  return known, redis.call('HMGET', receives, unpack(fields))
-end
-
--- Return the mark of the body that a unique push noted.
-local function noted_mark(note)
-  return string.match(note or '', '^%d+:(%d+:%x+):%d+$')
+  return known, known[#keys + 1] and notes_under(TAKEN, keys), known[#keys + 2]
 end
 
 -- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
-local function free_id(body)
-  local id = has_receives and natural_key(body)
-  for _, field in ipairs(id and {id, TAKEN .. id} or {}) do
+local function free_id(body, id)
+  for _, field in ipairs(id and has_receives and {id, TAKEN .. id} or {}) do
     if noted_mark(redis.call('HGET', receives, field)) == mark(body) then
       redis.call('HDEL', receives, field)
       return true
     end
+  end
+end
+
+-- Make a dead letter of a canceled message on a list. A count that names no body is of another
+-- message with this key.
+local function cancel(key, body, noted)
+  local count = listed_count(noted, body)
+  local note = count > 0 and has_errors and redis.call('HGET', errors, key) or ''
+  bytes = bytes + 4 * #note
+  local found = failures_of(note, body, count + 1)
+  dead_letter(key, body, 'canceled', count, found, free_id(body, key))
+  if count > 0 then
+    redis.call('HDEL', errors, key)
+    redis.call('HDEL', receives, key)
   end
 end
 
@@ -512,11 +612,15 @@ end
 local crowded, claimed = redis.call('HLEN', context) > 0, {}
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
-  local known, taken_notes = notes_on(keys)
+  local known, taken_notes, head = notes_on(keys)
+  local cancels = head and open_cancels(head)
+  local canceled = head and notes_under(CANCELS .. ':', keys)
   for i = 1, #keys do
     local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
-      dead_letter('', body, 'too large', 0, {}, free_id(body))
+      dead_letter('', body, 'too large', 0, {}, free_id(body, has_receives and natural_key(body)))
+    elseif head and canceled[i] and cancels.use(key, body, canceled[i]) then
+      cancel(key, body, known[i])
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)
@@ -560,6 +664,9 @@ local function take(bodies)
   full = full or decoded > DECODE_BUDGET
   if #reply > before then
     redis.call('HSET', context, unpack(reply, before + 1))
+  end
+  if cancels then
+    cancels.write()
   end
   return used
 end
@@ -665,6 +772,9 @@ for i = 1, #noted, 2 do
   if string.find(noted[i + 1], ':', 1, true)
     and redis.call('HEXISTS', context, noted[i]) == 0 then
     redis.call('HDEL', receives, noted[i])
+  end
+  if string.find(noted[i], CANCELS, 1, true) == 1 then
+    redis.call('HDEL', receives, CANCELS) -- no note of a canceled message counts any more
   end
 end
 local keys = has_errors and redis.call('HRANDFIELD', errors, SWEPT) or {}

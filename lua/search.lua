@@ -25,20 +25,17 @@
 -- Atomic because a window must not change while it is read.
 -- Cost: O(size of the list) to reach the window; at most 2,000 messages of a list, 500 dead
 -- letters, 1,000 keys, and 1 MiB of bodies plus one message.
--- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
+-- Redis reports no element lengths: behind short messages up to 16 of any length are read at once,
+-- and 64 in the middle of a long list, which takes Redis long to reach.
 -- Roles: scheduler, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, claim = KEYS[5], KEYS[6]
 local place, from, taken = ARGV[1], ARGV[2], ARGV[3]
 
-local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
-local MAX_IN_CALL = 2000 -- messages of a list one call may look at
 local MAX_LETTERS = 500
 local SCANNED = 1000 -- keys
-local SLICE = 16 -- bodies read at a time, as long as those before were short
-local SHORT = 4096 -- bytes
 
--- Parts: outside, contains
+-- Parts: outside, contains, walk
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
@@ -72,17 +69,50 @@ local function contains(body, wanted)
   end
   return true
 end
+
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
+local MAX_IN_CALL = 2000 -- messages of a list one call may look at
+local PASSED = 5000000 -- messages of a list that Redis may pass over to reach those that are read
+local SLICE = 16 -- bodies read at a time, as long as those before were short
+local DEEP, DEEP_SLICE = 20000, 64 -- so far from both ends, each slice takes Redis long to reach
+local SHORT = 4096 -- bytes
+
+-- Walk over a list towards the end that is taken. Call ``look`` with each body and with how many
+-- messages are taken before it, until the budget is spent. It returns what the message costs in
+-- bytes, or nothing if the message must wait for the next call. Return how many messages are left
+-- and how long the list is.
+local function walk(list, from_right, start, look)
+  local size = redis.call('LLEN', list)
+  local left, bytes, looked, passed, slice = math.min(start, size), 0, 0, 0, 1
+  while left > 0 and looked < MAX_IN_CALL and bytes < BODY_BUDGET and passed < PASSED do
+    local some, distance = math.min(slice, left), math.min(left, size - left)
+    local first = from_right and -left or left - some
+    local bodies = redis.call('LRANGE', list, string.format('%.0f', first),
+      string.format('%.0f', first + some - 1))
+    for i = 1, some do
+      local cost = look(bodies[from_right and i or some + 1 - i], left - 1)
+      if not cost then
+        return left, size
+      end
+      left, bytes, looked = left - 1, bytes + cost, looked + 1
+    end
+    passed = passed + distance
+    local most = distance > DEEP and DEEP_SLICE or SLICE
+    slice = bytes < looked * SHORT and math.min(most, 2 * slice) or 1
+  end
+  return left, size
+end
 -- End of parts (edit them in lua/parts)
 
-local list = ({ready = ready, handoff = handoff, held = claim})[place]
+local walked = ({ready = ready, handoff = handoff, held = claim})[place]
 local zset = ({backup = backup, delayed = delayed})[place]
 local is_right = taken == 'right'
-if not (list or zset or place == 'dead') or not (is_right or taken == 'left') then
+if not (walked or zset or place == 'dead') or not (is_right or taken == 'left') then
   return redis.error_reply('ACKQ_ARGUMENT search: no such place, or no such end')
 end
 local number = tonumber(from)
 if place ~= 'dead' and (not string.match(from, '^%d+$') or #from > 20
-  or (list and outside(number, 0, 9007199254740991))) then
+  or (walked and outside(number, 0, 9007199254740991))) then
   return redis.error_reply('ACKQ_ARGUMENT search: from is an integer')
 end
 if place == 'dead' and from ~= '+' and not string.match(from, '^%d+%-%d+$') then
@@ -91,14 +121,6 @@ end
 local wanted = wanted_texts(4, #ARGV)
 if not wanted or #wanted > 8 or (#wanted > 0) == (zset ~= nil) then
   return redis.error_reply('ACKQ_ARGUMENT search: 1..8 texts of 1..4096 bytes, none for a set')
-end
-
-local bytes, looked, slice = 0, 0, 1
-
--- Count what was read, and return how many may be read next.
-local function read(some, size)
-  bytes, looked = bytes + size, looked + some
-  slice = bytes < looked * SHORT and math.min(SLICE, 2 * slice) or 1
 end
 
 if zset then
@@ -111,7 +133,7 @@ if zset then
 end
 
 if place == 'dead' then
-  local reply, before = {'', 0}, from
+  local reply, before, bytes, looked, slice = {'', 0}, from, 0, 0, 1
   repeat
     local letters = redis.call('XREVRANGE', dead, before == '+' and '+' or '(' .. before, '-',
       'COUNT', slice)
@@ -129,31 +151,21 @@ if place == 'dead' then
       end
       before = letters[i][1]
     end
-    read(#letters, size)
+    bytes, looked = bytes + size, looked + #letters
+    slice = bytes < looked * SHORT and math.min(SLICE, 2 * slice) or 1
     reply[1] = #letters == asked and before or ''
   until #letters < asked or looked >= MAX_LETTERS or bytes >= BODY_BUDGET
   reply[2] = looked
   return reply
 end
 
-local size = redis.call('LLEN', list)
-local left = math.min(number, size)
-local reply = {left, size}
-while left > 0 and looked < MAX_IN_CALL and bytes < BODY_BUDGET do
-  local some = math.min(slice, left)
-  local first = is_right and -left or left - some
-  local bodies = redis.call('LRANGE', list, string.format('%.0f', first),
-    string.format('%.0f', first + some - 1))
-  local length = 0
-  for i = 1, #bodies do
-    length = length + #bodies[i]
-    if contains(bodies[i], wanted) then
-      reply[#reply + 1] = string.format('%.0f', is_right and left - i or left - some + i - 1)
-      reply[#reply + 1] = bodies[i]
-    end
+local reply = {0, 0}
+local left, size = walk(walked, is_right, number, function(body, offset)
+  if contains(body, wanted) then
+    reply[#reply + 1] = string.format('%.0f', offset)
+    reply[#reply + 1] = body
   end
-  read(some, length)
-  left = left - some
-end
-reply[1] = string.format('%.0f', left)
+  return #body
+end)
+reply[1], reply[2] = string.format('%.0f', left), size
 return reply

@@ -41,6 +41,7 @@ GROUPS = {
         "find": "Find a message by its id.",
         "search": "Search for messages by their fields.",
         "cancel": "Cancel messages by their ids.",
+        "run-now": "Put messages before all others, by their ids.",
     },
     "Watching and operating": {
         "top": "Watch all queues live.",
@@ -85,7 +86,7 @@ GROUPS = {
 #: The same without the groups.
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 #: Where a command is that its module is not named after, and its second name.
-MODULES = {"queues": "ls", "ls": "ls"}
+MODULES = {"queues": "ls", "ls": "ls", "run-now": "run_now"}
 
 #: Exit codes. They are part of the public interface: shell scripts branch on them.
 NOTHING, USAGE, FAILED, UNREACHABLE, FENCED, INTERRUPTED, UNREAD = 1, 2, 3, 4, 5, 130, 141

@@ -24,9 +24,10 @@ from ackq.cli.queues import on_any_queue, open_any
 def cancel(queue: str, url: str | None, ids: tuple[str, ...], running: bool) -> None:
     """Move the messages of QUEUE with these IDs to the dead letters.
 
-    The reason is "canceled". Prints the number canceled, and exits with 1 if it is 0. Messages in
-    flight are left alone without --running. ackq dead redrive makes canceled messages ready again;
-    ackq dead drop deletes them permanently.
+    Ready and delayed messages are, with the reason "canceled". Prints how many, and exits with 1
+    if it is 0. A ready message with more than 50,000 messages before and behind it becomes a dead
+    letter when its turn comes. Messages in flight are left alone without --running. ackq dead
+    redrive makes canceled messages ready again; ackq dead drop deletes them permanently.
     """
     with open_any(url, queue, "cancel") as opened:
         canceled = opened.client.cancel(ids=ids, running=running)

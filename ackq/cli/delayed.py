@@ -36,7 +36,11 @@ def delayed() -> None:
 
 def _on_messages(command: F) -> F:
     command = click.option(
-        "--id", "ids", multiple=True, metavar="ID", help="A message by its id. Repeatable."
+        "--id",
+        "ids",
+        multiple=True,
+        metavar="ID",
+        help="A message by its id, ready or delayed. Repeatable.",
     )(command)
     command = click.option(
         "--all", "everything", is_flag=True, help="All messages that are delayed now."

@@ -734,17 +734,18 @@ class AsyncQueue(Client):
         return AsyncSchedules(self)
 
     async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
-        """Make delayed messages ready now, in the given order, and return how many.
+        """Make messages the next ones to be delivered, and return how many.
 
         Receive counts and recorded errors stay. Consumers that wait notice within a second.
-        Messages that are not delayed (ready, in flight, gone) are left alone. Cost: one round trip
-        per 500.
+        Messages that are in flight or dead are left alone. Delayed messages become ready in the
+        given order, before ready ones, which keep their order. Cost: one round trip per 500, and
+        with ``ids`` one per 2,000 ready messages or 1 MiB of them.
 
         Args:
-            entries: which, by the `PeekedMessage.entry` that `peek` returned. A message that was
-                delayed again since then is left alone.
-            ids: also those with these ids, whatever their due times. If several have the same id,
-                name them by their entries.
+            entries: delayed messages, by the `PeekedMessage.entry` that `peek` returned. One that
+                was delayed again since then is left alone.
+            ids: also the delayed and ready messages with these ids. A ready one with more than
+                50,000 messages before and behind it stays where it is.
 
         Raises:
             ConfigurationError: that is not an entry, or not an id.
@@ -758,12 +759,15 @@ class AsyncQueue(Client):
         """Move messages to the dead letters, and return how many.
 
         They are no longer delivered, but not lost: the reason is "canceled", and `redrive` makes
-        them ready again. To delete them for good, use `drop_dead_letters`. Cost: one round trip per
-        100 messages or 1 MiB.
+        them ready again. To delete them for good, use `drop_dead_letters`. A ready message with
+        more than 50,000 messages before and behind it is noted instead, and becomes a dead letter
+        when its turn comes; see the guide "Cancel messages". Cost: one round trip per 100 messages
+        or 1 MiB, and with ``ids`` one per 2,000 ready messages or 1 MiB of them.
 
         Args:
             entries: delayed messages, as in `run_now`.
-            ids: also the delayed messages with these ids, whatever their due times.
+            ids: also the ready and delayed messages with these ids. Bodies over 64 KiB are found if
+                their id is in front, as in those that ackq encodes.
             running: also those with these ``ids`` that are in flight. Their consumers can no longer
                 settle them. A worker notices when it renews the lease, at most a third of the
                 visibility timeout later: it sets ``message.canceled`` and cancels an asynchronous
@@ -772,6 +776,7 @@ class AsyncQueue(Client):
         Raises:
             ConfigurationError: as in `run_now`.
             UnknownOutcome: the reply was lost, so up to 100 messages may or may not be canceled.
+                Repeat the call.
         """
         return await self._run(chosen_messages.cancel(self._spec, entries, ids, running))
 

@@ -664,14 +664,14 @@ class AsyncShardedQueue(Closable):
         return await self._opening(look)
 
     async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
-        """Make delayed messages ready now, and return how many; see `Queue.run_now`.
+        """Make messages the next ones of their shards, and return how many; see `Queue.run_now`.
 
         Every shard is asked for each of them. If several shards have a message with an id, all of
         these are made ready.
 
         Args:
             entries: which, by the `PeekedMessage.entry` that `peek` of a shard returned.
-            ids: also those with these ids.
+            ids: as in `Queue.run_now`.
         """
         chosen = list(ids)
         return await self._sum(lambda queue: queue.run_now(*entries, ids=chosen))

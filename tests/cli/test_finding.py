@@ -116,3 +116,15 @@ def test_what_runs_is_canceled_by_its_id_if_that_is_asked_for(
     with pytest.raises(LeaseLost):
         queue.extend(*taken)
     assert all(message.canceled for message in taken)
+
+
+def test_ready_messages_are_canceled_or_run_now_by_their_ids(
+    ackq: Run, name: str, plain_client: redis.Redis
+) -> None:
+    queue = Queue(plain_client, name)
+    queue.push_many({"id": f"a-{n}"} for n in range(5))
+    queue.push({"id": "later"}, delay=600)
+    assert ackq("run-now", name, "a-3", "later", "none").output == "2\n"
+    assert ackq("cancel", name, "a-0", "none").output == "1\n"
+    assert [message.id for message in queue.pop_many(9)] == ["later", "a-3", "a-1", "a-2", "a-4"]
+    assert ackq("run-now", name, "none", code=1).output == "0\n"

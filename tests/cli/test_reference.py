@@ -61,6 +61,7 @@ WRITING = {
     "dead drop",
     "claims release",
     "cancel",
+    "run-now",
     "delayed run",
     "delayed cancel",
     "pause",

@@ -14,7 +14,7 @@ FACTS = Facts(
     "cancel",
     calls=((0, "", "due", FUTURE, "later"), (1, "", "mine", "", "dying")),
     operation=lambda: chosen_messages.cancel(SPEC, ["99-k"], ["m"], True),
-    replies=[[2, 2]],
+    replies=[[2, 2], [1, 1]],
     passes={"running": [1], "chosen": ["99", b"k", "", "m"]},
     fewest=3,
     refused={name: (0, *args) for name, args in bad_pairs(1000).items()},

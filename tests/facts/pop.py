@@ -65,8 +65,8 @@ FACTS = Facts(
         "test_push_unique.test_a_message_that_is_too_large_for_a_consumer_frees_its_id": (
             Mistake(
                 "its unique note stays",
-                "local id = has_receives and natural_key(body)",
-                "local id = false",
+                "free_id(body, has_receives and natural_key(body))",
+                "free_id(body, false)",
             ),
         ),
         "test_push_unique.test_a_redelivered_message_keeps_its_id": (
@@ -76,6 +76,64 @@ FACTS = Facts(
                 ".. ':9000000000000000')",
                 {"way": "back"},
             ),
+        ),
+        "test_pick.test_a_noted_message_is_a_dead_letter_when_it_arrives": (
+            Mistake(
+                "delivers what was canceled",
+                "elseif head and canceled[i] and",
+                "elseif false and",
+                given={"end": "right", "wanted": 3},
+            ),
+            Mistake(
+                "the notes stay",
+                "    cancels.write()\n",
+                "",
+                given={"end": "right", "wanted": 3},
+            ),
+        ),
+        "test_pick.test_a_note_applies_to_no_other_body_and_only_as_often_as_it_says": (
+            Mistake("a note applies to any body", "if line[3] == of then", "if true then"),
+            Mistake("a note applies for ever", "line[2] = line[2] - 1", "line[2] = line[2] - 0"),
+        ),
+        "test_pick.test_a_note_ends_after_a_week": (
+            Mistake(
+                "a note never ends",
+                "if is_current and tonumber(till) > now then",
+                "if is_current then",
+                given={"later": 7 * 86400 * SECOND},
+            ),
+        ),
+        "test_pick.test_a_pop_that_finds_the_lists_empty_ends_all_notes": (
+            Mistake(
+                "notes outlive the list",
+                "    redis.call('HDEL', receives, CANCELS) -- no note of",
+                "    -- no note of",
+            ),
+            Mistake(
+                "earlier notes count again",
+                "local is_current = tonumber(till) >= cancels.since + CANCELS_LAST",
+                "local is_current = true",
+            ),
+        ),
+        "test_pick.test_a_message_whose_count_is_on_the_list_dies_with_it": (
+            Mistake(
+                "its count is lost",
+                "  local count = listed_count(noted, body)\n  local note",
+                "  local count = 0\n  local note",
+            ),
+            Mistake(
+                "the count of another message is deleted",
+                "  if count > 0 then\n    redis.call('HDEL', errors, key)",
+                "  if true then\n    redis.call('HDEL', errors, key)",
+            ),
+            Mistake(
+                "its errors are lost",
+                "local found = failures_of(note, body, count + 1)\n  dead_letter(key",
+                "local found = failures_of(note, body, 1)\n  dead_letter(key",
+            ),
+        ),
+        "test_pick.test_notes_of_failures_count_against_the_budget": (
+            Mistake("notes of canceled messages cost nothing", "  bytes = bytes + 4 * #note\n", ""),
         ),
         "test_pop.test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled": (
             Mistake(
@@ -459,6 +517,14 @@ FACTS = Facts(
                 "a search for an id costs nothing",
                 "decoded + #body / 8 + (named and #body or 0)",
                 "decoded + (named and #body or 0)",
+            ),
+        ),
+        "test_pop.test_decoding_may_end_before_the_first_of_a_slice": (
+            Mistake(
+                "counts of no keys are asked for",
+                "if not has_receives or #keys == 0 then",
+                "if not has_receives then",
+                error=True,
             ),
         ),
         "test_pop.test_no_body_is_read_to_learn_whether_an_id_is_free": (

@@ -35,13 +35,13 @@ FACTS = Facts(
         "test_find.test_offsets_are_those_of_the_delivery": (
             Mistake(
                 "counts from the wrong end",
-                "is_right and left - i or",
-                "is_right and i or",
+                "or some + 1 - i], left - 1)",
+                "or some + 1 - i], left - i)",
                 given={"end": "right"},
             ),
             Mistake(
                 "searches the other end",
-                "is_right and -left or left - some",
+                "from_right and -left or left - some",
                 "-left",
                 given={"end": "left"},
             ),
@@ -49,25 +49,30 @@ FACTS = Facts(
         "test_find.test_what_is_taken_and_pushed_meanwhile_hides_no_message": (
             Mistake(
                 "leaves out the next ones",
-                "  left = left - some\n",
-                "  left = math.max(0, left - 2 * some)\n",
+                "left, bytes, looked = left - 1,",
+                "left, bytes, looked = left - (i == some and left > some and 2 or 1),",
             ),
         ),
         "test_find.test_one_call_searches_two_thousand_messages_or_a_mebibyte": (
             Mistake("any number in one call", "looked < MAX_IN_CALL and", ""),
-            Mistake("any number of bytes in one call", " and bytes < BODY_BUDGET do", " do"),
+            Mistake("any number of bytes in one call", "and bytes < BODY_BUDGET", ""),
         ),
         "test_find.test_a_list_is_read_one_two_four_at_a_time": (
             Mistake(
                 "sixteen are read at once",
-                "local bytes, looked, slice = 0, 0, 1",
-                "local bytes, looked, slice = 0, 0, SLICE",
+                "looked, passed, slice = math.min(start, size), 0, 0, 0, 1",
+                "looked, passed, slice = math.min(start, size), 0, 0, 0, SLICE",
             ),
             Mistake(
                 "long bodies are read by more and more",
-                "bytes < looked * SHORT and math.min(SLICE, 2 * slice) or 1",
-                "math.min(SLICE, 2 * slice)",
+                "bytes < looked * SHORT and math.min(most, 2 * slice) or 1",
+                "math.min(most, 2 * slice)",
             ),
+        ),
+        "test_find.test_in_the_middle_of_a_long_list_a_call_reads_fewer_and_longer_slices": (
+            Mistake("Redis passes over any number of messages", " and passed < PASSED do", " do"),
+            Mistake("reads short slices everywhere", "DEEP_SLICE or SLICE\n", "SLICE or SLICE\n"),
+            Mistake("reads long slices everywhere", "distance > DEEP and", "distance >= 0 and"),
         ),
         "test_find.test_dead_letters_are_searched_from_the_newest_on": (
             Mistake("begins with the entry that was searched", "or '(' .. before", "or before"),

@@ -325,7 +325,7 @@ def lists() -> Traces:
     yield "into the queue from the left", held_lists.into_queue(spec("left"), b"qSTAGED:w:1:0")
     entries = ["1795252215312092-order-7", "5-a%20b"]
     yield "run now", chosen_messages.run_now(spec(), entries, ["x", 7])
-    yield "run many now", chosen_messages.run_now(spec(), (), range(501))
+    yield "run many now", chosen_messages.run_now(spec(), ["5-a"] * 501, ())
     yield "cancel", chosen_messages.cancel(spec(), entries, ["x"], False)
     yield "cancel no entry", chosen_messages.cancel(spec(), ["x"], (), False)
     yield "cancel no id", chosen_messages.cancel(spec(), (), [""], False)

@@ -104,8 +104,8 @@ LOOKS_AFTER = {
     "list workers",
     "order",
 }
-#: What takes a message first, so that the second call may be the one that is denied.
-SEVERAL = TAKES - {"take", "ack by id"}
+#: What begins with a call that may be allowed, so that the second one may be denied.
+SEVERAL = TAKES - {"take", "ack by id"} | {"run now", "cancel"}
 #: Without selectors Redis grants commands and keys, not pairs of them. So a user that may give
 #: messages back can also store new ones, and so on: what else a role can do at most.
 BESIDES = {

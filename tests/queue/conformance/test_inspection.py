@@ -123,6 +123,24 @@ def test_chosen_delayed_messages_run_now_or_are_canceled(make_queue: MakeQueue) 
         queue.run_now(ids=[""])
 
 
+@pytest.mark.parametrize("end", ["right", "left"])
+def test_ready_messages_are_canceled_or_run_now(make_queue: MakeQueue, end: str) -> None:
+    queue = make_queue(pop_from=end)
+    queue.push_many({"id": f"{n}", "x": {"id": "a"}} for n in range(50))
+    queue.push_many([{"id": "a"}, {"n": 1, "id": "a"}, {"id": "b"}])
+    queue.push({"id": "a"}, delay=600)
+    assert queue.cancel(ids=["a", 7, "none"]) == 4
+    assert queue.run_now(ids=["b", 30, "none"]) == 2
+    assert [message.id for message in queue.pop_many(4)] == ["30", "b", "0", "1"]
+    letters = queue.dead_letters()
+    assert sorted(letter.id for letter in letters) == ["7", "a", "a", "a"]
+    assert {(letter.reason, letter.receive_count) for letter in letters} == {("canceled", 0)}
+    assert queue.redrive() == 4
+    counts = queue.stats()
+    assert (counts.ready, counts.in_flight, counts.delayed, counts.dead) == (50, 4, 0, 0)
+    assert queue.audit().findings == ()
+
+
 def test_a_running_message_is_canceled_and_its_holder_can_see_it(make_queue: MakeQueue) -> None:
     queue = make_queue()
     queue.push_many([{"id": "a"}, {"id": "b"}])

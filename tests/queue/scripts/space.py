@@ -95,25 +95,36 @@ class Space:
     """The keys of queue ``name``, and the scripts of ``directory`` called on them."""
 
     def __init__(
-        self, client: Any, name: str, directory: Path, now: int | None = None, end: str = "right"
+        self,
+        client: Any,
+        name: str,
+        directory: Path,
+        now: int | None = None,
+        end: str = "right",
+        near: int | None = None,
     ) -> None:
         self.client = client
         self.name = name
         self.directory = directory
         self._now = now
         self.end = end
+        self._near = near
 
     def frozen(self, now: int = NOW) -> Space:
         """Return the same keys, with scripts for which it is always ``now``.
 
         Only so can a test stand on the very microsecond at which a lease ends.
         """
-        return Space(self.client, self.name, self.directory, now, self.end)
+        return Space(self.client, self.name, self.directory, now, self.end, self._near)
 
     def popped_from_the_left(self) -> Space:
         """Return the same keys as those of a queue that is popped from the left, and record it."""
         self.client.set(self.key("HELD"), "left")
-        return Space(self.client, self.name, self.directory, self._now, "left")
+        return Space(self.client, self.name, self.directory, self._now, "left", self._near)
+
+    def deep_after(self, near: int) -> Space:
+        """Return the same keys, with a pick for which a list is deep after ``near`` messages."""
+        return Space(self.client, self.name, self.directory, self._now, self.end, near)
 
     @contextlib.contextmanager
     def batched(self) -> Iterator[Space]:
@@ -157,6 +168,9 @@ class Space:
             keys = [held.get(key, key) for key in keys]
             keys += [self.key(slot.suffix) for slot in (header.record,) if slot]
         keys += [self.key(suffix) for suffix in lists]
+        if self._near is not None and script == "pick":
+            assert text.count("local NEAR = 50000 ") == 1
+            text = text.replace("local NEAR = 50000 ", f"local NEAR = {self._near} ")
         if self._now is not None:
             assert text.count("redis.call('TIME')") == 1, "a script reads the clock once"
             clock = f"{{'{self._now // SECOND}', '{self._now % SECOND}'}}"

@@ -133,6 +133,16 @@ def test_a_list_is_read_one_two_four_at_a_time(space: Space) -> None:
     assert space.weigh("search", "ready", 2**53 - 1, "right", "nothing").total < 12 * MIB // 10
 
 
+def test_in_the_middle_of_a_long_list_a_call_reads_fewer_and_longer_slices(space: Space) -> None:
+    fill = "for n = 1, 400000 do redis.call('LPUSH', KEYS[1], '{}') end"
+    space.client.eval(fill, 1, space.name)
+    left, _ = space.call("search", "ready", 200_000, "right", "nothing")
+    assert 600 < 200_000 - int(left) < 1500
+    left, _ = space.call("search", "ready", 19_000, "right", "nothing")
+    assert 2000 <= 19_000 - int(left) < 2016
+    space.client.unlink(space.name)
+
+
 def test_keys_of_a_set_come_in_pages(space: Space) -> None:
     for n in range(3):
         space.lease(f"leased-{n}")

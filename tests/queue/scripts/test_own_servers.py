@@ -83,6 +83,14 @@ def test_a_lease_can_be_extended_on_a_full_server(own_space: Space) -> None:
     assert (rest, own_space.leases) == ([1], {b"a": deadline})
 
 
+def test_ready_messages_can_be_canceled_on_a_full_server(own_space: Space) -> None:
+    own_space.push(body("a"), body("b"))
+    exhaust_memory(own_space)
+    assert own_space.call("pick", "cancel", "ready", 9, 0, "a")[3:] == [1, 0]
+    assert own_space.deep_after(0).call("pick", "cancel", "ready", 9, 0, "b")[3:] == [1, 0]
+    assert own_space.pop().status == "again"
+
+
 @pytest.mark.parametrize("script", ["ack_id", "purge", "drain"])
 def test_what_frees_works_on_a_full_server(own_space: Space, script: str) -> None:
     fill(own_space)

@@ -524,6 +524,7 @@ def test_decoding_ends_in_the_middle_of_a_slice(space: Space) -> None:
 def test_decoding_may_end_before_the_first_of_a_slice(space: Space) -> None:
     space.push(long_tail(0, 40000), body("a", padding=30000), long_tail(1, 40000), body("b"))
     space.list_count("1", 1, long_tail(1, 40000))
+    space.client.hset(space.key("RECEIVES"), "\0canceled", f"{PAST}:1")
     assert space.pop(4).keys == [b"0", b"a"]
     popped = space.pop(4)
     assert (popped.keys, popped.counts) == ([b"1", b"b"], [2, 1])
