@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+#: Rows, and bytes of rows, that a task collects before it stages them. Spark hands over 10,000 rows
+#: at a time. A commit renames its first list into an empty queue, and moves the rows of the others
+#: one by one, so few long lists cost less than many.
+COLLECTED_ROWS, COLLECTED_BYTES = 100_000, 32 * 1024 * 1024
 #: Maximum queues or topics to which the rows of one task may go: each has its own connection.
 MAX_TARGETS = 1000
 
@@ -71,6 +75,9 @@ class Task:
         self._lists = itertools.count()
         self._stagings: dict[str, StagingBase] = {}
         self._queues: dict[str, Queue] = {}
+        #: Ready and delayed rows that are not staged yet, by list, and how many and how long.
+        self._collected: dict[str, tuple[list[bytes], list[Delayed]]] = {}
+        self._collected_rows = self._collected_bytes = 0
         #: The rows staged so far, by list.
         self.staged: dict[str, list[Staged]] = {}
         #: The server's time at the start of the task, in µs. Delays count from here.
@@ -79,7 +86,7 @@ class Task:
             self._start(name)
 
     def add(self, rows: pa.RecordBatch, encoder: RowEncoder) -> None:
-        """Stage some rows, or push them in direct mode.
+        """Collect some rows, and stage them if there are many; in direct mode push them.
 
         Raises:
             InvalidMessage: a row cannot become a message; the error names the row.
@@ -125,7 +132,8 @@ class Task:
         self._now = retry(self._on(name).now, self._writing.retry_timeout)
 
     def finish(self) -> None:
-        """In direct mode, commit the delayed rows."""
+        """Stage the rows that are left. In direct mode, commit the delayed rows."""
+        self._stage_collected()
         if self._writing.mode == "direct":
             for name, staged in self.staged.items():
                 commit = functools.partial(self._on(name).commit, self._batch, staged)
@@ -155,9 +163,24 @@ class Task:
             self._push(name, bodies)
             bodies = []
         if bodies or delayed:
+            self._collect(name, bodies, delayed)
+
+    def _collect(self, name: str, bodies: list[bytes], delayed: list[Delayed]) -> None:
+        ready, later = self._collected.setdefault(name, ([], []))
+        ready += bodies
+        later += delayed
+        self._collected_rows += len(bodies) + len(delayed)
+        self._collected_bytes += sum(map(len, bodies)) + sum(len(body) for _, body in delayed)
+        if self._collected_rows >= COLLECTED_ROWS or self._collected_bytes >= COLLECTED_BYTES:
+            self._stage_collected()
+
+    def _stage_collected(self) -> None:
+        for name, (bodies, delayed) in self._collected.items():
             stage = functools.partial(self._stage, name, bodies, delayed)
             staged = retry(stage, self._writing.retry_timeout)
             self.staged.setdefault(name, []).append(staged)
+        self._collected.clear()
+        self._collected_rows = self._collected_bytes = 0
 
     def _stage(self, name: str, bodies: list[bytes], delayed: list[Delayed]) -> Staged:
         # Use a new list for each attempt: after a lost reply, the contents of the old list are

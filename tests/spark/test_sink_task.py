@@ -20,6 +20,7 @@ from ackq.embedded import Server
 from ackq.errors import ConfigurationError
 from ackq.membership.shards import shard_names
 from ackq.sharded import ShardedQueue
+from ackq.spark import sink_task
 from ackq.spark.options import Reading
 from ackq.spark.row_encoder import RowEncoder
 from ackq.spark.sink import BatchSink
@@ -62,6 +63,7 @@ def add(task: Task, *batches: pa.RecordBatch) -> None:
 
 
 def commit(task: Task) -> None:
+    task.finish()
     for shard, staged in task.staged.items():
         with staging_of(task._writing, shard, "writer") as staging:
             staging.commit(7, staged)
@@ -75,6 +77,7 @@ def test_made_ids_go_on_from_one_arrow_batch_to_the_next(
     task = begin(queue=token, url=url, **options)
     add(task, rows(*range(5)), rows(*range(5, 10)), rows(10))
     commit(task)
+    assert {len(lists) for lists in task.staged.values()} == {1}
     found: dict[str, int] = {}
     for name in task._writing.target.lists:
         with Queue(plain_client, name) as queue:
@@ -131,8 +134,9 @@ def test_a_row_of_a_later_batch_is_named_by_its_place_in_the_partition(
     task.discard()
 
 
+@pytest.mark.parametrize("limit", ["COLLECTED_ROWS", "COLLECTED_BYTES"])
 def test_a_write_that_fails_leaves_nothing_behind_and_no_connection(
-    url: str, token: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    url: str, token: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     closed: list[Task] = []
     close = Task.close
@@ -142,6 +146,7 @@ def test_a_write_that_fails_leaves_nothing_behind_and_no_connection(
         closed.append(task)
 
     monkeypatch.setattr(Task, "close", note)
+    monkeypatch.setattr(sink_task, limit, 2)
     writer = BatchSink({"queue": token, "url": url}, SCHEMA, False)
 
     def failing() -> Iterator[pa.RecordBatch]:
@@ -268,6 +273,7 @@ def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
         queue.stats()  # creates it
         first = begin(queue=name, url=url)
         add(first, rows(*range(40)))
+        first.finish()
         shard = first._writing.target.lists[0]
         with staging_of(first._writing, shard, "writer") as staging:
             assert staging.commit(7, first.staged[shard])  # then the driver dies
