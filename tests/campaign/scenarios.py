@@ -179,6 +179,10 @@ _ALL = (
         for name, (faults, settings) in _CONFIRMED.items()
     ),
     Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
+    *(
+        Scenario(f"worker, {each}, typed: kills", f"worker, {each}, typed", {**KILLS, **CRASHES})
+        for each in ("threads", "tasks")
+    ),
     Scenario(
         "worker, processes: kills",
         "worker, processes",

@@ -13,7 +13,7 @@ from .rsmq import RSMQRig
 from .sharded import ResizedRig, ShardedRig
 from .spark import PipelineRig, SinkRig, SourceRig
 from .topics import TopicRig
-from .workers import TaskWorkerRig, ThreadWorkerRig
+from .workers import TaskWorkerRig, ThreadWorkerRig, TypedTasksRig
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -52,6 +52,8 @@ _ALL = [
     Workload("drop-in", DropInRig),
     Workload("worker, threads", ThreadWorkerRig),
     Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
+    Workload("worker, threads, typed", TypedTasksRig),
+    Workload("worker, tasks, typed", TypedTasksRig, asynchronous=True),
     Workload("worker, processes", ProcessWorkerRig),
     Workload("Spark, files", PipelineRig, settings={"sink": "files"}),
     Workload("Spark, queue", PipelineRig, settings={"sink": "queue"}),

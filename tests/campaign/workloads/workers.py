@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import orjson
+
 from ackq import Message
+from ackq.tasks import AsyncTasks, Tasks, injected
 from ackq.worker import AsyncWorker, Backoff, Hooks, Worker
 from tests.histories.log import Log, now
 from tests.products import LEASE
 from tests.products.bodies import checksum, id_of
+from tests.products.product import Got, value
 
 from .listed import ListRig
 from .rig import Role
@@ -35,16 +41,17 @@ class Deliveries:
         self.log = log
         self._label = label
 
-    def begin(self, message: Message) -> int:
-        """Log a delivery, and return its token."""
+    def begin(self, message: Message, body: bytes | None = None) -> int:
+        """Log a delivery, and return its token. The body is the message's, unless it is given."""
+        body = message.body if body is None else body
         # The worker took it at some time before, which the end of its lease tells. Read in this
         # order, since this thread may be put off in between: rather too early than too late.
         monotonic = now()
         since = time.time() - monotonic
         taken = message.receipt / 1e6 - LEASE - JITTER - since
         got = [
-            id_of(message.body),
-            checksum(message.body),
+            id_of(body),
+            checksum(body),
             message.receive_count,
             message.receipt / 1e6,
         ]
@@ -58,17 +65,18 @@ class _Handler(Hooks):
         self._deliveries = Deliveries(log, label)
         self._tokens: dict[int, int] = {}
 
-    def begin(self, message: Message) -> float:
+    def begin(self, message: Message, body: bytes | None = None) -> float:
         """Log a delivery; return how long to work on it."""
-        self._tokens[id(message)] = self._deliveries.begin(message)
+        self._tokens[id(message)] = self._deliveries.begin(message, body)
         draw = random.Random(f"{message.id} {message.receive_count}")
         if draw.random() < 0.05:
             return LEASE * draw.uniform(0.7, 2.7)
         return 0.0
 
     def after(self, message: Message, outcome: str, seconds: float) -> None:
-        token = self._tokens.pop(id(message))
-        if outcome in ("ack", "nack", "release"):
+        # A task is not called if its message is given back before.
+        token = self._tokens.pop(id(message), None)
+        if token is not None and outcome in ("ack", "nack", "release"):
             # It is settled within 50 ms, unless the process dies.
             self._deliveries.log.begin(outcome, of=[token])
 
@@ -108,6 +116,76 @@ class TaskWorkerRig(ListRig):
         stopping = asyncio.ensure_future(asyncio.to_thread(stop_when_over, role, worker))
         await worker.run()
         await stopping
+
+
+class TypedTasksRig(ListRig):
+    """Tasks of `ackq.tasks`, whose messages have the pad of a body as an argument."""
+
+    rules: ClassVar[dict[str, Any]] = {}
+
+    async def push(
+        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
+    ) -> dict[str, Any]:
+        about = {"delay": delay or None, "confirm": self.settings.get("confirm")}
+        if len(entries) > 1:
+            parts = [body.removesuffix(b"}").split(b",", 1) for _, body in entries]
+            bodies = [b'%s,"task":"work","args":{%s}}' % (id, pad) for id, pad in parts]
+            await value(self.queue.push_many(bodies, **about))
+            return {}
+        ((name, body),) = entries
+        about["dedup"] = name if is_once else None
+        pad = orjson.loads(body)["pad"]
+        await value(self._task.options(id=name, **about).push(pad))
+        return {}
+
+    async def take(
+        self, n: int, timeout: float | None, done: Sequence[Any]
+    ) -> tuple[list[Got], dict[str, Any]]:
+        got, more = await super().take(n, timeout, done)
+        return [each._replace(body=_plain(each.body)) for each in got], more
+
+    @functools.cached_property
+    def _task(self) -> Any:
+        """The task as a producer has it."""
+        tasks: Any = AsyncTasks if self.workload.asynchronous else Tasks
+        return tasks(self.queue).task(name="work")(_work)
+
+    async def serve(self, role: Role) -> None:
+        handler = _Handler(role.log, role.label)
+
+        def begin(message: Message, pad: str) -> float:
+            return handler.begin(message, body_with(message.id, pad))
+
+        def work(pad: str, message: Message = injected) -> None:
+            time.sleep(begin(message, pad))
+            _fail_at_times(message)
+
+        async def work_async(pad: str, message: Message = injected) -> None:
+            await asyncio.sleep(begin(message, pad))
+            _fail_at_times(message)
+
+        tasks: Any = AsyncTasks if self.workload.asynchronous else Tasks
+        defined = tasks(self.queue)
+        defined.task(name="work", time_limit=2 * LEASE)(
+            work_async if self.workload.asynchronous else work
+        )
+        worker = defined.worker(hooks=handler, **_SETTINGS)
+        threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
+        await value(worker.run())
+
+
+def body_with(name: str, pad: str) -> bytes:
+    """Return the body that a message has without a task."""
+    return b'{"id":"%s","pad":"%s"}' % (name.encode(), pad.encode())
+
+
+def _plain(body: bytes) -> bytes:
+    message = orjson.loads(body)
+    return body_with(message["id"], message["args"]["pad"])
+
+
+def _work(pad: str) -> None:
+    """What a producer knows of the task."""
 
 
 def stop_when_over(role: Role, worker: Any) -> None:
