@@ -4,8 +4,8 @@ BIN := .venv/bin
 # Python keeps what it compiled, whatever the caller's shell says: the tests are twice as quick to
 # collect, which every test process does.
 export PYTHONDONTWRITEBYTECODE :=
-# Many tests wait, so there are more than processors. Each process collects all tests, which takes 8 s
-# of processor time, and has servers of its own.
+# Many tests wait, so there are more than processors. Each process collects all tests, which takes 4 s
+# of processor time, and has its own servers.
 WORKERS ?= 6
 
 # Tests of one group run one after the other in one process: those that share a Spark session, and
