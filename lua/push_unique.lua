@@ -16,7 +16,7 @@
 -- ARGV[4] when             now|front|delay|at    now: onto the ready list; front: see push_front
 -- ARGV[5] due              integer 0..9007199254740991, µs, from now or from the epoch
 -- ARGV[6] pop_from         right|left  the end that is popped: push onto the other
--- ARGV[7] messages         1..500 groups of: id; body, in which pop finds the id; and what a search
+-- ARGV[7] messages         1..100 groups of: id; body, in which pop finds the id; and what a search
 --                          has found after the reply search: empty at first, then the notes of the
 --                          reply behind a + if the message is on a list, and behind a - if not
 --
@@ -25,7 +25,7 @@
 -- of the queue for the id, the hand-off list after the ready list, and call again. notes is empty
 -- for the others.
 -- Atomic because another push of the id must not come between the look and the push.
--- Cost: O(messages log in-flight), at most 500.
+-- Cost: O(messages log in-flight), at most 100.
 -- Roles: scheduler, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, delayed, errors, held = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -42,7 +42,7 @@ local messages = (#ARGV - 6) / 3
 if (unique ~= 'done' and unique ~= 'taken') or (replace ~= '0' and replace ~= '1')
   or outside(believed, 1, 315360000000000) or outside(due, 0, 9007199254740991)
   or (when ~= 'now' and when ~= 'front' and when ~= 'delay' and when ~= 'at')
-  or (pop_from ~= 'right' and pop_from ~= 'left') or outside(messages, 1, 500) then
+  or (pop_from ~= 'right' and pop_from ~= 'left') or outside(messages, 1, 100) then
   return redis.error_reply('ACKQ_ARGUMENT push_unique: an argument is out of range')
 end
 for i = 7, #ARGV, 3 do

@@ -343,7 +343,7 @@ class AsyncQueue(Client):
         several calls, become ready a microsecond apart, in the order of the pushes.
 
         All messages are checked before any is sent. Cost: one round trip per chunk of 1,000
-        messages (500 if they are delayed or deduplicated, 250 if they are unique) or 4 MiB (1 MiB
+        messages (500 if they are delayed or deduplicated, 100 if they are unique) or 4 MiB (1 MiB
         to the front), and every ten seconds one that looks at the recorded end. Each chunk is
         stored whole or not at all.
 

@@ -25,7 +25,7 @@ from ackq.queue.spec import QueueSpec
 #: Until when a message keeps its id: until it is done, or until it is taken.
 Uniqueness = Literal["done", "taken"]
 #: Most messages of one call.
-CHUNK = 250
+CHUNK = 100
 #: Searches for one message after which a push gives up: consumers change what was searched.
 SEARCHES = 5
 #: Longest body in bytes in which pop looks for an id that is not in front.

@@ -132,6 +132,49 @@ def test_push_at_a_time_once_with_an_id(ackq: Run, name: str, plain_client: redi
         plain_client.unlink(key)
 
 
+def test_push_unique_and_to_the_front(ackq: Run, name: str, plain_client: redis.Redis) -> None:
+    ackq("push", name, '{"id": "usual"}')
+    unique = ("push", name, "--unique", "done", "--front")
+    by_field = (*unique, "--unique-by", "n", "--unique-for", "60")
+    assert ackq(*by_field, '{"n": 1}', '{"n": 2}').output == "n=1\nn=2\n"
+    again = ackq(*by_field, input='{"n": 2}\n{"n": 3}\n')
+    assert again.stdout == "1 message pushed\n"
+    assert again.stderr == "ackq: not stored: n=2 is in the queue already\n"
+    later = (*unique[:-1], "--delay", "60", "--replace")
+    for body in ('{"id": "a", "v": 1}', '{"id": "a", "v": 2}'):
+        assert ackq(*later, body).output == "a\n"
+    with Queue(plain_client, name) as queue:
+        assert [each.id for each in queue.peek()] == ["n=1", "n=2", "n=3", "usual"]
+        assert queue.peek(1, "delayed")[0].body == b'{"id": "a", "v": 2}'
+    for wrong in (
+        ["--unique-by", "n", '{"n": 1}'],
+        ["--replace", "--delay", "1", '{"id": "b"}'],
+        ["--front", "--delay", "1", "{}"],
+        ["--unique", "once", "{}"],
+    ):
+        assert ackq("push", name, *wrong, code=3 if "--front" in wrong else 2).stderr
+    assert "leave out" in ackq(*by_field, '{"id": "b", "n": 1}', code=3).stderr
+
+
+def test_a_dead_letter_whose_id_is_queued_is_reported(
+    ackq: Run, name: str, plain_client: redis.Redis
+) -> None:
+    with Queue(plain_client, name) as queue:
+        queue.push({"id": "a"}, unique="done")
+        queue.reject(queue.pop())
+        queue.push({"id": "a"}, unique="done")
+        (letter,) = queue.dead_letters()
+    for some in (["--all"], [letter.entry]):
+        refused = ackq("dead", "redrive", name, *some)
+        assert refused.stdout == "0 dead letters redriven\n" or refused.stdout == "0\n"
+        assert f"{letter.entry} stays" in refused.stderr
+        assert "--force" in refused.stderr
+    forced = ackq("dead", "redrive", name, "--all", "--force")
+    assert "stays" not in forced.stderr
+    with Queue(plain_client, name) as queue:
+        assert queue.stats().ready == 2
+
+
 def test_a_message_that_always_fails_is_logged_once(
     plain_client: redis.Redis, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
