@@ -40,6 +40,7 @@ SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 STALL = LEASE / 4
 #: Pushed in a second.
 RATE = 120
+JOBS = "tests.process.jobs:"
 
 
 @dataclass
@@ -199,6 +200,69 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
         print(
             f"{command.log().count('lost its lease')} leases were lost, and the worker reported it"
         )
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900 * max(1, SOAK))
+@pytest.mark.parametrize("handler", ["stuck", "stuck_async"])
+def test_stuck_handlers_and_replaced_processes_under_kills_lose_nothing(
+    tmp_path: Path, handler: str
+) -> None:
+    """One message in fifty never ends at its first delivery, and the parent kills its process."""
+    executable = shutil.which("redis-server")
+    with private_server(tmp_path / "server", Path(executable) if executable else None) as server:
+        ids = [f"m{number}" for number in range(int(3000 * SOAK))]
+        limits = ("--time-limit", "0.6", "--kill-after", "0.3", "--max-messages", "100")
+        options = (
+            "-q",
+            "jobs",
+            "--processes",
+            "4",
+            "--lease",
+            "5",
+            "--max-receives",
+            "12",
+            *limits,
+        )
+        with (
+            working(tmp_path, server.url, f"{JOBS}{handler}", "-q", "jobs", *settings) as command,
+            ackq.Queue.from_url(server.url, "jobs") as queue,
+        ):
+            wait_until(lambda: len(command.children()) == 4, "four processes", 30)
+            chaos = Chaos(server, command, random.Random())
+            thread = threading.Thread(target=chaos.run)
+            thread.start()
+            try:
+                for first in range(0, len(ids), 50):
+                    messages = [
+                        {"id": each, "seconds": 0.01, "stuck": each == ids[first]}
+                        for each in ids[first : first + 50]
+                    ]
+                    push_in_time(server.url, "jobs", messages)
+            finally:
+                chaos.stopped.set()
+                thread.join()
+            wait_until(all_settled(queue), "the rest to be handled", 300)
+            assert queue.audit().sound
+            assert queue.stats().dead == 0
+        log = command.log()
+        assert {event["id"] for event in command.events("end")} == {*ids}
+        print(
+            f"{len(ids)} messages, {chaos.faults} faults, {log.count('in time: killed')} processes"
+            f" killed for their handlers, {log.count('starting another')} replaced: 0 lost, 0 dead"
+        )
+
+
+def push_in_time(url: str, name: str, messages: list[dict[str, Any]]) -> None:
+    """Push some messages, again until Redis answers, at half the usual rate."""
+    with ackq.Queue.from_url(url, name) as queue:
+        for message in messages:
+            while True:
+                with contextlib.suppress(redis.RedisError, ackq.AckqError):
+                    queue.push(message, dedup=message["id"])
+                    break
+                time.sleep(0.05)
+            time.sleep(2 / RATE)
 
 
 def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
