@@ -1,9 +1,15 @@
 """Functions as tasks: pushed with their arguments, checked, and called by a worker.
 
-Needs ``ackq[tasks]``.
+It needs ``pip install 'ackq[tasks]'``. [Tasks](tasks.md) shows how to use it.
 """
 
-from ackq.errors import InvalidArguments
+from ackq.errors import ConfigurationError, InvalidArguments
+
+try:
+    import msgspec  # noqa: F401 - only to say what is missing
+except ImportError as error:
+    raise ConfigurationError("ackq.tasks needs msgspec: pip install 'ackq[tasks]'") from error
+
 from ackq.tasks.arguments import State, injected
 from ackq.tasks.policy import Breaker, Later, Retry
 from ackq.tasks.tasks import Task, Tasks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -9,12 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from ackq.errors import ConfigurationError
+
 FILE = Path(__file__).with_name("typed.py")
 WRONG = [
     number
     for number, line in enumerate(FILE.read_text().splitlines(), 1)
     if line.endswith("# wrong")
 ]
+
+
+def test_without_msgspec_the_import_says_what_to_install() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "msgspec", None)
+        for name in [each for each in sys.modules if each.startswith("ackq.tasks")]:
+            patch.delitem(sys.modules, name)
+        with pytest.raises(ConfigurationError, match=r"pip install 'ackq\[tasks\]'"):
+            importlib.import_module("ackq.tasks")
+        for name in [each for each in sys.modules if each.startswith("ackq.tasks")]:
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(
