@@ -213,17 +213,7 @@ def test_stuck_handlers_and_replaced_processes_under_kills_lose_nothing(
     with private_server(tmp_path / "server", Path(executable) if executable else None) as server:
         ids = [f"m{number}" for number in range(int(3000 * SOAK))]
         limits = ("--time-limit", "0.6", "--kill-after", "0.3", "--max-messages", "100")
-        options = (
-            "-q",
-            "jobs",
-            "--processes",
-            "4",
-            "--lease",
-            "5",
-            "--max-receives",
-            "12",
-            *limits,
-        )
+        settings = ("--processes", "4", "--lease", "5", "--max-receives", "12", *limits)
         with (
             working(tmp_path, server.url, f"{JOBS}{handler}", "-q", "jobs", *settings) as command,
             ackq.Queue.from_url(server.url, "jobs") as queue,
