@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ackq.spark.pipeline.callback import BatchCallback
-from ackq.spark.pipeline.failure import failure, one_line
+from ackq.spark.pipeline.failure import advice, failure, one_line
 
 #: Reports of Spark, shortened, and the line that is shown.
 REPORTS = {
@@ -89,3 +89,18 @@ def test_the_line_names_the_sink_and_the_report_is_logged_and_kept(
         assert "at c" in report
         assert "Traceback" in report
         assert "secret" not in report
+
+
+@pytest.mark.parametrize(
+    ("report", "advised"),
+    [
+        ("java.lang.OutOfMemoryError: Java heap space", "raise spark.driver.memory in [spark]"),
+        ("Python worker failed to connect back.", "too busy to start it within 10 seconds"),
+        ("java.io.IOException: Broken pipe", "a smaller maxRecordsPerPartition"),
+        ("java.io.IOException: No space left on device", ""),
+    ],
+)
+def test_what_to_change_is_said(report: str, advised: str) -> None:
+    text = advice(RuntimeError(report))
+    assert advised in text
+    assert bool(advised) == bool(text)

@@ -34,6 +34,8 @@ _PROCESS_GONE = re.compile(
     r"java\.io\.EOFException|Python worker exited unexpectedly|\(no cause message\)"
     r"|Connection reset by peer|Broken pipe"
 )
+#: What Java reports if a Python process does not call back within ten seconds of its start.
+_NOT_STARTED = "Python worker failed to connect back"
 _FENCED = f"{Fenced.__name__}: "
 _NEW_LINE = "\n"
 
@@ -62,7 +64,7 @@ def failure(
     where = "the query failed" if cause is None else f"batch {number} failed"
     if cause is not None and batches.writing:
         where += f" while [{batches.writing}] was written"
-    reason = one_line(found)
+    reason = one_line(found).rstrip(".")
     report = redact("".join(traceback.format_exception(found)))
     _LOG.info("%s", report)
     kept = "" if checkpoint is None else _keep(report, checkpoint)
@@ -113,6 +115,8 @@ def advice(error: BaseException) -> str:
             " [spark] (on a cluster, spark.executor.memory). A smaller maxMessagesPerTrigger in"
             " [source.options] applies to messages that are not claimed yet."
         )
+    if _NOT_STARTED in text:
+        return " The process was killed, or the machine was too busy to start it within 10 seconds."
     if _PROCESS_GONE.search(text):
         return (
             " The system may have killed it for lack of memory (see dmesg): a smaller"
