@@ -161,7 +161,9 @@ def test_a_dead_letter_whose_id_is_queued_is_reported(
 ) -> None:
     with Queue(plain_client, name) as queue:
         queue.push({"id": "a"}, unique="done")
-        queue.reject(queue.pop())
+        message = queue.pop()
+        assert message is not None
+        queue.reject(message)
         queue.push({"id": "a"}, unique="done")
         (letter,) = queue.dead_letters()
     for some in (["--all"], [letter.entry]):

@@ -48,6 +48,8 @@ class ClaimedListQueue(ListQueue):
     others.
     """
 
+    has_unique = False  # a claim leaves their notes behind
+
     rules: ClassVar[dict[str, Any]] = {}
     #: Of those who pop. A claim forgets receive counts, and the end of a lease shows the order of
     #: deliveries only if nothing is returned before it, and if no clock is set.

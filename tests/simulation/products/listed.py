@@ -22,6 +22,7 @@ class ListQueue(SimulatedProduct, products.ListQueue):
     verbs: ClassVar[dict[str, int]] = {"ack": 40, "nack": 20, "release": 15, "fused": 25}
     delayed = 0.15
     is_operated = True
+    has_unique = True
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
@@ -64,4 +65,5 @@ class EqualIds(ListQueue):
 
     rules: ClassVar[dict[str, Any]] = {**ListQueue.rules, "shared": True}
     is_operated = False
+    has_unique = False
     sharers = 3
