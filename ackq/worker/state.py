@@ -326,9 +326,11 @@ class State:
             name = self.by_name[message.queue].queue.name
             task = terms_of(message).task
             handling.figures.add(name, outcome, seconds, message.time_in_queue, task)
-        if handling.minutes is not None:
-            number = self.by_name[message.queue].number
-            handling.minutes.finished.append((number, message, outcome, seconds))
+        if (minutes := handling.minutes) is not None:
+            minutes.skip -= 1
+            if minutes.skip < 0 or outcome != "ack":
+                number = self.by_name[message.queue].number
+                minutes.finished(number, message, outcome, seconds)
         if handling.hooks:
             call(handling.hooks, "after", message, outcome, seconds)
         if log.isEnabledFor(logging.DEBUG):

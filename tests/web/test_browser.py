@@ -475,7 +475,9 @@ WIDTHS = (390, 1280, 1920)
 
 
 @pytest.mark.parametrize(
-    "everything", [False, pytest.param(True, marks=pytest.mark.campaign)], ids=["some", "all"]
+    "everything",
+    [False, pytest.param(True, marks=[pytest.mark.campaign, pytest.mark.timeout(900)])],
+    ids=["some", "all"],
 )
 def test_axe_finds_no_violation_on_any_page(
     browser: Browser,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 
@@ -59,6 +61,33 @@ def test_a_worker_keeps_what_its_handlers_did_by_task(plain_client: redis.Redis,
     }
     assert sums == {"send": [3, 1, 1], "draw": [1, 0, 0]}
     assert rows[-1].states == (0, 0, 0, 1)
+
+
+def test_a_fast_worker_notes_a_sample_that_stands_for_all(
+    plain_client: redis.Redis, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minutes, "EXACT", 5)
+    monkeypatch.setattr(minutes, "COUNT_INTERVAL", 60.0)
+    noted: list[str] = []
+    finished = minutes.Minutes.finished
+
+    def note(self: minutes.Minutes, *about: Any) -> None:
+        noted.append(about[2])
+        finished(self, *about)
+
+    monkeypatch.setattr(minutes.Minutes, "finished", note)
+    queue = rig.queue_of()
+    rig.handler.behave = fail
+    queue.push_many([{"id": f"m{number}", "task": "send"} for number in range(500)])
+    rig.work(queue, start=False, concurrency=1).drain()
+    rows = minutes_of(plain_client, queue.name)
+    total = sum(sum(row.work.durations.counts) for row in rows)
+    assert (noted.count("nack"), noted.count("reject")) == (1, 1)  # failures are all noted
+    assert 40 < len(noted) < 150
+    assert abs(total - 501) <= 501 // 10  # the last share may be incomplete
+    (sums,) = [row.work.tasks["send"] for row in rows if row.work.tasks]
+    assert (sums.failed, sums.rejected) == (1, 1)
+    assert sums.acked == total - 2
 
 
 def test_a_worker_records_every_minute_and_can_leave_it(
