@@ -85,10 +85,12 @@ def test_options_reach_the_push(rig: Rig) -> None:
     rig.push(note, "later")
     once = note.options(delay=0).options(dedup="one")
     assert [rig.push(once, "once").stored for _ in range(2)] == [True, False]
+    alone = note.options(delay=0, id="a-2", unique="done")
+    assert [rig.push(alone, "unique").stored for _ in range(2)] == [True, False]
     with pytest.raises(TypeError, match="bogus"):
         rig.push(note.options(bogus=1), "never")
     rig.drain()
-    assert sorted(ran) == ["now", "once"]
+    assert sorted(ran) == ["now", "once", "unique"]
     assert rig.queue.stats().delayed == 1
 
 
