@@ -104,6 +104,21 @@ def test_a_producer_with_an_old_record_pushes_to_the_new_shards(
         assert not target.control.exists(f"{name}DELAYED")
 
 
+def test_unique_messages_stay_unique_during_a_resize(make_sharded: MakeSharded) -> None:
+    queue, other = make_sharded(4), make_sharded()
+    messages = [{"id": f"a{n}"} for n in range(20)]
+    assert all(queue.push(each, unique="done").stored for each in messages[:10])
+    pushed = other.push_many(messages, unique="done")
+    assert [each.stored for each in pushed] == [False] * 10 + [True] * 10
+    queue.resize(3)
+    assert not any(each.stored for each in queue.push_many(messages, unique="done"))
+    assert queue.push({"n": 1}, unique="done", unique_by=["n"]) == "n=1"
+    assert len(take_all(queue, 21)) == 21
+    assert queue.push(messages[0], unique="done").stored
+    with pytest.raises(ackq.ConfigurationError, match="leave out key"):
+        queue.push({"id": "b"}, unique="done", key="k")
+
+
 def test_a_resize_that_ends_at_any_step_strands_nothing(
     make_sharded: MakeSharded, target: Target, token: str
 ) -> None:
