@@ -281,7 +281,10 @@ def completed(body: bytes, time_field: str | None = None, unique_by: Sequence[st
     Raises:
         ValueError: the body is not a JSON object, or its id cannot be a key.
     """
-    parsed = orjson.loads(body)
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"this is not JSON ({error}); --raw pushes anything") from error
     if not isinstance(parsed, dict):
         raise ValueError("a message is a JSON object; --raw pushes anything")
     if "id" not in parsed:

@@ -52,6 +52,7 @@ def test_a_line_that_is_no_message_is_named_and_not_pushed(
     first, second = result.stderr.splitlines()
     assert first == "ackq: 0 lines pushed"
     assert second.startswith("ackq: line or argument 2: ")
+    assert ("this is not JSON" in second) is (line == "{")
     assert not plain_client.exists(name)
 
 
