@@ -75,7 +75,7 @@ def _row(schedule: Any) -> tuple[object, ...]:
     help="Missed ticks to push when a worker starts.  [none]",
 )
 def put(queue: str, url: str | None, name: str, json: str, **settings: Any) -> None:
-    """Store schedule NAME of QUEUE, or replace it: push JSON, an object, at each tick."""
+    """Store or replace schedule NAME of QUEUE: push JSON at each tick."""
     try:
         message = orjson.loads(json)
     except ValueError as error:

@@ -8,12 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
-try:
-    import msgspec
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "ackq.tasks needs msgspec: pip install 'ackq[tasks]'", name="msgspec"
-    ) from error
+import msgspec
 
 from ackq.core.json_values import not_finite
 from ackq.errors import ConfigurationError, InvalidArguments

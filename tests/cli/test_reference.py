@@ -97,6 +97,10 @@ WRITING = {
     "sharded create",
     "sharded push",
     "sharded resize",
+    "schedules put",
+    "schedules pause",
+    "schedules resume",
+    "schedules remove",
 }
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
@@ -225,6 +229,7 @@ def test_an_example_runs(
         with Claims.from_url(server.url, "jobs", "nightly") as claims:
             claims.begin()
             claims.claim(0, messages=1)
+        queue.schedules.put("report", {"task": "report"}, every=3600)
         queue.execute(heartbeat, "host:1:a", b'{"name": "mailer"}', 60.0, b"")
     assert held is not None
     stock_other_kinds(server.url)

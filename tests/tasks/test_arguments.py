@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 import ipaddress
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -25,8 +23,6 @@ from ackq import Message
 from ackq.errors import ConfigurationError, InvalidArguments
 from ackq.tasks import State, injected
 from ackq.tasks.arguments import Arguments
-
-ROOT = Path(__file__).parents[2]
 
 
 class Colour(enum.Enum):
@@ -217,11 +213,3 @@ def test_parameters_that_a_worker_fills_in_are_no_arguments() -> None:
     assert arguments.state_types == {"pool": dict[str, int]}
     assert arguments.encode((1,), {}) == b'{"a":1}'
     assert repr(injected) == "injected"
-
-
-def test_without_msgspec_it_says_what_to_install() -> None:
-    block = "import sys; sys.modules['msgspec'] = None; import ackq.tasks"
-    done = subprocess.run(
-        [sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert "ackq.tasks needs msgspec: pip install 'ackq[tasks]'" in done.stderr
