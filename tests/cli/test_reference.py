@@ -97,10 +97,6 @@ WRITING = {
     "sharded create",
     "sharded push",
     "sharded resize",
-    "schedules put",
-    "schedules pause",
-    "schedules resume",
-    "schedules remove",
 }
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
