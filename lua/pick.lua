@@ -170,11 +170,16 @@ end
 local CANCELS = '\0canceled'
 local CANCELS_LAST = 604800000000 -- µs
 
--- Return what reads, uses up and writes the notes, given what is under CANCELS.
-local function open_cancels(head)
+-- Return what reads, uses up and writes the notes, given what is under CANCELS, and with the notes
+-- for some ids.
+local function open_cancels(head, known_ids)
   local since, ids = string.match(head or '', '^(%d+):(%d+)$')
   local cancels = {since = tonumber(since or now), ids = tonumber(ids or 0)}
-  local lines_of, changed = {}, {}
+  local lines_of, changed, fields = {}, {}, {}
+  for i, id in ipairs(known_ids) do
+    fields[i] = CANCELS .. ':' .. id
+  end
+  cancels.notes = redis.call('HMGET', receives, unpack(fields))
 
   -- Return the lines of an id's note that still count.
   function cancels.lines(id, note)
@@ -344,10 +349,13 @@ if #found == 0 then
   return reply
 end
 
-local cancels = open_cancels(redis.call('HGET', receives, CANCELS))
-for _, message in ipairs(found) do
-  local key = message.key
-  cancels.lines(key, redis.call('HGET', receives, CANCELS .. ':' .. key))
+local keys = {}
+for i, message in ipairs(found) do
+  keys[i] = message.key
+end
+local cancels = open_cancels(redis.call('HGET', receives, CANCELS), keys)
+for i, key in ipairs(keys) do
+  cancels.lines(key, cancels.notes[i])
 end
 
 local added = 0 -- ids that get their first note

@@ -354,11 +354,16 @@ end
 local CANCELS = '\0canceled'
 local CANCELS_LAST = 604800000000 -- µs
 
--- Return what reads, uses up and writes the notes, given what is under CANCELS.
-local function open_cancels(head)
+-- Return what reads, uses up and writes the notes, given what is under CANCELS, and with the notes
+-- for some ids.
+local function open_cancels(head, known_ids)
   local since, ids = string.match(head or '', '^(%d+):(%d+)$')
   local cancels = {since = tonumber(since or now), ids = tonumber(ids or 0)}
-  local lines_of, changed = {}, {}
+  local lines_of, changed, fields = {}, {}, {}
+  for i, id in ipairs(known_ids) do
+    fields[i] = CANCELS .. ':' .. id
+  end
+  cancels.notes = redis.call('HMGET', receives, unpack(fields))
 
   -- Return the lines of an id's note that still count.
   function cancels.lines(id, note)
@@ -561,15 +566,6 @@ local function keys_of(bodies)
   return keys
 end
 
--- Return the notes of RECEIVES under a prefix and these ids.
-local function notes_under(prefix, keys)
-  local fields = {}
-  for i, key in ipairs(keys) do
-    fields[i] = prefix .. key
-  end
-  return redis.call('HMGET', receives, unpack(fields))
-end
-
 -- Return the notes of RECEIVES on these ids, those of unique pushes with "taken", if any, and what
 -- is under CANCELS.
 local function notes_on(keys)
@@ -579,7 +575,14 @@ local function notes_on(keys)
   local fields = {unpack(keys)}
   fields[#keys + 1], fields[#keys + 2] = TAKEN, CANCELS
   local known = redis.call('HMGET', receives, unpack(fields))
-  return known, known[#keys + 1] and notes_under(TAKEN, keys), known[#keys + 2]
+  local is_taken, head = known[#keys + 1], known[#keys + 2]
+  if is_taken then
+    fields = {}
+    for i = 1, #keys do
+      fields[i] = TAKEN .. keys[i]
+    end
+  end
+  return known, is_taken and redis.call('HMGET', receives, unpack(fields)), head
 end
 
 -- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
@@ -592,20 +595,6 @@ local function free_id(body, id)
   end
 end
 
--- Make a dead letter of a canceled message on a list. A count that names no body is of another
--- message with this key.
-local function cancel(key, body, noted)
-  local count = listed_count(noted, body)
-  local note = count > 0 and has_errors and redis.call('HGET', errors, key) or ''
-  bytes = bytes + 4 * #note
-  local found = failures_of(note, body, count + 1)
-  dead_letter(key, body, 'canceled', count, found, free_id(body, key))
-  if count > 0 then
-    redis.call('HDEL', errors, key)
-    redis.call('HDEL', receives, key)
-  end
-end
-
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a
 -- key is free without reading the message recorded under it, and only if other messages are
 -- recorded.
@@ -613,14 +602,21 @@ local crowded, claimed = redis.call('HLEN', context) > 0, {}
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
   local known, taken_notes, head = notes_on(keys)
-  local cancels = head and open_cancels(head)
-  local canceled = head and notes_under(CANCELS .. ':', keys)
+  local cancels = head and open_cancels(head, keys)
   for i = 1, #keys do
     local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
       dead_letter('', body, 'too large', 0, {}, free_id(body, has_receives and natural_key(body)))
-    elseif head and canceled[i] and cancels.use(key, body, canceled[i]) then
-      cancel(key, body, known[i])
+    elseif head and cancels.notes[i] and cancels.use(key, body, cancels.notes[i]) then
+      count = listed_count(known[i], body)
+      local note = count > 0 and has_errors and redis.call('HGET', errors, key) or ''
+      bytes = bytes + 4 * #note
+      local found = failures_of(note, body, count + 1)
+      dead_letter(key, body, 'canceled', count, found, free_id(body, key))
+      if count > 0 then
+        redis.call('HDEL', errors, key)
+        redis.call('HDEL', receives, key)
+      end
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)

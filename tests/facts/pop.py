@@ -80,7 +80,7 @@ FACTS = Facts(
         "test_pick.test_a_noted_message_is_a_dead_letter_when_it_arrives": (
             Mistake(
                 "delivers what was canceled",
-                "elseif head and canceled[i] and",
+                "elseif head and cancels.notes[i] and",
                 "elseif false and",
                 given={"end": "right", "wanted": 3},
             ),
@@ -118,22 +118,24 @@ FACTS = Facts(
         "test_pick.test_a_message_whose_count_is_on_the_list_dies_with_it": (
             Mistake(
                 "its count is lost",
-                "  local count = listed_count(noted, body)\n  local note",
-                "  local count = 0\n  local note",
+                "      count = listed_count(known[i], body)\n",
+                "      count = 0\n",
             ),
             Mistake(
                 "the count of another message is deleted",
-                "  if count > 0 then\n    redis.call('HDEL', errors, key)",
-                "  if true then\n    redis.call('HDEL', errors, key)",
+                "      if count > 0 then\n        redis.call('HDEL', errors, key)",
+                "      if true then\n        redis.call('HDEL', errors, key)",
             ),
             Mistake(
                 "its errors are lost",
-                "local found = failures_of(note, body, count + 1)\n  dead_letter(key",
-                "local found = failures_of(note, body, 1)\n  dead_letter(key",
+                "failures_of(note, body, count + 1)\n      dead_letter(key",
+                "failures_of(note, body, 1)\n      dead_letter(key",
             ),
         ),
         "test_pick.test_notes_of_failures_count_against_the_budget": (
-            Mistake("notes of canceled messages cost nothing", "  bytes = bytes + 4 * #note\n", ""),
+            Mistake(
+                "notes of canceled messages cost nothing", "      bytes = bytes + 4 * #note\n", ""
+            ),
         ),
         "test_pop.test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled": (
             Mistake(

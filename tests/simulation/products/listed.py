@@ -34,9 +34,11 @@ class ListQueue(SimulatedProduct, products.ListQueue):
         return AsyncQueue(client, NAME, visibility_timeout=self.lease, **settings)
 
     async def plan(self, draw: random.Random) -> Order | None:
-        """Choose dead letters to redrive, or delayed messages."""
-        if draw.random() < 0.6:
+        """Choose dead letters to redrive, or messages to cancel or to run now."""
+        if draw.random() < 0.5:
             return await self._plan_delayed(draw)
+        if draw.random() < 0.4:
+            return await self._plan_by_id(draw)
         letters = await self.queue.dead_letters(20)
         if not letters:
             return None
@@ -58,6 +60,19 @@ class ListQueue(SimulatedProduct, products.ListQueue):
         verb, act = draw.choice((("run now", self.queue.run_now), ("cancel", self.queue.cancel)))
         names = [id_of(each.body) for each in chosen]
         return Order(verb, names, lambda: act(ids=ids) if by_id else act(*entries))
+
+    async def _plan_by_id(self, draw: random.Random) -> Order | None:
+        """Choose ready messages or such in flight, which may be elsewhere by then."""
+        seen = await self.queue.peek(20, draw.choice(("ready", "in_flight")))
+        if not seen:
+            return None
+        chosen = draw.sample(seen, min(len(seen), draw.choice((1, 1, 2, 5))))
+        ids, names = [each.id for each in chosen], [id_of(each.body) for each in chosen]
+        await sleep(draw.choice((0.0, 0.0, 0.2)))
+        if draw.random() < 0.3:
+            return Order("run now", names, lambda: self.queue.run_now(ids=ids))
+        running = draw.random() < 0.7
+        return Order("cancel", names, lambda: self.queue.cancel(ids=ids, running=running))
 
 
 class EqualIds(ListQueue):
