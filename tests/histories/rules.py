@@ -184,6 +184,21 @@ class Judge:
                 ):
                     late = delivery.take.begin - ended.end
                     yield f"{ended.kind} was answered, and it was delivered {late:.3f} s later"
+        for ended in story.was("cancel", "ok"):
+            for delivery in story.deliveries:
+                is_known = all(each.state in ("ok", "refused") for each in delivery.settles)
+                late_acks = [
+                    each
+                    for each in delivery.settles
+                    if (each.kind, each.state) == ("ack", "ok") and each.begin > ended.end
+                ]
+                if (
+                    is_known
+                    and delivery.take.end < ended.begin
+                    and late_acks
+                    and not self.undone(ended, late_acks[0].end)
+                ):
+                    yield "it was canceled, and then acked by its holder"
 
     def lease(self, story: Story) -> Iterator[str]:
         """Delivered while another consumer held the lease."""
@@ -264,7 +279,7 @@ class Judge:
                     and not (
                         self.excused(delivery.take, settle.end) or self.undone(since, settle.end)
                     )
-                    and not _was(story, ("delete",), delivery.take.begin, settle.end)
+                    and not _was(story, ("delete", "cancel"), delivery.take.begin, settle.end)
                 ):
                     yield f"the {settle.kind} of {delivery.take.by} was refused within its lease"
 
@@ -442,6 +457,7 @@ def _in_order(delivery: Delivery) -> bool:
         and not pushes[0][0].delay
         and not any(each.may_have_had("release") for each in delivery.story.deliveries)
         and not delivery.story.was("redrive", *POSSIBLE)
+        and not delivery.story.was("run now", *POSSIBLE)
     )
 
 

@@ -195,6 +195,13 @@ SOUND: dict[str, list[list[Event]]] = {
         settle("ack", 1, 1.6),
     ],
     "canceled": [push(delay=2.0), chosen("cancel", 1), left(dead=[["m", 0]])],
+    "canceled while it ran": [
+        push(),
+        take(0, 0.1),
+        chosen("cancel", 0.5),
+        settle("ack", 0, 0.6, "refused"),
+        left(dead=[["m", 1]]),
+    ],
     "canceled, redriven and run at once": [
         push(delay=9.0),
         chosen("cancel", 1),
@@ -326,6 +333,10 @@ UNSOUND: dict[str, tuple[str, list[list[Event]]]] = {
     "canceled, and delivered": (
         "after ack",
         [push(delay=2.0), chosen("cancel", 1), take(0, 2.5), settle("ack", 0, 2.6)],
+    ),
+    "canceled while it ran, and then acked": (
+        "after ack",
+        [push(), take(0, 0.1), chosen("cancel", 0.5), settle("ack", 0, 0.6)],
     ),
     "deleted, and delivered": (
         "after ack",
