@@ -64,7 +64,11 @@ class Intake:
         if terms.max_receives is not None and message.receive_count > terms.max_receives:
             # Its last delivery ended without a verdict, for instance because the worker was killed.
             raise Reject(NO_MORE_RECEIVES)
-        if not (definition.expires is None and read.expiry is None):
+        if (
+            definition.expires is not None
+            or read.expires_at is not None
+            or read.expirytime is not None
+        ):
             _check_expiry(message, read, definition)
         if definition.circuit is not None and (pause := definition.circuit.wait()):
             raise Later(pause)

@@ -414,8 +414,9 @@ class AsyncTasks(Closable):
         except BaseException as error:
             ended(definition, message, error)
             raise
-        ended(definition, message, None)
-        if isinstance(result, Verdict):
+        if definition.circuit is not None:
+            ended(definition, message, None)
+        if result is not None and isinstance(result, Verdict):
             raise result
 
     async def _handle_now(self, queue: str, message: dict[str, Any], **options: Any) -> Pushed:
