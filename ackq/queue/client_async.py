@@ -25,7 +25,7 @@ from ackq.queue import chosen_messages, held_lists, inspection, places, push, se
 from ackq.queue.dedup import DedupKeys
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats, Redriven
-from ackq.queue.push_options import PushOptions
+from ackq.queue.push_options import PLAIN, PushOptions
 from ackq.queue.renewal_async import AsyncRenewer
 from ackq.queue.schedules_client_async import AsyncSchedules
 from ackq.queue.spec import QueueSpec
@@ -269,18 +269,22 @@ class AsyncQueue(Client):
         """
         if confirm is not None:
             confirm = self._fit(confirm)
-        options = PushOptions(
-            delay,
-            at,
-            front,
-            dedup,
-            dedup_window,
-            unique,
-            unique_by,
-            unique_for,
-            replace,
-            confirm,
-        )
+        options = PLAIN
+        timed = front or delay is not None or at is not None
+        named = dedup is not None or unique is not None or unique_by is not None or replace
+        if timed or named or confirm is not None:
+            options = PushOptions(
+                delay,
+                at,
+                front,
+                dedup,
+                dedup_window,
+                unique,
+                unique_by,
+                unique_for,
+                replace,
+                confirm,
+            )
         return await self._perform(push.push, self._spec, message, options)
 
     @overload

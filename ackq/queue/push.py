@@ -8,6 +8,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from ackq import scripts
+from ackq.core.call import call
 from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES, end_of_chunk
 from ackq.core.effects import Arg, Clock, Operation, Request
 from ackq.core.encode import Pushable, encode, encode_many, several
@@ -24,7 +25,7 @@ from ackq.queue import front
 from ackq.queue import unique as uniqueness
 from ackq.queue.messages import Pushed
 from ackq.queue.pop_from import before_push
-from ackq.queue.push_options import PushOptions, Terms
+from ackq.queue.push_options import PLAIN, PushOptions, Terms
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import UniqueTerms
 
@@ -35,6 +36,11 @@ CHUNK_ONE_BY_ONE = 500
 @observed(Send("push"))
 def push(spec: QueueSpec, message: Pushable, options: PushOptions) -> Operation[Pushed]:
     """Push one message; see `ackq.Queue.push`."""
+    if options is PLAIN:  # most are, and each further hop would cost them all
+        id, body = encode(message, spec.config.max_body_bytes, spec.outside, spec.config.time_field)
+        yield from _compare_end(spec)
+        yield from call(spec, Request((*spec.push_command, body)))
+        return Pushed(id)
     terms = Terms.of(options)
     if (unique := UniqueTerms.of(options, terms)) is not None:
         message = uniqueness.identified(message, unique.by)

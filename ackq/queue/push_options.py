@@ -34,6 +34,10 @@ class PushOptions:
     confirm: Confirm | None = None
 
 
+#: Those of a push that asks for nothing.
+PLAIN = PushOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """When messages become ready, as the scripts take it, and what confirms that they are stored.
