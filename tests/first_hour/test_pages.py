@@ -32,12 +32,13 @@ class Page:
 
 #: Pages whose examples need nothing else.
 PLAIN = (
-    *("README.md", "docs/index.md", "docs/tutorial.md", "docs/retries.md", "docs/find.md"),
+    *("docs/index.md", "docs/tutorial.md", "docs/retries.md", "docs/find.md"),
     *("docs/idempotence.md", "docs/delay.md", "docs/topic.md", "docs/rsmq.md", "docs/sharded.md"),
     *("docs/worker.md", "docs/moving-from.md", "docs/cancel.md", "docs/unique.md"),
 )
 PAGES = {
     **dict.fromkeys(PLAIN, Page()),
+    "README.md": Page(("tasks,embedded",)),
     "docs/recipes.md": Page(("embedded", "fastapi")),
     "docs/metrics.md": Page(("embedded,metrics",)),
     "docs/tracing.md": Page(("embedded,otel", "opentelemetry-sdk")),
@@ -179,7 +180,7 @@ def test_the_examples_of_a_page_run_as_pasted(
 @pytest.mark.timeout(900)
 def test_the_readme_from_top_to_bottom(environments: Environments, tmp_path: Path) -> None:
     """Its Python, its commands and its file, in the order in which it shows them."""
-    commands = environments(*SPARK)
+    commands = environments(f"tasks,{SPARK[0]}", *SPARK[1:])
     blocks = re.findall(
         r"^```(python|sh|toml)\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S
     )
