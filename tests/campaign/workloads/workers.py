@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import orjson
 
 from ackq import Message
-from ackq.tasks import AsyncTasks, Tasks, injected
 from ackq.worker import AsyncWorker, Backoff, Hooks, Worker
 from tests.histories.log import Log, now
 from tests.products import LEASE
@@ -147,10 +146,14 @@ class TypedTasksRig(ListRig):
     @functools.cached_property
     def _task(self) -> Any:
         """The task as a producer has it."""
+        from ackq.tasks import AsyncTasks, Tasks  # which the previous release lacks
+
         tasks: Any = AsyncTasks if self.workload.asynchronous else Tasks
         return tasks(self.queue).task(name="work")(_work)
 
     async def serve(self, role: Role) -> None:
+        from ackq.tasks import AsyncTasks, Tasks, injected
+
         handler = _Handler(role.log, role.label)
 
         def begin(message: Message, pad: str) -> float:
