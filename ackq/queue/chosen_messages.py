@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from redis.exceptions import ResponseError
+
 from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import key_of_id
 from ackq.errors import ConfigurationError
+from ackq.queue import pop_from
 from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call makes ready.
@@ -86,7 +89,13 @@ def _pick(spec: QueueSpec, verb: str, places: Sequence[str], keys: Sequence[str]
                 request = Request(
                     (*passed, verb, place, left, ends, *chunk), script=scripts.load("pick")
                 )
-                left, _, ends, count, _ = yield from call(spec, request)
+                try:
+                    left, _, ends, count, _ = yield from call(spec, request)
+                except ResponseError as error:
+                    if not pop_from.is_missing(error):
+                        raise
+                    yield from pop_from.record(spec.keys)
+                    continue
                 picked += count
     return picked
 

@@ -553,7 +553,10 @@ FACTS = Facts(
         "test_pop.test_too_large_a_body_goes_to_the_dead_letters_undecoded": (
             Mistake(
                 "too large a body is decoded for its dead letter",
-                "dead_letter('', body, 'too large', 0, {}, free_id(body))",
+                (
+                    "dead_letter('', body, 'too large', 0, {}, "
+                    "free_id(body, has_receives and natural_key(body)))"
+                ),
                 "dead_letter(natural_key(body) or '', body, 'too large', 0, {})",
             ),
         ),
