@@ -83,8 +83,8 @@ def test_a_fast_worker_notes_a_sample_that_stands_for_all(
     rows = minutes_of(plain_client, queue.name)
     total = sum(sum(row.work.durations.counts) for row in rows)
     assert (noted.count("nack"), noted.count("reject")) == (1, 1)  # failures are all noted
-    assert 40 < len(noted) < 150
-    assert abs(total - 501) <= 501 // 10  # the last share may be incomplete
+    assert 20 < len(noted) < 60
+    assert abs(total - 501) <= 50  # the last share may be incomplete
     (sums,) = [row.work.tasks["send"] for row in rows if row.work.tasks]
     assert (sums.failed, sums.rejected) == (1, 1)
     assert sums.acked == total - 2
