@@ -170,3 +170,14 @@ def microseconds(
     ):
         raise ConfigurationError(f"{name} is {low} to {limit:g} seconds, not {duration!r}")
     return round(seconds * 1_000_000)
+
+
+def check_seconds(duration: Seconds, name: str, *, zero: bool = False) -> float:
+    """Return a duration as seconds, or raise ConfigurationError if it is invalid."""
+    value = in_seconds(duration)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not (0 if zero else 1e-3) <= value <= 1e9:
+        raise ConfigurationError(
+            f"{name} is {'0' if zero else '0.001'} to 1e9 seconds, not {duration!r}"
+        )
+    return value

@@ -53,6 +53,7 @@ HELD_LEFT = "HELD:LEFT"
 MAX_NAME = 200
 
 
+_GLOB = re.compile(rb"([*?\[\]\\])")
 _ENDS = (
     *SUFFIXES,
     RATELIMIT,
@@ -143,3 +144,8 @@ def check_group(group: str) -> None:
 def has_hash_tag(name: str) -> bool:
     """Return whether every key of the queue shares one cluster slot with the others."""
     return bool(_HASH_TAG.search(name)) and name.index("{") < name.index("}")
+
+
+def literal(key: bytes) -> bytes:
+    """Return the pattern of SCAN that matches this key alone."""
+    return _GLOB.sub(rb"\\\1", key)

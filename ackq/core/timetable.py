@@ -7,12 +7,11 @@ from datetime import UTC, datetime, tzinfo
 
 from cronsim import CronSim, CronSimError
 
+from ackq.config import check_seconds
 from ackq.errors import ConfigurationError
 
 #: Most missed ticks that are counted for one gap.
 MAX_MISSED = 100_000
-#: Shortest and longest period, in seconds.
-SHORTEST, LONGEST = 0.001, 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +38,7 @@ class Timetable:
         if (self.every is None) == (self.cron is None):
             raise ConfigurationError(f"schedule {self.name!r} takes every= or cron=")
         if self.every is not None:
-            number = isinstance(self.every, int | float) and not isinstance(self.every, bool)
-            if not number or not SHORTEST <= self.every <= LONGEST:
-                raise ConfigurationError(f"every is 0.001 to 1e9 seconds, not {self.every!r}")
+            check_seconds(self.every, "every")
         else:
             try:
                 self.after(0)

@@ -51,7 +51,7 @@ class Child:
         self.health = folder / str(number)
         self.figures = self.health.with_suffix(".figures")
         self.held = HeldBy(self.health.with_suffix(".held"))
-        self._plan = plan.of_child(folder, number)
+        self._plan = plan.of_child(self.health, self.figures, self.held.file)
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self.reason = ""  #: why the plan cannot work, as the ended process reported it

@@ -149,14 +149,13 @@ class Plan:
             stalled_after=self.stalled_after,
         )
 
-    def of_child(self, folder: Path, number: int) -> Plan:
-        """Return what one process does. It writes what its parent must know into ``folder``."""
-        own = folder / str(number)
+    def of_child(self, health: Path, figures: Path, held: Path) -> Plan:
+        """Return what one process does. It writes what its parent must know into these files."""
         return self.replaced(
-            health_file=str(own),
+            health_file=str(health),
             health_port=None,
-            figures_file=f"{own}.figures" if self.health_port is not None else None,
-            held_file=f"{own}.held" if self.kill_after is not None else None,
+            figures_file=str(figures) if self.health_port is not None else None,
+            held_file=str(held) if self.kill_after is not None else None,
         )
 
     def run(self) -> int:

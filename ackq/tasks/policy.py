@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ackq.config import Seconds, check_integer, in_seconds
+from ackq.config import Seconds, check_integer, check_seconds, in_seconds
 from ackq.errors import ConfigurationError
-from ackq.worker.policy import Backoff, check_seconds
+from ackq.worker.policy import Backoff
 from ackq.worker.verdicts import Release
 
 #: Types of exceptions, as ``except`` takes them.

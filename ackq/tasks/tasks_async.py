@@ -14,7 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import orjson
 import redis.asyncio
 
-from ackq.config import RecordErrors, Seconds
+from ackq.config import RecordErrors, Seconds, check_seconds
 from ackq.core.client_async import Closable, client_of
 from ackq.core.encode import encode
 from ackq.core.io.outside import SYSTEM
@@ -29,7 +29,7 @@ from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.policy import Breaker, Retry
 from ackq.tasks.wire import written, written_as_event
 from ackq.worker import AsyncWorker, Schedule
-from ackq.worker.policy import MAX_RECEIVES, Terms, check_seconds
+from ackq.worker.policy import MAX_RECEIVES, Terms
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.verdicts import Verdict
 

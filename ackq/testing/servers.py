@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 import redis
 
 from ackq.core.client import client_of
+from ackq.core.names import literal
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError
 
@@ -53,7 +53,7 @@ def delete(client: redis.Redis, queue: str) -> None:
         queue: its name. Names that begin with it and continue with a colon are deleted too.
     """
     name = queue.encode()
-    pattern = re.sub(rb"([*?\[\]\\])", rb"\\\1", name) + b"*"
+    pattern = literal(name) + b"*"
     found = (key if isinstance(key, bytes) else key.encode() for key in client.scan_iter(pattern))
     keys = [key for key in found if (after := key[len(name) :][:1]) in b":" or after.isupper()]
     if keys:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
-from ackq.config import Seconds, check_integer
+from ackq.config import Seconds, check_integer, check_seconds
 from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
@@ -21,7 +21,7 @@ from ackq.worker.hooks import Hooks
 from ackq.worker.lane import Lane, is_sharded
 from ackq.worker.logs import log
 from ackq.worker.minutes import Minutes
-from ackq.worker.policy import MAX_RECEIVES, Backoff, Terms, check_seconds
+from ackq.worker.policy import MAX_RECEIVES, Backoff, Terms
 from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule, Schedules

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ackq.config import Seconds, check_integer
+from ackq.config import Seconds, check_integer, check_seconds
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
-from ackq.worker.policy import check_seconds
 from ackq.worker.verdicts import Verdict
 
 #: Most messages of one batch, and the longest wait for them in seconds.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackq.config import in_seconds
-from ackq.queue.messages import Message
 from ackq.worker.state import Slot, State
 
 
@@ -32,7 +31,9 @@ def collect(state: State, slot: Slot) -> Iterator[float | None]:
             else:
                 return
             continue
-        alone = _is_last(state, message)
+        # At its last permitted delivery: a message that kills its worker takes no others along.
+        limit = state.limit_of(message)
+        alone = limit is not None and message.receive_count >= limit
         if alone and batch:
             buffer.appendleft(message)
         else:
@@ -45,9 +46,3 @@ def collect(state: State, slot: Slot) -> Iterator[float | None]:
     if state.stopping:
         buffer.extend(batch)
         slot.batch = []
-
-
-def _is_last(state: State, message: Message) -> bool:
-    """Return whether this is the last permitted delivery: a killer must not take others along."""
-    limit = state.by_name[message.queue].max_receives
-    return limit is not None and message.receive_count >= limit

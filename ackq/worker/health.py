@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol, Self
 
-from ackq.config import Seconds
+from ackq.config import Seconds, check_seconds
 from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
@@ -20,7 +20,6 @@ from ackq.worker.effects import Call, Routine
 from ackq.worker.figures import WAIT_BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
-from ackq.worker.policy import check_seconds
 from ackq.worker.state import State
 from ackq.worker.taking import TAKE_TIMEOUT
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ackq.config import RecordErrors, Seconds, in_seconds
+from ackq.config import RecordErrors, Seconds, check_seconds, in_seconds
 from ackq.errors import ConfigurationError
 from ackq.worker.verdicts import Reject, Release, Retry
 
@@ -141,14 +141,3 @@ def _storable(reason: Any) -> str:
 def _delay(delay: Any) -> float | None:
     # A verdict must not fail, so an invalid delay counts as no delay given.
     return float(min(delay, MAX_DELAY)) if isinstance(delay, int | float) and delay >= 0 else None
-
-
-def check_seconds(duration: Seconds, name: str, *, zero: bool = False) -> float:
-    """Return a duration as seconds, or raise ConfigurationError if it is invalid."""
-    value = in_seconds(duration)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not (0 if zero else 1e-3) <= value <= 1e9:
-        raise ConfigurationError(
-            f"{name} is {'0' if zero else '0.001'} to 1e9 seconds, not {duration!r}"
-        )
-    return value

@@ -11,7 +11,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ackq.config import Seconds
+from ackq.config import Seconds, check_seconds
 from ackq.errors import ConfigurationError
 from ackq.ops.trials import is_denial
 from ackq.queue.registry import cropped
@@ -19,7 +19,6 @@ from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
-from ackq.worker.policy import check_seconds
 from ackq.worker.registration import encode_record, heartbeat, leave
 from ackq.worker.state import State
 

@@ -243,7 +243,7 @@ class State:
         message = slot.message
         assert message is not None
         settlement = self.verdict(message, error)
-        limit = self._limit(message)
+        limit = self.limit_of(message)
         if not isinstance(error, Verdict):
             failures = self.handling.failures.of(terms_of(message).function)
             failures.log(message, error, settlement, limit)
@@ -261,7 +261,7 @@ class State:
         chance = random.random()
         return settlement_of(error, message.receive_count, handling.backoff, chance, terms)
 
-    def _limit(self, message: Message) -> int | None:
+    def limit_of(self, message: Message) -> int | None:
         """Return how often a message may be received."""
         limits = (self.by_name[message.queue].max_receives, terms_of(message).max_receives)
         return min((limit for limit in limits if limit is not None), default=None)

@@ -65,7 +65,7 @@ class Rig:
             thread.join()
 
     def drain_until_dead(self, count: int = 1, **settings: Any) -> None:
-        """Handle what is ready until there are so many dead letters."""
+        """Handle what is ready until there are ``count`` dead letters."""
 
         def are_dead() -> bool:
             self.drain(**settings)

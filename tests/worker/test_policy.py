@@ -10,7 +10,7 @@ import pytest
 import redis
 
 import ackq
-from ackq.config import QueueConfig
+from ackq.config import QueueConfig, check_seconds
 from ackq.errors import ConfigurationError
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
@@ -18,7 +18,7 @@ from ackq.queue.spec import QueueSpec
 from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
 from ackq.worker.failures import outlook
 from ackq.worker.feed import Pace, QueueOrder, StrictBuffer
-from ackq.worker.policy import Settlement, check_seconds, settlement_of
+from ackq.worker.policy import Settlement, settlement_of
 from ackq.worker.ratelimit import permit
 from tests.outside import FIXED
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.names import CLAIM, STAGED
+from ackq.core.names import CLAIM, STAGED, literal
 from ackq.queue.keys import QueueKeys
 
 #: Keys that one SCAN examines, and the most SCAN calls.
@@ -21,7 +21,6 @@ _WORDS = re.compile(
     rb"|active|doing|consumer|busy",
     re.IGNORECASE,
 )
-_GLOB = re.compile(rb"([*?\[\]\\])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Search:
 
 def processing_lists(key: bytes) -> Operation[Search]:
     """Search for lists whose name contains that of ``key`` and a word like "processing"."""
-    pattern = b"*" + _GLOB.sub(rb"\\\1", key) + b"*"
+    pattern = b"*" + literal(key) + b"*"
     lists: dict[bytes, int | None] = {}
     cursor, steps = b"0", 0
     while steps < STEPS and len(lists) < MAX_NEIGHBOURS:
