@@ -56,6 +56,17 @@ def test_a_batch_waits_for_more_messages_only_so_long(rig: Rig) -> None:
     wait_until(lambda: len(batches.ids) == 4, "the others")
 
 
+def test_messages_that_arrive_one_by_one_are_collected_in_one_batch(rig: Rig) -> None:
+    queue, batches = rig.queue_of(), Batches()
+    rig.work(queue, batches, batch=Batch(4, wait=5), concurrency=3)
+    for number in range(3):
+        push(queue, 1, f"{number}-")
+        wait_until(lambda: not queue.stats().ready, "it is taken")
+    push(queue, 1, "3-")
+    wait_until(lambda: settled(queue), "all")
+    assert batches.seen == [["0-0", "1-0", "2-0", "3-0"]]
+
+
 @pytest.mark.parametrize("drain", [True])
 def test_drain_handles_what_is_there_and_ends(rig: Rig, drain: bool) -> None:
     queue, batches = rig.queue(7), Batches()

@@ -36,6 +36,7 @@ def test_a_schedule_is_put_listed_paused_resumed_and_removed(make_queue: MakeQue
     assert first.next is not None
     assert first.next % 3600 == 0
     assert first.last < first.next <= first.last + 3600
+    assert (second.zone, second.catch_up) == ("Europe/Berlin", "none")
     assert second.next is not None
     monday = datetime.fromtimestamp(second.next, second.timetable.tz)
     assert (monday.weekday(), monday.hour, monday.minute) == (0, 9, 0)
