@@ -48,6 +48,7 @@ def print_found(matches: Sequence[Found], as_json: bool) -> None:
                     "errors": [asdict(error) for error in match.errors],
                     "entry": match.entry,
                     "reason": match.reason,
+                    "canceled": match.canceled,
                     **body_fields(match.body),
                 }
             )
@@ -72,7 +73,8 @@ def _where(found: Found) -> str:
     """Say what matters in its state: its position, its end, or why it is dead."""
     match found.state:
         case "ready":
-            return "next" if found.position == 0 else f"{found.position:,} before it"
+            place = "next" if found.position == 0 else f"{found.position:,} before it"
+            return f"{place}, canceled" if found.canceled else place
         case "in_flight":
             worker = f", {found.worker}" if found.worker else ""
             return f"lease ends in {found.lease_ends_in:.0f} s{worker}"

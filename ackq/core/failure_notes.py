@@ -84,13 +84,14 @@ def with_errors(
 
 def _of_this_message(note: bytes | None, message: PeekedMessage | Found) -> tuple[Failure, ...]:
     """Return the failures in a note, unless it belongs to an earlier message with the same key."""
-    mark, _, lines = (note or b"").partition(b"\n")
-    if mark != _mark(message.body):
+    of, _, lines = (note or b"").partition(b"\n")
+    if of != mark(message.body):
         return ()
     failures = parse(lines)
     return failures if all(failure.attempt <= message.receive_count for failure in failures) else ()
 
 
-def _mark(body: bytes) -> bytes:
+def mark(body: bytes) -> bytes:
+    """Return what ties a note to the body of its message, as ``lua/parts/mark.lua`` does."""
     ends = hashlib.sha1(body[:_END] + body[-_END:], usedforsecurity=False).hexdigest()
     return b"%d:%s" % (len(body), ends.encode())

@@ -106,6 +106,9 @@ class Found:
     entry: str = ""
     #: Dead: `DeadLetter.reason`. Else empty.
     reason: str = ""
+    #: Ready: whether it was canceled deep in the list, so that it becomes a dead letter, and is not
+    #: delivered, when its turn comes.
+    canceled: bool = False
 
 
 def check_entry(text: str) -> None:

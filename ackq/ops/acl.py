@@ -77,7 +77,7 @@ _VIEW_COMMANDS = {
     **_COUNT_COMMANDS,
     "xrange": ("DEAD",),
     "xrevrange": ("DEAD", _LOG),
-    "hmget": ("ERRORS",),
+    "hmget": ("ERRORS", "RECEIVES"),
 }
 _OPERATE_COMMANDS = {
     **_VIEW_COMMANDS,

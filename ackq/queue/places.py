@@ -22,7 +22,7 @@ from ackq.core.failure_notes import with_errors
 from ackq.core.ids import key_of_id, text_of_key
 from ackq.core.inspection_results import Found
 from ackq.errors import ConfigurationError
-from ackq.queue import held_lists, inspection, registry
+from ackq.queue import cancel_notes, held_lists, inspection, registry
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.spec import QueueSpec
 
@@ -209,7 +209,16 @@ def _in_lists(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
         if entry.score > now:
             left = (entry.score - now) / 1_000_000
             yield from lists.search("held", end, entry.name, _claimed(left))
-    return lists.matches
+    return (yield from _with_notes(spec, lists.matches, now))
+
+
+def _with_notes(spec: QueueSpec, matches: Sequence[_Match], now: int) -> Operation[list[_Match]]:
+    """Return the matches on lists, those marked that were canceled."""
+    ready = [match.found for match in matches if match.found.state == "ready"]
+    if not ready:
+        return [*matches]
+    noted = iter((yield from cancel_notes.with_notes(spec, ready, now)))
+    return [_Match(next(noted)) if match.found.state == "ready" else match for match in matches]
 
 
 def is_listed(spec: QueueSpec, message_id: str) -> Operation[bool | None]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ackq import ConfigurationError
+from ackq.core.failure_notes import mark
 from ackq.queue import places
 from tests.servers.target import Target
 
@@ -101,6 +102,38 @@ def test_what_other_programs_wrote_is_no_obstacle(
     target.control.xadd(f"{name}DEAD", {"count": "many", "body": '{"id":"dead"}'})
     assert (queue.find("no time").due_in, queue.find("past").due_in) == (0, 0)
     assert (queue.find("dead").state, queue.find("dead").receive_count) == ("dead", 0)
+
+
+def test_what_is_canceled_deep_in_the_list_is_what_pop_makes_dead(
+    make_queue: Any, target: Target, name: str
+) -> None:
+    queue = make_queue()
+    bodies = [
+        b'{"id":"a"}',
+        b'{"id":"a","n":2}',
+        b'{"id":"a"}',
+        b'{"id":"b"}',
+        b"no id",
+        b'{"id":"a"}',
+    ]
+    queue.push_many(bodies)
+    since = target.control.time()[0] * 1_000_000
+    later = since + 8 * 86_400_000_000
+    old = b"%d:9:%s\n" % (since - 1, mark(bodies[1]))
+    notes: dict[str, str | bytes] = {
+        "": f"{since}:2",
+        ":a": old + b"%d:2:%s" % (later, mark(bodies[0])),
+        ":b": "no note",
+    }
+    for field, note in notes.items():
+        target.control.hset(f"{name}RECEIVES", f"\0canceled{field}", note)
+    found = queue.find_all("a")
+    assert [(each.position, each.canceled) for each in found] == [
+        (0, True), (1, False), (2, True), (5, False)
+    ]  # fmt: skip
+    assert [queue.find(each).canceled for each in "ab"] == [True, False]
+    assert [message.body for message in queue.pop_many(10)] == [bodies[at] for at in (1, 3, 4, 5)]
+    assert [letter.body for letter in queue.dead_letters()] == [bodies[0]] * 2
 
 
 def test_an_id_in_another_field_or_inside_another_id_is_not_found(make_queue: Any) -> None:
