@@ -18,6 +18,7 @@ SOURCES = (
     "core/client_async.py",
     "core/io/nodes_async.py",
     "core/io/routes_async.py",
+    "queue/whole_queue_async.py",
     "queue/client_async.py",
     "queue/schedules_client_async.py",
     "membership/client_async.py",

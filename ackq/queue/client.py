@@ -22,21 +22,22 @@ from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage, State
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared
 from ackq.errors import AckqError
-from ackq.queue import chosen_messages, held_lists, inspection, places, push, settle, take
+from ackq.queue import held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats, Redriven
+from ackq.queue.messages import AuditReport, Message, Pushed, Redriven
 from ackq.queue.push_options import PLAIN, PushOptions
 from ackq.queue.renewal import Renewer
 from ackq.queue.schedules_client import Schedules
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import Uniqueness
+from ackq.queue.whole_queue import WholeQueue
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Queue(Client):
+class Queue(WholeQueue, Client):
     """A reliable queue over the Redis list ``name``.
 
     Guarantee: at least once. An accepted message is in exactly one place (ready, in flight,
@@ -200,6 +201,23 @@ class Queue(Client):
             args: the operation's arguments.
             settings: the operation's keyword arguments.
         """
+        return self._run(operation(self._spec, *args, **settings))
+
+    def _on_all(
+        self,
+        combined: Callable[[Sequence[T]], T],
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> T:
+        return self._run(operation(self._spec, *args, **settings))
+
+    def _on_each(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[int]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> int:
         return self._run(operation(self._spec, *args, **settings))
 
     def push(
@@ -615,42 +633,12 @@ class Queue(Client):
             if message is not None:
                 yield message
 
-    def stats(self) -> QueueStats:
-        """Count the messages by state. Cost: one round trip, O(log n)."""
-        return self._run(inspection.stats(self._spec))
-
-    def oldest_ready(self) -> float | None:
-        """Return for how many seconds the oldest ready message has been ready; 0 if none is.
-
-        A message on the list is taken to be ready since it was created, see `Message.created_at`;
-        a delayed one since it was due, a redelivered one since its lease ended. Of the list, only
-        the message that is taken next is read.
-
-        None if that message has no time, or is longer than 64 KiB: a plain LPUSH records none.
-        Cost: one round trip, O(log n).
-        """
-        return self._run(inspection.oldest_ready(self._spec))
-
     def claims(self) -> list[HeldClaim]:
         """List the claims of all groups: batches that a reader such as Spark has not acked yet.
 
         Cost: one round trip per 100 claims and committed lists of staged rows.
         """
         return self._run(held_lists.claims(self._spec))
-
-    def counters(self, window: Seconds = 10.0) -> QueueCounters:
-        """Return what happened to messages since counting began, and keep counting.
-
-        The first call starts the counts at 0. Everything is counted as long as each call follows
-        within the window of an earlier one. After that, counting stops and the counts are
-        deleted. Queues that nobody watches pay nothing. All watchers share the same counts, and a
-        worker watches its queues. Cost: one round trip.
-
-        Args:
-            window: seconds that counting continues after this call, 0.001 to 604800. If an
-                earlier call allows for longer, that holds. Defaults to 10.
-        """
-        return self._run(inspection.counters(self._spec, window))
 
     def peek(self, n: int = 10, state: State = "ready", *, skip: int = 0) -> list[PeekedMessage]:
         """Return up to ``n`` messages in the order of their delivery, without taking them.
@@ -662,40 +650,6 @@ class Queue(Client):
             skip: how many messages to skip first. Defaults to 0.
         """
         return self._run(inspection.peek(self._spec, n, state, skip))
-
-    def find(self, message_id: str | int, *, within: int | None = places.WITHIN) -> Found | None:
-        """Return where the message with this id is, or None.
-
-        If several messages have the id, this returns the one that is found first; `find_all`
-        returns them all. A message that was acked is gone, so it is not found. Nothing is changed.
-
-        Cost: one or two round trips if it is leased or delayed, else one per 2,000 messages or 1
-        MiB of bodies that are looked through. A bare ``BRPOP`` or a consumer may take a message
-        from the list after it was found.
-
-        Args:
-            message_id: as in the body.
-            within: how many messages of each place to look through: the next ones of the ready
-                list, the newest dead letters. None: all. Defaults to 20000.
-
-        Raises:
-            ConfigurationError: no message can have this id, or ``within`` is out of range.
-        """
-        return self._run(places.find(self._spec, message_id, within))
-
-    def find_all(self, message_id: str | int, *, within: int | None = places.WITHIN) -> list[Found]:
-        """Return where all messages with this id are; see `find`.
-
-        Cost: at least one round trip for each place, and one per 2,000 messages or 1 MiB.
-
-        Args:
-            message_id: as in `find`.
-            within: as in `find`.
-
-        Raises:
-            ConfigurationError: as in `find`.
-        """
-        return self._run(places.find_all(self._spec, message_id, within))
 
     def search(
         self,
@@ -727,70 +681,6 @@ class Queue(Client):
     def schedules(self) -> Schedules:
         """The schedules that are stored for this queue: put, pause, remove and list them."""
         return Schedules(self)
-
-    def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
-        """Make messages the next ones to be delivered, and return how many.
-
-        Receive counts and recorded errors stay. Consumers that wait notice within a second.
-        Messages that are in flight or dead are left alone. Delayed messages become ready in the
-        given order, before ready ones, which keep their order. Cost: one round trip per 500, and
-        with ``ids`` one per 2,000 ready messages or 1 MiB of them.
-
-        Args:
-            entries: delayed messages, by the `PeekedMessage.entry` that `peek` returned. One that
-                was delayed again since then is left alone.
-            ids: also the delayed and ready messages with these ids. A ready one with more than
-                50,000 messages before and behind it stays where it is.
-
-        Raises:
-            ConfigurationError: that is not an entry, or not an id.
-            UnknownOutcome: the reply was lost, so up to 500 messages may or may not be ready.
-        """
-        return self._run(chosen_messages.run_now(self._spec, entries, ids))
-
-    def cancel(self, *entries: str, ids: Iterable[str | int] = (), running: bool = False) -> int:
-        """Move messages to the dead letters, and return how many.
-
-        They are no longer delivered, but not lost: the reason is "canceled", and `redrive` makes
-        them ready again. To delete them for good, use `drop_dead_letters`. A ready message with
-        more than 50,000 messages before and behind it is noted instead, and becomes a dead letter
-        when its turn comes; see the guide "Cancel messages". Cost: one round trip per 100 messages
-        or 1 MiB, and with ``ids`` one per 2,000 ready messages or 1 MiB of them.
-
-        Args:
-            entries: delayed messages, as in `run_now`.
-            ids: also the ready and delayed messages with these ids. Bodies over 64 KiB are found if
-                their id is in front, as in those that ackq encodes.
-            running: also those with these ``ids`` that are in flight. Their consumers can no longer
-                settle them. A worker notices when it renews the lease, at most a third of the
-                visibility timeout later: it sets ``message.canceled`` and cancels an asynchronous
-                handler. Defaults to False: a message that a consumer has taken is left alone.
-
-        Raises:
-            ConfigurationError: as in `run_now`.
-            UnknownOutcome: the reply was lost, so up to 100 messages may or may not be canceled.
-                Repeat the call.
-        """
-        return self._run(chosen_messages.cancel(self._spec, entries, ids, running))
-
-    def purge(self, *, dead: bool = False) -> int:
-        """Delete all messages for good, also those in flight, and return how many.
-
-        The markers of ``dedup`` stay until their windows end. Until then, a push with the same
-        key still stores nothing.
-
-        Args:
-            dead: also delete the dead letters. Defaults to False.
-        """
-        return self._run(inspection.purge(self._spec, dead))
-
-    def pause(self) -> None:
-        """Stop all deliveries until `resume`. Pushing and settling still work."""
-        self._run(inspection.pause(self._spec))
-
-    def resume(self) -> None:
-        """End a `pause`. Waiting consumers notice within half a second."""
-        self._run(inspection.resume(self._spec))
 
     def dead_letters(
         self, n: int = 100, *, after: str | None = None, entries: Iterable[str] = ()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from redis.exceptions import NoPermissionError
@@ -13,6 +15,7 @@ from ackq import scripts
 from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.counters import MAX_WATCH, derived
+from ackq.core.counters import total as total_of
 from ackq.core.creation_time import CLOUDEVENT, created_at
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
@@ -81,6 +84,22 @@ def read_stats(reply: Sequence[int]) -> QueueStats:
     )
 
 
+def total(counts: Sequence[QueueStats]) -> QueueStats:
+    """Return the sum of the shards' counts."""
+    events = [count.next_event_in for count in counts if count.next_event_in is not None]
+    return QueueStats(
+        ready=sum(count.ready for count in counts),
+        in_flight=sum(count.in_flight for count in counts),
+        delayed=sum(count.delayed for count in counts),
+        dead=sum(count.dead for count in counts),
+        expired=sum(count.expired for count in counts),
+        due=sum(count.due for count in counts),
+        paused=any(count.paused for count in counts),
+        next_event_in=min(events, default=None),
+        claimed=sum(count.claimed for count in counts),
+    )
+
+
 def oldest_ready(spec: QueueSpec) -> Operation[float | None]:
     """Return how long the oldest ready message is ready; see `ackq.Queue.oldest_ready`."""
     field = spec.config.time_field
@@ -99,6 +118,12 @@ def read_oldest(reply: Sequence[Any], field: str | None) -> float | None:
             return None
         times.append(created)
     return max(0.0, now / 1_000_000 - min(times)) if times else 0.0
+
+
+def oldest(ages: Sequence[float | None]) -> float | None:
+    """Return the greatest of the shards' ages; None if one is unknown."""
+    known = [age for age in ages if age is not None]
+    return max(known) if len(known) == len(ages) else None
 
 
 def counters(spec: QueueSpec, window: Seconds) -> Operation[QueueCounters]:
@@ -126,6 +151,13 @@ def read_counters(now: int, live: int, held: int, counted: Mapping[bytes, int]) 
             fields["dead"][reason] = fields["dead"].get(reason, 0) + count
             rows += count
     return QueueCounters(**fields, timeouts=timeouts, dead_rows=rows)
+
+
+def counted(parts: Sequence[QueueCounters]) -> QueueCounters:
+    """Return the sum of the shards' counters."""
+    timeouts = sum((Counter(part.timeouts) for part in parts), Counter[int]())
+    rows = sum(part.dead_rows for part in parts)
+    return QueueCounters(**asdict(total_of(parts)), timeouts=timeouts, dead_rows=rows)
 
 
 def peek(

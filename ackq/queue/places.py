@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 from redis.exceptions import NoPermissionError
@@ -20,7 +20,7 @@ from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure_notes import with_errors
 from ackq.core.ids import key_of_id, text_of_key
-from ackq.core.inspection_results import Found
+from ackq.core.inspection_results import Found, Place
 from ackq.errors import ConfigurationError
 from ackq.queue import cancel_notes, held_lists, inspection, registry
 from ackq.queue.chosen_messages import entry_of
@@ -115,9 +115,21 @@ def find(spec: QueueSpec, message_id: str | int, within: int | None) -> Operatio
     return matches[0] if matches else None
 
 
+def nearest(matches: Sequence[Found | None]) -> Found | None:
+    """Return the message that `Queue.find` would prefer, of those that the shards found."""
+    states = get_args(Place)
+    known = [match for match in matches if match is not None]
+    return min(known, key=lambda match: states.index(match.state), default=None)
+
+
 def find_all(spec: QueueSpec, message_id: str | int, within: int | None) -> Operation[list[Found]]:
     """Find all messages with an id; see `ackq.Queue.find_all`."""
     return locate(spec, Target.of_id(message_id, float("inf"), within))
+
+
+def joined(matches: Sequence[list[Found]]) -> list[Found]:
+    """Return the messages that all shards found, shard by shard."""
+    return [match for part in matches for match in part]
 
 
 def search(

@@ -30,10 +30,11 @@ from ackq.queue import inspection, places, take
 from ackq.queue import unique as uniqueness
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.dedup import DedupKeys, keys_of
-from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats, Redriven
+from ackq.queue.messages import Message, Pushed, Redriven
 from ackq.queue.push import account
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import Uniqueness
+from ackq.queue.whole_queue_async import AsyncWholeQueue
 from ackq.sharded import operations, resize
 from ackq.sharded.shards_async import AsyncShardSet, run
 
@@ -45,7 +46,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncShardedQueue(Closable):
+class AsyncShardedQueue(AsyncWholeQueue, Closable):
     """Several list queues, the shards, as one, for loads that outgrow a single node.
 
     Guarantee: each message lives on one shard, with all guarantees of `Queue`. While the set of
@@ -528,44 +529,6 @@ class AsyncShardedQueue(Closable):
             "extend", messages, lambda queue, part: queue.extend(*part, timeout=timeout)
         )
 
-    async def stats(self) -> QueueStats:
-        """Count the messages of all shards, not at one instant. Cost: a round trip per node."""
-
-        async def count() -> QueueStats:
-            queues = await self.shards()
-            return operations.total(
-                await run([queue.beginning(inspection.stats) for queue in queues])
-            )
-
-        return await self._opening(count)
-
-    async def oldest_ready(self) -> float | None:
-        """Return for how many seconds the oldest ready message of all shards has been ready.
-
-        None if that is unknown for one shard; see `Queue.oldest_ready`. Cost: one round trip per
-        node.
-        """
-
-        async def read() -> float | None:
-            asked = [shard.beginning(inspection.oldest_ready) for shard in await self.shards()]
-            return operations.oldest(await run(asked))
-
-        return await self._opening(read)
-
-    async def counters(self, window: Seconds = 10.0) -> QueueCounters:
-        """Return what happened to the messages of all shards; see `Queue.counters`.
-
-        Counting restarts with each resize, since the new shards have just begun to count.
-        """
-
-        async def read() -> QueueCounters:
-            counting = [
-                shard.beginning(inspection.counters, window) for shard in await self.shards()
-            ]
-            return operations.counted(await run(counting))
-
-        return await self._opening(read)
-
     async def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Return up to ``n`` dead letters, shard by shard, without removing them."""
 
@@ -593,46 +556,6 @@ class AsyncShardedQueue(Closable):
 
         await self._opening(redrive)
         return Redriven.of(sum(counts), [each for count in counts for each in count.refused])
-
-    async def find(
-        self, message_id: str | int, *, within: int | None = places.WITHIN
-    ) -> Found | None:
-        """Return where the message with this id is, or None; see `Queue.find`.
-
-        Every shard is asked. Cost: as of `Queue.find`, on each shard.
-
-        Args:
-            message_id: as in the body.
-            within: how many messages of each place of a shard to look through. None: all. Defaults
-                to 20000.
-        """
-
-        async def look() -> Found | None:
-            looks = [
-                shard.beginning(places.find, message_id, within) for shard in await self.shards()
-            ]
-            return operations.nearest(await run(looks))
-
-        return await self._opening(look)
-
-    async def find_all(
-        self, message_id: str | int, *, within: int | None = places.WITHIN
-    ) -> list[Found]:
-        """Return where all messages with this id are, shard by shard; see `Queue.find_all`.
-
-        Args:
-            message_id: as in `find`.
-            within: as in `find`.
-        """
-
-        async def look() -> list[Found]:
-            looks = [
-                shard.beginning(places.find_all, message_id, within)
-                for shard in await self.shards()
-            ]
-            return [match for matches in await run(looks) for match in matches]
-
-        return await self._opening(look)
 
     async def search(
         self,
@@ -663,58 +586,6 @@ class AsyncShardedQueue(Closable):
 
         return await self._opening(look)
 
-    async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
-        """Make messages the next ones of their shards, and return how many; see `Queue.run_now`.
-
-        Every shard is asked for each of them. If several shards have a message with an id, all of
-        these are made ready.
-
-        Args:
-            entries: which, by the `PeekedMessage.entry` that `peek` of a shard returned.
-            ids: as in `Queue.run_now`.
-        """
-        chosen = list(ids)
-        return await self._sum(lambda queue: queue.run_now(*entries, ids=chosen))
-
-    async def cancel(
-        self, *entries: str, ids: Iterable[str | int] = (), running: bool = False
-    ) -> int:
-        """Move messages to the dead letters, and return how many; see `Queue.cancel`.
-
-        Args:
-            entries: as in `run_now`.
-            ids: as in `Queue.cancel`.
-            running: as in `Queue.cancel`.
-        """
-        chosen = list(ids)
-        return await self._sum(lambda queue: queue.cancel(*entries, ids=chosen, running=running))
-
-    async def purge(self, *, dead: bool = False) -> int:
-        """Delete all messages of all shards for good, and return how many.
-
-        Args:
-            dead: also delete the dead letters. Defaults to False.
-        """
-        return await self._sum(lambda queue: queue.purge(dead=dead))
-
-    async def pause(self) -> None:
-        """Stop all deliveries until `resume`. Pushing and settling still work."""
-
-        async def pause() -> None:
-            for queue in await self.shards():
-                await queue.pause()
-
-        await self._opening(pause)
-
-    async def resume(self) -> None:
-        """End a `pause`."""
-
-        async def resume() -> None:
-            for queue in await self.shards():
-                await queue.resume()
-
-        await self._opening(resume)
-
     async def aclose(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
         for shards in (*self._former, *([self._shards] if self._shards else [])):
@@ -723,17 +594,6 @@ class AsyncShardedQueue(Closable):
 
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self.name!r} on {self._home.address}>"
-
-    async def _sum(self, change: Callable[[AsyncQueue], Awaitable[int]]) -> int:
-        """Change the queue of each shard, and return the sum of the results."""
-        changed: list[int] = []
-
-        async def each_shard() -> None:
-            for queue in await self.shards():
-                changed.append(await change(queue))
-
-        await self._opening(each_shard)
-        return sum(changed)
 
     async def _opened(self) -> AsyncShardSet:
         """Return the shards as recorded, at most a second ago; record them if they are new."""
@@ -798,6 +658,36 @@ class AsyncShardedQueue(Closable):
             except KeyTypeError:
                 if not await self._changed(opened):
                     raise
+
+    async def _on_all(
+        self,
+        combined: Callable[[Sequence[T]], T],
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> T:
+        async def all_shards() -> T:
+            shards = await self.shards()
+            return combined(
+                await run([shard.beginning(operation, *args, **settings) for shard in shards])
+            )
+
+        return await self._opening(all_shards)
+
+    async def _on_each(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[int]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> int:
+        counts: list[int] = []
+
+        async def each_shard() -> None:
+            for queue in await self.shards():
+                counts.append(await queue.execute(operation, *args, **settings))
+
+        await self._opening(each_shard)
+        return sum(counts)
 
     async def _push_each(self, messages: list[Pushable], options: dict[str, Any]) -> list[Pushed]:
         """Push unique messages while other shards have to be looked at for each."""

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import mmh3
 
 from ackq import scripts
 from ackq.config import QueueConfig
-from ackq.core import counters
 from ackq.core.call import call
 from ackq.core.chunking import chunked
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.encode import Pushable, encode_many
 from ackq.core.fencing import unpacked
-from ackq.core.inspection_results import Found, Place
 from ackq.core.outside import Outside
 from ackq.core.waiting import PAUSED_POLL, block
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutcome
 from ackq.membership import shards
 from ackq.membership.shards import Shards
 from ackq.queue import settle
-from ackq.queue.messages import Message, QueueCounters, QueueStats, check_message
+from ackq.queue.messages import Message, check_message
 from ackq.queue.push import account as account_of_one
 from ackq.queue.spec import QueueSpec
 
@@ -201,42 +197,6 @@ def raise_lost(errors: Sequence[LeaseLost], settled: int) -> None:
             messages=tuple(message for error in errors for message in error.messages),
             settled=settled,
         )
-
-
-def total(counts: Sequence[QueueStats]) -> QueueStats:
-    """Return the sum of the shards' counts."""
-    events = [count.next_event_in for count in counts if count.next_event_in is not None]
-    return QueueStats(
-        ready=sum(count.ready for count in counts),
-        in_flight=sum(count.in_flight for count in counts),
-        delayed=sum(count.delayed for count in counts),
-        dead=sum(count.dead for count in counts),
-        expired=sum(count.expired for count in counts),
-        due=sum(count.due for count in counts),
-        paused=any(count.paused for count in counts),
-        next_event_in=min(events, default=None),
-        claimed=sum(count.claimed for count in counts),
-    )
-
-
-def counted(parts: Sequence[QueueCounters]) -> QueueCounters:
-    """Return the sum of the shards' counters."""
-    timeouts = sum((Counter(part.timeouts) for part in parts), Counter[int]())
-    rows = sum(part.dead_rows for part in parts)
-    return QueueCounters(**asdict(counters.total(parts)), timeouts=timeouts, dead_rows=rows)
-
-
-def oldest(ages: Sequence[float | None]) -> float | None:
-    """Return the greatest of the shards' ages; None if one is unknown."""
-    known = [age for age in ages if age is not None]
-    return max(known) if len(known) == len(ages) else None
-
-
-def nearest(matches: Sequence[Found | None]) -> Found | None:
-    """Return the message that `Queue.find` would prefer, of those that the shards found."""
-    states = get_args(Place)
-    known = [match for match in matches if match is not None]
-    return min(known, key=lambda match: states.index(match.state), default=None)
 
 
 class ShardCounts(NamedTuple):

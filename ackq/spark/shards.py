@@ -17,7 +17,7 @@ from ackq.delay.staged_rows import move, spec_of
 from ackq.errors import Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
-from ackq.sharded.operations import total
+from ackq.queue.inspection import total
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry
 from ackq.staging.recovery import UnfinishedCommits

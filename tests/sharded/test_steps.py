@@ -17,6 +17,7 @@ from ackq.errors import (
     UnknownOutcome,
 )
 from ackq.membership.shards import Shards
+from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
@@ -111,11 +112,11 @@ def test_the_counts_of_shards_are_added() -> None:
     one = QueueStats(1, 2, 4, 8, 16, 32, False, 5.0, claimed=64)
     two = QueueStats(100, 200, 400, 800, 1600, 3200, True, None, claimed=6400)
     both = QueueStats(101, 202, 404, 808, 1616, 3232, True, 5.0, claimed=6464)
-    assert operations.total([one, two]) == both
-    assert operations.total([one, one]).paused is False
-    assert operations.total([two]).next_event_in is None
-    assert operations.oldest([1.0, 3.0, 2.0]) == 3.0
-    assert operations.oldest([1.0, None]) is None
+    assert inspection.total([one, two]) == both
+    assert inspection.total([one, one]).paused is False
+    assert inspection.total([two]).next_event_in is None
+    assert inspection.oldest([1.0, 3.0, 2.0]) == 3.0
+    assert inspection.oldest([1.0, None]) is None
 
 
 def test_the_counters_of_shards_are_added_with_their_timeouts() -> None:
@@ -125,7 +126,7 @@ def test_the_counters_of_shards_are_added_with_their_timeouts() -> None:
     two = QueueCounters(
         8.0, 6.0, 10, 20, 30, 40, dead={"rejected": 2}, timeouts={30: 5}, dead_rows=4
     )
-    found = operations.counted([one, two])
+    found = inspection.counted([one, two])
     assert (found.pushed, found.taken, found.acked, found.returned) == (11, 22, 33, 44)
     assert (found.dead, found.timeouts, found.dead_rows) == ({"rejected": 3}, {30: 7, 60: 1}, 7)
 

@@ -1,0 +1,183 @@
+"""`AsyncWholeQueue`: what works alike on a list queue and on a sharded queue, on asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
+
+from ackq.config import Seconds
+from ackq.core.effects import Operation
+from ackq.core.inspection_results import Found
+from ackq.queue import chosen_messages, inspection, places
+from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.queue.spec import QueueSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncWholeQueue:
+    """Inspects and changes a whole queue. A sharded queue does so on all of its shards."""
+
+    async def _on_all(
+        self,
+        combined: Callable[[Sequence[T]], T],
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> T:
+        """Run an operation on all shards at once, and return the combined results."""
+        raise NotImplementedError
+
+    async def _on_each(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[int]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> int:
+        """Run an operation on one shard after the other, and return the sum of the results."""
+        raise NotImplementedError
+
+    async def stats(self) -> QueueStats:
+        """Count the messages by state.
+
+        Cost: one round trip, O(log n). Shards are not counted at one instant: one round trip per
+        node.
+        """
+        return await self._on_all(inspection.total, inspection.stats)
+
+    async def oldest_ready(self) -> float | None:
+        """Return for how many seconds the oldest ready message has been ready; 0 if none is.
+
+        A message on the list is taken to be ready since it was created, see `Message.created_at`;
+        a delayed one since it was due, a redelivered one since its lease ended. Of the list, only
+        the message that is taken next is read.
+
+        None if that message has no time, or is longer than 64 KiB: a plain LPUSH records none. Of
+        a sharded queue, None if one shard's is unknown. Cost: as of `stats`.
+        """
+        return await self._on_all(inspection.oldest, inspection.oldest_ready)
+
+    async def counters(self, window: Seconds = 10.0) -> QueueCounters:
+        """Return what happened to messages since counting began, and keep counting.
+
+        The first call starts the counts at 0. Everything is counted as long as each call follows
+        within the window of an earlier one. After that, counting stops and the counts are
+        deleted. Queues that nobody watches pay nothing. All watchers share the same counts, and a
+        worker watches its queues. Counting restarts when a queue is resized, since its new shards
+        have just begun to count. Cost: one round trip per node.
+
+        Args:
+            window: seconds that counting continues after this call, 0.001 to 604800. If an
+                earlier call allows for longer, that holds. Defaults to 10.
+        """
+        return await self._on_all(inspection.counted, inspection.counters, window)
+
+    async def find(
+        self, message_id: str | int, *, within: int | None = places.WITHIN
+    ) -> Found | None:
+        """Return where the message with this id is, or None.
+
+        If several messages have the id, this returns the one that is found first; `find_all`
+        returns them all. A message that was acked is gone, so it is not found. Nothing is changed.
+
+        Cost: one or two round trips if it is leased or delayed, else one per 2,000 messages or 1
+        MiB of bodies that are looked through; on each shard. A bare ``BRPOP`` or a consumer may
+        take a message from the list after it was found.
+
+        Args:
+            message_id: as in the body.
+            within: how many messages of each place to look through: the next ones of the ready
+                list, the newest dead letters; of each shard. None: all. Defaults to 20000.
+
+        Raises:
+            ConfigurationError: no message can have this id, or ``within`` is out of range.
+        """
+        return await self._on_all(places.nearest, places.find, message_id, within)
+
+    async def find_all(
+        self, message_id: str | int, *, within: int | None = places.WITHIN
+    ) -> list[Found]:
+        """Return where all messages with this id are, shard by shard; see `find`.
+
+        Cost: at least one round trip for each place, and one per 2,000 messages or 1 MiB.
+
+        Args:
+            message_id: as in `find`.
+            within: as in `find`.
+
+        Raises:
+            ConfigurationError: as in `find`.
+        """
+        return await self._on_all(places.joined, places.find_all, message_id, within)
+
+    async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
+        """Make messages the next ones to be delivered, and return how many.
+
+        Receive counts and recorded errors stay. Consumers that wait notice within a second.
+        Messages that are in flight or dead are left alone. Delayed messages become ready in the
+        given order, before ready ones, which keep their order. If several shards have a message
+        with an id, all of these become the next ones of their shards. Cost: one round trip per
+        500, and with ``ids`` one per 2,000 ready messages or 1 MiB of them; on each shard.
+
+        Args:
+            entries: delayed messages, by the `PeekedMessage.entry` that `peek` returned. One that
+                was delayed again since then is left alone.
+            ids: also the delayed and ready messages with these ids. A ready one with more than
+                50,000 messages before and behind it stays where it is.
+
+        Raises:
+            ConfigurationError: that is not an entry, or not an id.
+            UnknownOutcome: the reply was lost, so up to 500 messages may or may not be ready.
+        """
+        return await self._on_each(chosen_messages.run_now, entries, list(ids))
+
+    async def cancel(
+        self, *entries: str, ids: Iterable[str | int] = (), running: bool = False
+    ) -> int:
+        """Move messages to the dead letters, and return how many.
+
+        They are no longer delivered, but not lost: the reason is "canceled", and `redrive` makes
+        them ready again. To delete them for good, use `drop_dead_letters`. A ready message with
+        more than 50,000 messages before and behind it is noted instead, and becomes a dead letter
+        when its turn comes; see the guide "Cancel messages". Cost: one round trip per 100 messages
+        or 1 MiB, and with ``ids`` one per 2,000 ready messages or 1 MiB of them; on each shard.
+
+        Args:
+            entries: delayed messages, as in `run_now`.
+            ids: also the ready and delayed messages with these ids. Bodies over 64 KiB are found if
+                their id is in front, as in those that ackq encodes.
+            running: also those with these ``ids`` that are in flight. Their consumers can no longer
+                settle them. A worker notices when it renews the lease, at most a third of the
+                visibility timeout later: it sets ``message.canceled`` and cancels an asynchronous
+                handler. Defaults to False: a message that a consumer has taken is left alone.
+
+        Raises:
+            ConfigurationError: as in `run_now`.
+            UnknownOutcome: the reply was lost, so up to 100 messages may or may not be canceled.
+                Repeat the call.
+        """
+        return await self._on_each(chosen_messages.cancel, entries, list(ids), running)
+
+    async def purge(self, *, dead: bool = False) -> int:
+        """Delete all messages for good, also those in flight, and return how many.
+
+        The markers of ``dedup`` stay until their windows end. Until then, a push with the same
+        key still stores nothing.
+
+        Args:
+            dead: also delete the dead letters. Defaults to False.
+        """
+        return await self._on_each(inspection.purge, dead)
+
+    async def pause(self) -> None:
+        """Stop all deliveries until `resume`. Pushing and settling still work."""
+        await self._on_all(_nothing, inspection.pause)
+
+    async def resume(self) -> None:
+        """End a `pause`. Waiting consumers notice within half a second."""
+        await self._on_all(_nothing, inspection.resume)
+
+
+def _nothing(results: Sequence[None]) -> None:
+    """Combine results of which there are none."""
