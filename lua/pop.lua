@@ -107,15 +107,21 @@ local watched
 if sides > 0 then
   watched = redis.call('HEXISTS', counters, 'since') == 1
 end
-local has_side = sides > (counts_surely and watched and 1 or 0)
-local has_handoff = has_side and redis.call('LLEN', handoff) > 0
-local has_receives = has_side and redis.call('HLEN', receives) > 0
-local has_extended = has_side and redis.call('HLEN', extended) > 0
-local has_errors = has_side and redis.call('HLEN', errors) > 0
-local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
-local has_held = has_side and redis.call('ZCARD', held) > 0
+sides = sides - (counts_surely and watched and 1 or 0)
+local has_side = sides > 0
+local has_receives, has_delayed, has_errors, has_handoff, has_extended, has_held, is_paused
 if has_side then
-  redis.call('XLEN', dead)
+  -- Return whether a key has members. Once all keys that exist are found, ask for no other one.
+  local function has(command, key)
+    local is_found = sides > 0 and redis.call(command, key) > 0
+    sides = sides - (is_found and 1 or 0)
+    return is_found
+  end
+  has('XLEN', dead)
+  has_receives, has_delayed = has('HLEN', receives), has('ZCARD', delayed)
+  has_errors, has_handoff = has('HLEN', errors), has('LLEN', handoff)
+  has_extended, has_held = has('HLEN', extended), has('ZCARD', held)
+  is_paused = has('EXISTS', paused)
 end
 
 -- Parts: holds, whole_batch
@@ -197,7 +203,7 @@ else
   redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 end
 
-if has_side and redis.call('EXISTS', paused) == 1 then
+if is_paused then
   return {'paused', refused}
 end
 local free = has_held
@@ -566,23 +572,13 @@ local function keys_of(bodies)
   return keys
 end
 
--- Return the notes of RECEIVES on these ids, those of unique pushes with "taken", if any, and what
--- is under CANCELS.
-local function notes_on(keys)
-  if not has_receives or #keys == 0 then
-    return
+-- Return the notes of unique pushes with "taken" on these ids.
+local function taken_notes_on(keys)
+  local fields = {}
+  for i = 1, #keys do
+    fields[i] = TAKEN .. keys[i]
   end
-  local fields = {unpack(keys)}
-  fields[#keys + 1], fields[#keys + 2] = TAKEN, CANCELS
-  local known = redis.call('HMGET', receives, unpack(fields))
-  local is_taken, head = known[#keys + 1], known[#keys + 2]
-  if is_taken then
-    fields = {}
-    for i = 1, #keys do
-      fields[i] = TAKEN .. keys[i]
-    end
-  end
-  return known, is_taken and redis.call('HMGET', receives, unpack(fields)), head
+  return redis.call('HMGET', receives, unpack(fields))
 end
 
 -- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
@@ -601,14 +597,17 @@ end
 local crowded, claimed = redis.call('HLEN', context) > 0, {}
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
-  local known, taken_notes, head = notes_on(keys)
-  local cancels = head and open_cancels(head, keys)
+  -- What is under CANCELS and TAKEN, then the notes on the ids.
+  local known = has_receives and #keys > 0
+    and redis.call('HMGET', receives, CANCELS, TAKEN, unpack(keys)) or {}
+  local cancels = known[1] and open_cancels(known[1], keys)
+  local taken_notes = known[2] and taken_notes_on(keys)
   for i = 1, #keys do
     local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
       dead_letter('', body, 'too large', 0, {}, free_id(body, has_receives and natural_key(body)))
-    elseif head and cancels.notes[i] and cancels.use(key, body, cancels.notes[i]) then
-      count = listed_count(known[i], body)
+    elseif cancels and cancels.notes[i] and cancels.use(key, body, cancels.notes[i]) then
+      count = listed_count(known[i + 2], body)
       local note = count > 0 and has_errors and redis.call('HGET', errors, key) or ''
       bytes = bytes + 4 * #note
       local found = failures_of(note, body, count + 1)
@@ -620,13 +619,14 @@ local function take(bodies)
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)
-      -- An ack deletes the note of its id, so only the message that it is of may have that key.
-      local noted = known and is_free and noted_mark(known[i])
-      is_free = is_free and (not noted or noted == mark(body))
-      -- A count without the mark of a body is of a message that the article's scripts settled.
-      local stale = known and is_free and tonumber(known[i])
-      if known and is_free then
-        count = 1 + listed_count(known[i], body)
+      local note, noted, stale = is_free and known[i + 2], nil, nil
+      if note then
+        -- An ack deletes the note of its id, so only the message that it is of may have that key.
+        noted = noted_mark(note)
+        is_free = not noted or noted == mark(body)
+        -- A count without the mark of a body is of a message that the article's scripts settled.
+        stale = is_free and tonumber(note)
+        count = is_free and 1 + listed_count(note, body) or 1
       end
       if must_wait(count) then
         full = true
