@@ -435,7 +435,7 @@ def test_reschedule_moves_what_waits_and_leaves_what_is_held(
     assert (message.body, delay.delete(message)) == (b"body", 1)
 
 
-def test_a_message_that_is_rescheduled_after_its_lease_cannot_be_deleted_by_its_old_holder(
+def test_a_message_rescheduled_after_its_lease_cannot_be_deleted_by_its_old_holder(
     make_delay: MakeDelay,
 ) -> None:
     delay = make_delay(visibility_timeout=0.01)

@@ -5,14 +5,7 @@ from __future__ import annotations
 from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.example import SPEC, leased
-from tests.facts.facts import Facts, Mistake
-from tests.facts.parts import (
-    AS_MANY_KEYS,
-    GONE_IS_NOT_REPORTED,
-    NO_FENCE,
-    OLD_RECEIPT,
-    PART_OF_A_BATCH,
-)
+from tests.facts.facts import Facts
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
 
@@ -23,68 +16,48 @@ FACTS = Facts(
     replies=[[1]],
     passes={"settled": [99, 1, b"k"]},
     refused=bad_groups(()),
-    mistakes={
-        "test_ack.test_an_ack_touches_no_other_message_of_its_batch": (
-            AS_MANY_KEYS.on({"named": ("a", "b", "gone")}),
-            PART_OF_A_BATCH.on({"named": ("a", "b")}),
-        ),
-        "test_ack.test_a_stale_receipt_cannot_ack_a_message_that_another_consumer_holds": (
-            NO_FENCE,
-        ),
-        "test_ack.test_the_old_receipt_acks_an_extended_lease": (OLD_RECEIPT,),
-        "test_ack.test_a_note_of_extension_does_not_outlive_its_score": (
-            Mistake(
-                "an extension is believed whatever the deadline",
-                (
-                    "    and redis.call('HGET', extended, key) == receipt .. ':' .. "
-                    "string.format('%.0f', score))"
-                ),
-                "    and string.match(redis.call('HGET', extended, key) or '', '^%d+') == receipt)",
-            ),
-        ),
-        "test_ack.test_an_ack_deletes_every_record_of_the_message": (
-            Mistake("the body stays", "  redis.call('HDEL', context, unpack(done))\n", ""),
-            Mistake("the count stays", "  redis.call('HDEL', receives, unpack(done))\n", ""),
-        ),
-        "test_ack.test_an_ack_of_a_delayed_message_is_refused": (
-            Mistake(
-                "a message that waits is taken for settled",
-                "local waits = scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key))",
-                "local waits = scores[i]",
-            ),
-        ),
-        "test_ack.test_a_resent_ack_finds_the_message_gone_and_nobody_elses": (
-            Mistake(
-                "what is gone is said to be another's",
-                "waits and position or -position",
-                "position",
-            ),
-            GONE_IS_NOT_REPORTED,
-        ),
-        "test_held.test_nothing_is_counted_while_no_one_watches": (
-            Mistake(
-                "counts while nobody watches",
-                "local watched = sides > 0 and redis.call('HEXISTS', counters, 'since') == 1",
-                "local watched = true",
-            ),
-        ),
-        "test_errors_kept.test_a_note_goes_with_its_message": (
-            Mistake(
-                "the note stays",
-                "    redis.call('HDEL', errors, unpack(done))",
-                "",
-                given={"settle": "ack"},
-            ),
-        ),
-        "test_counts.test_a_take_and_an_ack": (
-            Mistake(
-                "counts what was acked before",
-                "'acked', reply[1])",
-                "'acked', reply[1] + 1)",
-                given={"wanted": 1},
-            ),
-        ),
-    },
+    mistakes=r"""
+test_ack.test_an_ack_touches_no_other_message_of_its_batch
+  given: named=("a", "b", "gone")
+  as many keys as the batch had are taken for the batch
+  given: named=("a", "b")
+  a part of a batch is taken for the batch
+test_ack.test_a_stale_receipt_cannot_ack_a_message_that_another_consumer_holds
+  no fence
+test_ack.test_the_old_receipt_acks_an_extended_lease
+  the old receipt of an extended lease is refused
+test_ack.test_a_note_of_extension_does_not_outlive_its_score
+  an extension is believed whatever the deadline
+  - and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
+  + and string.match(redis.call('HGET', extended, key) or '', '^%d+') == receipt)
+test_ack.test_an_ack_deletes_every_record_of_the_message
+  the body stays
+  - redis.call('HDEL', context, unpack(done))
+  the count stays
+  - redis.call('HDEL', receives, unpack(done))
+test_ack.test_an_ack_of_a_delayed_message_is_refused
+  a message that waits is taken for settled
+  - local waits = scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key))
+  + local waits = scores[i]
+test_ack.test_a_resent_ack_finds_the_message_gone_and_nobody_elses
+  what is gone is said to be another's
+  - waits and position or -position
+  + position
+  what is gone is not reported
+test_held.test_nothing_is_counted_while_no_one_watches
+  counts while nobody watches
+  - local watched = sides > 0 and redis.call('HEXISTS', counters, 'since') == 1
+  + local watched = true
+test_errors_kept.test_a_note_goes_with_its_message
+  given: settle="ack"
+  the note stays
+  - redis.call('HDEL', errors, unpack(done))
+test_counts.test_a_take_and_an_ack
+  given: wanted=1
+  counts what was acked before
+  - 'acked', reply[1])
+  + 'acked', reply[1] + 1)
+""",
 )
 
 

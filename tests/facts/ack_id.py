@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "ack_id",
@@ -15,40 +15,23 @@ FACTS = Facts(
     passes={"ids": ["k"]},
     refused={"none": (), "4001": ("mine",) * 4001},
     named_arguments="none",
-    mistakes={
-        "test_ack_id.test_one_call_deletes_eight_mebibytes": (
-            Mistake(
-                "any number of bytes is deleted in one call",
-                "    freed = freed + redis.call('HSTRLEN', context, key)\n",
-                "",
-            ),
-        ),
-        "test_ack_id.test_a_delayed_message_cannot_be_acked": (
-            Mistake(
-                "deletes the body of what is not in flight",
-                "  if redis.call('ZREM', backup, key) == 1 then",
-                (
-                    "  if redis.call('ZREM', backup, key) + redis.call('HEXISTS', context, key) > "
-                    "0 then"
-                ),
-            ),
-        ),
-        "test_errors_kept.test_a_note_goes_with_its_message": (
-            Mistake(
-                "the note stays",
-                "    redis.call('HDEL', errors, key)",
-                "",
-                given={"settle": "ack_id"},
-            ),
-        ),
-        "test_counts.test_an_ack_by_bare_id": (
-            Mistake(
-                "counts what it looked at twice",
-                "count_up('acked', settled)",
-                "count_up('acked', settled + looked)",
-            ),
-        ),
-    },
+    mistakes=r"""
+test_ack_id.test_one_call_deletes_eight_mebibytes
+  any number of bytes is deleted in one call
+  - freed = freed + redis.call('HSTRLEN', context, key)
+test_ack_id.test_a_delayed_message_cannot_be_acked
+  deletes the body of what is not in flight
+  - if redis.call('ZREM', backup, key) == 1 then
+  + if redis.call('ZREM', backup, key) + redis.call('HEXISTS', context, key) > 0 then
+test_errors_kept.test_a_note_goes_with_its_message
+  given: settle="ack_id"
+  the note stays
+  - redis.call('HDEL', errors, key)
+test_counts.test_an_ack_by_bare_id
+  counts what it looked at twice
+  - count_up('acked', settled)
+  + count_up('acked', settled + looked)
+""",
 )
 
 

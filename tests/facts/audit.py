@@ -6,7 +6,7 @@ from ackq.queue import inspection
 from benchmarks.worst.ready import in_every_place
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "audit",
@@ -20,13 +20,12 @@ FACTS = Facts(
     passes={"repair": [1]},
     fewest=1,
     named_arguments="some",
-    mistakes={
-        "test_audit.test_an_expiry_is_reported_and_removed_if_asked": (
-            Mistake(
-                "mends without being asked", "if expires and ARGV[1] == '1' then", "if expires then"
-            ),
-        ),
-    },
+    mistakes=r"""
+test_audit.test_an_expiry_is_reported_and_removed_if_asked
+  mends without being asked
+  - if expires and ARGV[1] == '1' then
+  + if expires then
+""",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackq.queue import inspection
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.queue.scripts.busy import Call
 
 FACTS = Facts(
@@ -16,23 +16,18 @@ FACTS = Facts(
     passes={"entries": ["1-1"]},
     refused={"none": (), "51": ("1-1",) * 51, "entry": ("1-1", "x")},
     named_arguments="none",
-    mistakes={
-        "test_counts.test_redriven_and_dropped_dead_letters": (
-            Mistake(
-                "counts what was not there",
-                "count_up('dropped:dead', deleted)",
-                "count_up('dropped:dead', deleted + 1)",
-            ),
-        ),
-        "test_arguments.test_an_argument_out_of_range_is_refused_before_anything_is_changed": (
-            Mistake(
-                "any number of entries",
-                "#ARGV > 50",
-                "false",
-                given={"calls": {"51 entries": Call("drop", ("1-1",) * 51)}},
-            ),
-        ),
-    },
+    given={"51 entries": {"calls": {"51 entries": Call("drop", ("1-1",) * 51)}}},
+    mistakes=r"""
+test_counts.test_redriven_and_dropped_dead_letters
+  counts what was not there
+  - count_up('dropped:dead', deleted)
+  + count_up('dropped:dead', deleted + 1)
+test_arguments.test_an_argument_out_of_range_is_refused_before_anything_is_changed
+  given: 51 entries
+  any number of entries
+  - #ARGV > 50
+  + false
+""",
 )
 
 

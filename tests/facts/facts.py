@@ -11,7 +11,7 @@ The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/del
         passes={"state": ["ready"], ...},               # the arguments, by the names in the header
         fewest=4,                                       # arguments of a call
         refused={"odd": ("ready", 0)},                  # calls refused besides those out of range
-        mistakes={"test_peek.test_…": (Mistake("what it does", "old text", "new text"),)},
+        mistakes="test_peek.test_…\n …",                # as tests/facts/mistakes.py shows
     )
 
     @FACTS.worst("1,000 x 0.9 MiB in flight")           # `python -m benchmarks blocked` runs it
@@ -21,47 +21,14 @@ The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/del
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from benchmarks.worst.scene import Prepare
+from tests.facts.mistakes import Mutant, read
+from tests.facts.parts import SHARED
 
 Args = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A mistake to plant: the text to replace, which occurs once, and what replaces it."""
-
-    what: str
-    old: str
-    new: str
-    given: Mapping[str, Any] = field(default_factory=dict)  #: values of the test's parameters
-    error: bool = False  #: the mistake shows as an error of the script or of a client
-
-    def on(self, given: Mapping[str, Any]) -> Mistake:
-        """Return the mistake for a test with these parameters."""
-        return replace(self, given=given)
-
-
-class Mutant(NamedTuple):
-    """A mistake in a script, and the test that must fail for it."""
-
-    script: str
-    mistake: Mistake
-    test: str
-
-    def plant(self, directory: Path) -> None:
-        """Make the mistake in a copy of the scripts."""
-        path = directory / f"{self.script}.lua"
-        text = path.read_text()
-        assert text.count(self.mistake.old) == 1, f"{self}: the old text must occur once"
-        path.unlink()  # a link to the script itself
-        path.write_text(text.replace(self.mistake.old, self.mistake.new))
-
-    def __str__(self) -> str:
-        return f"{self.script}: {self.mistake.what}"
 
 
 class Case(NamedTuple):
@@ -98,8 +65,10 @@ class Facts:
     dependent: tuple[str, ...] = ()
     #: Which arguments are bound to locals with the names in the header; others are walked over.
     named_arguments: Literal["all", "some", "none"] = "all"
-    #: By the test that notices them: its module and name in tests/queue/scripts, or below tests.
-    mistakes: Mapping[str, Sequence[Mistake]] = field(default_factory=dict)
+    #: The mistakes, below the tests that notice them: see `tests.facts.mistakes`.
+    mistakes: str = ""
+    #: Values of a test's parameters that ``mistakes`` names.
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     #: Filled by `worst`.
     cases: list[Case] = field(default_factory=list)
 
@@ -117,6 +86,5 @@ class Facts:
         """The script with each of its mistakes."""
         return [
             Mutant(self.script, mistake, test)
-            for test, mistakes in self.mistakes.items()
-            for mistake in mistakes
+            for test, mistake in read(self.mistakes, self.given, SHARED)
         ]

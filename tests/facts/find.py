@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackq.queue import places
 from benchmarks.worst.scene import LARGE, Act, Scene, times
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "find",
@@ -22,43 +22,33 @@ FACTS = Facts(
         "1,001 keys": (0, *["key"] * 1001),
     },
     named_arguments="some",
-    mistakes={
-        "test_find.test_it_tells_what_is_leased_expired_delayed_and_due": (
-            Mistake(
-                "a delayed message has one delivery too many",
-                "delayed, 0)",
-                "delayed, 1)",
-            ),
-            Mistake(
-                "counts leases as expired that are not",
-                "redis.call('ZCOUNT', backup, '-inf', now)",
-                "redis.call('ZCARD', backup)",
-            ),
-            Mistake("sees no delayed message", "if not look_up(", "if look_up("),
-        ),
-        "test_find.test_a_body_that_lacks_a_text_is_left_out": (
-            Mistake(
-                "returns every body",
-                "if not string.find(head, wanted[i], 1, true) then",
-                "if false then",
-            ),
-            Mistake(
-                "misses an escaped letter",
-                "#body > SEARCHED or string.find(head, '\\\\u', 1, true) ~= nil",
-                "#body > SEARCHED",
-            ),
-        ),
-        "test_find.test_the_end_of_a_very_long_body_may_contain_a_text": (
-            Mistake("does not look at the end", "return #body > SEARCHED or", "return"),
-        ),
-        "test_find.test_one_call_looks_up_a_mebibyte": (
-            Mistake(
-                "any number of bytes in one call",
-                "  if bytes >= BODY_BUDGET then",
-                "  if false then",
-            ),
-        ),
-    },
+    mistakes=r"""
+test_find.test_it_tells_what_is_leased_expired_delayed_and_due
+  a delayed message has one delivery too many
+  - delayed, 0)
+  + delayed, 1)
+  counts leases as expired that are not
+  - redis.call('ZCOUNT', backup, '-inf', now)
+  + redis.call('ZCARD', backup)
+  sees no delayed message
+  - if not look_up(
+  + if look_up(
+test_find.test_a_body_that_lacks_a_text_is_left_out
+  returns every body
+  - if not string.find(head, wanted[i], 1, true) then
+  + if false then
+  misses an escaped letter
+  - #body > SEARCHED or string.find(head, '\\u', 1, true) ~= nil
+  + #body > SEARCHED
+test_find.test_the_end_of_a_very_long_body_may_contain_a_text
+  does not look at the end
+  - return #body > SEARCHED or
+  + return
+test_find.test_one_call_looks_up_a_mebibyte
+  any number of bytes in one call
+  - if bytes >= BODY_BUDGET then
+  + if false then
+""",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackq.ops.chronicle.store import history_key, update
 from benchmarks.worst.scene import KIB, NAME, Act, Scene, times
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.refused import bad
 
 STORE_CALL = ("", "1", 60_000, "field", "value")
@@ -17,24 +17,23 @@ STORE = Facts(
         "no value": STORE_CALL[:4],
         "many fields": (*STORE_CALL[:3], *["field", "value"] * 65),
     },
-    mistakes={
-        "ops.test_chronicle.test_a_record_that_others_have_written_is_left_alone": (
-            Mistake("overwrites what others wrote", "if stored ~= before then", "if false then"),
-        ),
-        "ops.test_chronicle.test_a_write_whose_reply_was_lost_is_not_repeated": (
-            Mistake(
-                "does not know its own version",
-                "if stored == version then",
-                "if stored == version .. '-' then",
-            ),
-        ),
-        "ops.test_chronicle.test_a_record_holds_what_was_written": (
-            Mistake("keeps empty fields", "if ARGV[i + 1] == '' then", "if false then"),
-            Mistake(
-                "never expires", "redis.call('PEXPIRE', history,", "redis.call('PTTL', history) --"
-            ),
-        ),
-    },
+    mistakes=r"""
+ops.test_chronicle.test_a_record_that_others_have_written_is_left_alone
+  overwrites what others wrote
+  - if stored ~= before then
+  + if false then
+ops.test_chronicle.test_a_write_whose_reply_was_lost_is_not_repeated
+  does not know its own version
+  - if stored == version then
+  + if stored == version .. '-' then
+ops.test_chronicle.test_a_record_holds_what_was_written
+  keeps empty fields
+  - if ARGV[i + 1] == '' then
+  + if false then
+  never expires
+  - redis.call('PEXPIRE', history,
+  + redis.call('PTTL', history) --
+""",
 )
 
 

@@ -6,15 +6,8 @@ from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from benchmarks.worst.settling import failed
 from tests.facts.example import SPEC, leased
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.failures import RECEIVES, with_failures
-from tests.facts.parts import (
-    ALL_FAILURES,
-    ANY_MESSAGES,
-    NO_FENCE,
-    NOTE_OF_AN_EARLIER_LIFE,
-    NOTE_OF_ANOTHER_BODY,
-)
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.space import FUTURE, SECOND
 
@@ -30,258 +23,163 @@ FACTS = Facts(
     passes={"charge": [1], "max_receives": [11], "returned": [99, 2_000_000, 1, b"k"]},
     fewest=2,
     refused=bad_groups((1, 0), delay=0),
-    mistakes={
-        "test_push_unique.test_a_redelivered_message_keeps_its_id": (
-            Mistake(
-                "a release to the list forgets that it is unique",
-                "(count > 0 or is_unique(noted))",
-                "count > 0",
-                {"way": "release"},
-            ),
-            Mistake(
-                "a note of the list is believed",
-                "or listed and ':0' or",
-                "or listed and ':9000000000000000' or",
-                {"way": "release"},
-            ),
-        ),
-        "test_nack.test_a_delay_of_minus_one_pushes_to_the_back_of_the_list": (
-            Mistake(
-                "the count of what goes to the list names no body",
-                "local listed = delay < 0 and ':' .. mark(body)",
-                "local listed = false",
-            ),
-            Mistake(
-                "on the list and in CONTEXT at once",
-                "ready, body)\n        redis.call('HDEL', context, key)\n",
-                "ready, body)\n",
-            ),
-        ),
-        "test_nack.test_a_body_that_stays_is_not_read": (
-            Mistake(
-                "reads the body of what stays",
-                "  if body and (dies or delay < 0 or failure) then",
-                "  if body then",
-            ),
-        ),
-        "test_nack.test_one_call_moves_a_mebibyte_of_bodies_and_says_where_it_stopped": (
-            Mistake(
-                "any number of bytes in one call",
-                "    bytes = bytes + #body\n",
-                "",
-                given={"delay": -1, "max_receives": 0},
-            ),
-        ),
-        "test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order": (
-            ANY_MESSAGES,
-            Mistake(
-                "of two calls the second overtakes the first",
-                "math.min(#returned, MAX_IN_CALL)",
-                "#returned",
-            ),
-        ),
-        "test_nack.test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call": (
-            Mistake(
-                "messages left for the next call are reported as refused",
-                "    while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do",
-                "    while false do",
-            ),
-            Mistake(
-                "the first that is left is passed over",
-                "    reply[#reply + 1] = entry[3]\n",
-                "    reply[#reply + 1] = entry[3] + 1\n",
-            ),
-        ),
-        "test_nack.test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds": (
-            NO_FENCE,
-        ),
-        "test_nack.test_a_message_that_is_named_twice_is_given_back_once": (
-            Mistake(
-                "given back twice",
-                "  if redis.call('ZREM', backup, key) == 1 then",
-                "  redis.call('ZREM', backup, key)\n  if true then",
-            ),
-        ),
-        "test_nack.test_a_resent_nack_finds_the_message_waiting_and_nobody_elses": (
-            Mistake(
-                "what waits is said to be another's",
-                "scores[i] and position or -position",
-                "position",
-            ),
-        ),
-        "test_nack.test_a_nack_of_a_settled_message_does_not_revive_it": (
-            Mistake(
-                "a nack of what is gone is not reported",
-                "scores[i] and position or -position",
-                "scores[i] and position or nil",
-            ),
-        ),
-        "test_nack.test_a_release_does_not_count": (
-            Mistake("a release counts", "      count = count - 1 + charge\n", ""),
-        ),
-        "test_nack.test_a_release_at_the_maximum_is_no_death": (
-            Mistake(
-                "a release at the maximum is death",
-                "charge == 1 and max_receives > 0",
-                "max_receives > 0",
-            ),
-        ),
-        "test_nack.test_a_nack_at_the_maximum_is_death": (
-            Mistake("never dead", "count >= max_receives\n", "count > max_receives\n"),
-            Mistake("does not say who died", "  reply[#reply + 1] = died\n", ""),
-        ),
-        "test_nack.test_what_was_given_back_together_is_ready_at_once_and_in_the_order_given": (
-            Mistake(
-                "what is given back together is sorted by its keys",
-                "now + delay - 1) + i",
-                "now + delay - 1) + 1",
-            ),
-            Mistake(
-                "what is given back at once is due only later",
-                "(delay == 0 and now - most or now + delay - 1)",
-                "(now + delay - 1)",
-            ),
-        ),
-        ("test_nack.test_what_was_given_back_together_is_due_in_the_order_given_and_never_early"): (
-            Mistake(
-                "a delay ends early, since others are given back with it",
-                "(delay == 0 and now - most or now + delay - 1)",
-                "(now + delay - #returned)",
-            ),
-        ),
-        "test_nack.test_a_nack_moves_the_lease_to_the_delayed_and_keeps_key_and_body": (
-            Mistake(
-                "an extension comes back with the message",
-                "    redis.call('HDEL', extended, key)\n",
-                "",
-            ),
-        ),
-        "test_own_servers.test_work_can_be_given_back_to_a_full_server": (
-            Mistake(
-                "the first write may allocate",
-                "  local key, delay, failure =",
-                "  redis.call('HINCRBY', receives, entry[1], 0)\n  local key, delay, failure =",
-                given={"delay": 1000000, "max_receives": 0},
-                error=True,
-            ),
-        ),
-        "test_nack.test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (
-            Mistake(
-                "notes cost nothing",
-                "  bytes = bytes + 4 * #(note or '') --",
-                "  --",
-                given={"dies": True},
-            ),
-            Mistake(
-                "the notes of messages that return cost nothing",
-                "#(note or '') --",
-                "#(dies and note or '') --",
-                given={"dies": False},
-            ),
-        ),
-        "test_nack.test_notes_that_are_not_read_cost_nothing": (
-            Mistake(
-                "every note is read",
-                "local note = body and (failure or dies) and has_errors and",
-                "local note = body and has_errors and",
-                error=True,
-            ),
-        ),
-        "test_left_end.test_a_delay_of_minus_two_pushes_to_the_right_end": (
-            Mistake("always to the left end", "delay == -2 and 'RPUSH' or 'LPUSH'", "'LPUSH'"),
-        ),
-        "test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message": (
-            NOTE_OF_ANOTHER_BODY.on({"end": "nack"}),
-        ),
-        "test_errors_kept.test_a_note_is_never_attached_to_another_message_with_the_same_id": (
-            NOTE_OF_AN_EARLIER_LIFE.on({"key": "a", "noted": b'{"id":"a"}'}),
-        ),
-        "test_errors_kept.test_only_the_last_five_are_kept": (ALL_FAILURES,),
-        "test_errors_kept.test_each_message_gets_its_own_error_or_none": (
-            Mistake(
-                "one error for all",
-                "found[each] = failure ~= '' and failure or nil",
-                "found[each] = ARGV[from + 2]",
-            ),
-        ),
-        "test_errors_kept.test_without_errors_no_key_is_made": (
-            Mistake(
-                "an empty error is noted",
-                "found[each] = failure ~= '' and failure or nil",
-                "found[each] = failure",
-            ),
-        ),
-        "test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed": (
-            Mistake(
-                "errors of any length",
-                "#failure > MAX_FAILURE",
-                "false",
-                given={"script": "nack", "errors": (1, b"x" * 8193)},
-            ),
-            Mistake(
-                "errors of messages that are not there",
-                "outside(to, position, last)",
-                "outside(to, 0, 4000)",
-                given={"script": "nack", "errors": (2, b'{"type":"A"}')},
-            ),
-        ),
-        "test_errors_kept.test_a_dead_letter_gets_the_errors": (
-            Mistake(
-                "the dead letter has no errors",
-                "'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))",
-                "'time', string.format('%.0f', now))",
-                given={"end": "nack"},
-            ),
-        ),
-        "test_errors_kept.test_a_message_without_an_id_leaves_no_note_on_the_list": (
-            Mistake(
-                "a note without a message",
-                "if has_no_count or count == 0 then",
-                "if count == 0 then",
-            ),
-        ),
-        "test_errors_kept.test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped": (
-            Mistake(
-                "a body that is read does not count",
-                (
-                    "if body and (dies or delay < 0 or failure) then\n"
-                    "    body = redis.call('HGET', context, key)\n"
-                    "    bytes = bytes + #body"
-                ),
-                (
-                    "if body and (dies or delay < 0 or failure) then\n"
-                    "    body = redis.call('HGET', context, key)\n"
-                    "    bytes = bytes + (failure and 0 or #body)"
-                ),
-            ),
-        ),
-        "test_counts.test_a_nack_and_a_release": (
-            Mistake(
-                "released messages are not counted",
-                "count_up(charge == 1 and 'nacked' or 'released', reply[1])",
-                "count_up('nacked', charge * reply[1])",
-            ),
-        ),
-        "test_counts.test_a_nack_that_kills_and_a_reject": (
-            Mistake(
-                "counts what died twice",
-                "count_up('dead:max receives', #died - missing)",
-                "count_up('dead:max receives', 2 * #died)",
-            ),
-        ),
-        "faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves": (
-            Mistake(
-                "takes the lease of a release before it reads the count",
-                "  local noted = redis.call('HGET', receives, key)\n",
-                (
-                    "  local was_leased = redis.call('ZREM', backup, key)\n"
-                    "  local noted = redis.call('HGET', receives, key)\n"
-                    "  redis.call('ZADD', backup, was_leased, key)\n"
-                ),
-                given={"settle": "release"},
-            ),
-        ),
-    },
+    given={"a long error": {"script": "nack", "errors": (1, b"x" * 8193)}},
+    mistakes=r"""
+test_push_unique.test_a_redelivered_message_keeps_its_id
+  given: way="release"
+  a release to the list forgets that it is unique
+  - (count > 0 or is_unique(noted))
+  + count > 0
+  a note of the list is believed
+  - or listed and ':0' or
+  + or listed and ':9000000000000000' or
+test_nack.test_a_delay_of_minus_one_pushes_to_the_back_of_the_list
+  the count of what goes to the list names no body
+  - local listed = delay < 0 and ':' .. mark(body)
+  + local listed = false
+  on the list and in CONTEXT at once
+  - ready, body)
+  -         redis.call('HDEL', context, key)
+  + ready, body)
+test_nack.test_a_body_that_stays_is_not_read
+  reads the body of what stays
+  - if body and (dies or delay < 0 or failure) then
+  + if body then
+test_nack.test_one_call_moves_a_mebibyte_of_bodies_and_says_where_it_stopped
+  given: delay=-1, max_receives=0
+  any number of bytes in one call
+  - bytes = bytes + #body
+test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order
+  any number of messages in one call
+  of two calls the second overtakes the first
+  - math.min(#returned, MAX_IN_CALL)
+  + #returned
+test_nack.test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call
+  messages left for the next call are reported as refused
+  - while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do
+  + while false do
+  the first that is left is passed over
+  - reply[#reply + 1] = entry[3]
+  + reply[#reply + 1] = entry[3] + 1
+test_nack.test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds
+  no fence
+test_nack.test_a_message_that_is_named_twice_is_given_back_once
+  given back twice
+  -   if redis.call('ZREM', backup, key) == 1 then
+  +   redis.call('ZREM', backup, key)
+  +   if true then
+test_nack.test_a_resent_nack_finds_the_message_waiting_and_nobody_elses
+  what waits is said to be another's
+  - scores[i] and position or -position
+  + position
+test_nack.test_a_nack_of_a_settled_message_does_not_revive_it
+  a nack of what is gone is not reported
+  - scores[i] and position or -position
+  + scores[i] and position or nil
+test_nack.test_a_release_does_not_count
+  a release counts
+  - count = count - 1 + charge
+test_nack.test_a_release_at_the_maximum_is_no_death
+  a release at the maximum is death
+  - charge == 1 and max_receives > 0
+  + max_receives > 0
+test_nack.test_a_nack_at_the_maximum_is_death
+  never dead
+  - count >= max_receives
+  + count > max_receives
+  does not say who died
+  - reply[#reply + 1] = died
+test_nack.test_what_was_given_back_together_is_ready_at_once_and_in_the_order_given
+  what is given back together is sorted by its keys
+  - now + delay - 1) + i
+  + now + delay - 1) + 1
+  what is given back at once is due only later
+  - (delay == 0 and now - most or now + delay - 1)
+  + (now + delay - 1)
+test_nack.test_what_was_given_back_together_is_due_in_the_order_given_and_never_early
+  a delay ends early, since others are given back with it
+  - (delay == 0 and now - most or now + delay - 1)
+  + (now + delay - #returned)
+test_nack.test_a_nack_moves_the_lease_to_the_delayed_and_keeps_key_and_body
+  an extension comes back with the message
+  - redis.call('HDEL', extended, key)
+test_own_servers.test_work_can_be_given_back_to_a_full_server
+  given: delay=1000000, max_receives=0
+  the first write may allocate (error)
+  -   local key, delay, failure =
+  +   redis.call('HINCRBY', receives, entry[1], 0)
+  +   local key, delay, failure =
+test_nack.test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes
+  given: dies=True
+  notes cost nothing
+  - bytes = bytes + 4 * #(note or '') --
+  + --
+  given: dies=False
+  the notes of messages that return cost nothing
+  - #(note or '') --
+  + #(dies and note or '') --
+test_nack.test_notes_that_are_not_read_cost_nothing
+  every note is read (error)
+  - local note = body and (failure or dies) and has_errors and
+  + local note = body and has_errors and
+test_left_end.test_a_delay_of_minus_two_pushes_to_the_right_end
+  always to the left end
+  - delay == -2 and 'RPUSH' or 'LPUSH'
+  + 'LPUSH'
+test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message
+  given: end="nack"
+  a note of another body is kept
+test_errors_kept.test_a_note_is_never_attached_to_another_message_with_the_same_id
+  given: key="a", noted=b'{"id":"a"}'
+  a note of an earlier life is kept
+test_errors_kept.test_only_the_last_five_are_kept
+  all failures are kept
+test_errors_kept.test_each_message_gets_its_own_error_or_none
+  one error for all
+  - found[each] = failure ~= '' and failure or nil
+  + found[each] = ARGV[from + 2]
+test_errors_kept.test_without_errors_no_key_is_made
+  an empty error is noted
+  - found[each] = failure ~= '' and failure or nil
+  + found[each] = failure
+test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed
+  given: a long error
+  errors of any length
+  - #failure > MAX_FAILURE
+  + false
+  given: script="nack", errors=(2, b'{"type":"A"}')
+  errors of messages that are not there
+  - outside(to, position, last)
+  + outside(to, 0, 4000)
+test_errors_kept.test_a_dead_letter_gets_the_errors
+  given: end="nack"
+  the dead letter has no errors
+  - 'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
+  + 'time', string.format('%.0f', now))
+test_errors_kept.test_a_message_without_an_id_leaves_no_note_on_the_list
+  a note without a message
+  - if has_no_count or count == 0 then
+  + if count == 0 then
+test_errors_kept.test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped
+  a body that is read does not count
+  - bytes = bytes + #body
+  + bytes = bytes + (failure and 0 or #body)
+test_counts.test_a_nack_and_a_release
+  released messages are not counted
+  - count_up(charge == 1 and 'nacked' or 'released', reply[1])
+  + count_up('nacked', charge * reply[1])
+test_counts.test_a_nack_that_kills_and_a_reject
+  counts what died twice
+  - count_up('dead:max receives', #died - missing)
+  + count_up('dead:max receives', 2 * #died)
+faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves
+  given: settle="release"
+  takes the lease of a release before it reads the count
+  -   local noted = redis.call('HGET', receives, key)
+  +   local was_leased = redis.call('ZREM', backup, key)
+  +   local noted = redis.call('HGET', receives, key)
+  +   redis.call('ZADD', backup, was_leased, key)
+""",
 )
 
 

@@ -6,7 +6,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.refused import bad
 
 REJECT_CALL = ("7", 1, "r", "", "b", "")
@@ -19,53 +19,35 @@ REJECT = Facts(
         "half a row": REJECT_CALL[:-1],
         "too many rows": ("7", 1, *["r"] * 4004),
     },
-    mistakes={
-        "test_counts.test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked": (
-            Mistake(
-                "counts rows that were dead before",
-                "  if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then\n",
-                (
-                    "  counts['check: age'] = (counts['check: age'] or 0) + 1\n"
-                    "  if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then\n"
-                ),
-            ),
-            Mistake(
-                "rows are counted as messages that died", "'rows:' .. reason", "'dead:' .. reason"
-            ),
-        ),
-        "test_counts.test_reasons_of_rows_beyond_a_hundred_fields_are_counted_together": (
-            Mistake("any number of reasons", "redis.call('HLEN', counters) >= COUNTED", "false"),
-        ),
-        (
-            "test_row_dead_letters.test_rows_of_a_batch_that_was_not_begun_or_is_over_ch"
-            "ange_nothing"
-        ): (
-            Mistake(
-                "rows of any batch are taken",
-                "if rows > 0 and known ~= batch then",
-                "if false then",
-            ),
-        ),
-        "test_row_dead_letters.test_a_row_is_appended_once_while_its_batch_runs": (
-            Mistake(
-                "rows that came before are appended again",
-                "redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1",
-                "true",
-            ),
-            Mistake(
-                "a batch that begins again forgets its rows",
-                "if known ~= batch then\n  redis.call('UNLINK'",
-                "if rows == 0 then\n  redis.call('UNLINK'",
-            ),
-        ),
-        "test_row_dead_letters.test_a_new_batch_forgets_the_rows_of_the_former": (
-            Mistake(
-                "the rows of the former batch are remembered",
-                "redis.call('UNLINK', rejected)",
-                "redis.call('EXISTS', rejected)",
-            ),
-        ),
-    },
+    mistakes=r"""
+test_counts.test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked
+  counts rows that were dead before
+  -   if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then
+  +   counts['check: age'] = (counts['check: age'] or 0) + 1
+  +   if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then
+  rows are counted as messages that died
+  - 'rows:' .. reason
+  + 'dead:' .. reason
+test_counts.test_reasons_of_rows_beyond_a_hundred_fields_are_counted_together
+  any number of reasons
+  - redis.call('HLEN', counters) >= COUNTED
+  + false
+test_row_dead_letters.test_rows_of_a_batch_that_was_not_begun_or_is_over_change_nothing
+  rows of any batch are taken
+  - if rows > 0 and known ~= batch then
+  + if false then
+test_row_dead_letters.test_a_row_is_appended_once_while_its_batch_runs
+  rows that came before are appended again
+  - redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1
+  + true
+  a batch that begins again forgets its rows
+  - if known ~= batch then
+  + if rows == 0 then
+test_row_dead_letters.test_a_new_batch_forgets_the_rows_of_the_former
+  the rows of the former batch are remembered
+  - redis.call('UNLINK', rejected)
+  + redis.call('EXISTS', rejected)
+""",
 )
 
 

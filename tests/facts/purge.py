@@ -6,7 +6,7 @@ from ackq.queue import inspection
 from benchmarks.worst.ready import in_every_place
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "purge",
@@ -19,34 +19,29 @@ FACTS = Facts(
     passes={"dead": [1]},
     fewest=1,
     named_arguments="some",
-    mistakes={
-        "test_purge.test_a_purge_leaves_the_dead_letters_and_the_pause": (
-            Mistake(
-                "bodies stay",
-                "redis.call('UNLINK', ready, backup, context, handoff,",
-                "redis.call('UNLINK', ready, backup, handoff,",
-            ),
-            Mistake(
-                "what was handed over comes back",
-                "redis.call('UNLINK', ready, backup, context, handoff,",
-                "redis.call('UNLINK', ready, backup, context,",
-            ),
-        ),
-        "test_errors_kept.test_a_note_goes_with_its_message": (
-            Mistake(
-                "the notes stay", ("delayed,\n  errors)"), "delayed)", given={"settle": "purge"}
-            ),
-        ),
-        "test_counts.test_a_purge_resets_nothing": (
-            Mistake("does not count", "count_up('dropped', deleted)", ""),
-            Mistake("deliveries go on for ever", "count_up('ended', leased)", ""),
-            Mistake(
-                "resets the counts",
-                "redis.call('UNLINK', ready, backup,",
-                "redis.call('UNLINK', counters, ready, backup,",
-            ),
-        ),
-    },
+    mistakes=r"""
+test_purge.test_a_purge_leaves_the_dead_letters_and_the_pause
+  bodies stay
+  - redis.call('UNLINK', ready, backup, context, handoff,
+  + redis.call('UNLINK', ready, backup, handoff,
+  what was handed over comes back
+  - redis.call('UNLINK', ready, backup, context, handoff,
+  + redis.call('UNLINK', ready, backup, context,
+test_errors_kept.test_a_note_goes_with_its_message
+  given: settle="purge"
+  the notes stay
+  - delayed,
+  -   errors)
+  + delayed)
+test_counts.test_a_purge_resets_nothing
+  does not count
+  - count_up('dropped', deleted)
+  deliveries go on for ever
+  - count_up('ended', leased)
+  resets the counts
+  - redis.call('UNLINK', ready, backup,
+  + redis.call('UNLINK', counters, ready, backup,
+""",
 )
 
 

@@ -6,7 +6,7 @@ from ackq.queue import push
 from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.queue.scripts.space import FUTURE, SECOND, body
 
 FACTS = Facts(
@@ -37,72 +37,59 @@ FACTS = Facts(
         "another end": (1000, "now", 0, "middle", "id", "{}", ""),
     },
     named_arguments="some",
-    mistakes={
-        "test_push_once.test_what_could_not_be_stored_is_not_marked": (
-            Mistake(
-                "stored before all types are checked",
-                "redis.call('LLEN', ready)\n",
-                "redis.call('SET', marker, '')\nredis.call('LLEN', ready)\n",
-                given={"when": "now", "wrong": ""},
-            ),
-        ),
-        "test_push_once.test_the_marker_lives_for_the_window_and_no_longer": (
-            Mistake(
-                "a marker that never expires",
-                "redis.call('SET', marker, id, 'PX', string.format('%.0f', window))",
-                "redis.call('SET', marker, id)",
-            ),
-        ),
-        "test_push_once.test_a_second_push_stores_nothing_and_returns_the_first_id": (
-            Mistake("pushes again", "  if first then", "  if false then"),
-        ),
-        "test_push_once.test_the_first_push_is_stored_and_marked": (
-            Mistake(
-                "the list expires with the marker",
-                "'LPUSH', ready, body)\n",
-                "'LPUSH', ready, body)\n  redis.call('PEXPIRE', ready, window)\n",
-            ),
-        ),
-        "test_left_end.test_push_once_pushes_to_the_right_end_for_the_left": (
-            Mistake(
-                "always to the left end", "pop_from == 'left' and 'RPUSH' or 'LPUSH'", "'LPUSH'"
-            ),
-        ),
-        "test_push_once.test_messages_for_one_time_keep_the_order_of_their_pushes": (
-            Mistake("one time for all", "or behind(delayed, due, score_of(due))", "or due"),
-        ),
-        "test_push_once.test_each_message_of_a_call_has_a_marker": (
-            Mistake("forgets what it marked", "    firsts[marker] = id\n", ""),
-            Mistake(
-                "one marker for all",
-                "  local first = firsts[marker]\n",
-                "  local first = firsts[KEYS[5]]\n",
-            ),
-        ),
-        "test_push_once.test_messages_of_a_call_for_later_keep_their_order": (
-            Mistake("one time for all of a call", "math.min(due + later, LATEST_DUE)", "due"),
-        ),
-        "test_push_once.test_a_marker_of_another_type_is_an_error_before_anything_is_stored": (
-            Mistake(
-                "reads the markers while it stores",
-                "  firsts[marker] = redis.call('GET', marker)\n",
-                "  firsts[marker] = false\n",
-            ),
-        ),
-        "test_push_once.test_a_push_to_the_front_of_a_list_goes_before_it": (
-            Mistake(
-                "always onto the list", "local to_front = when == 'front'", "local to_front = false"
-            ),
-        ),
-        "test_push_once.test_a_push_to_the_front_of_an_empty_list_wakes_consumers": (
-            Mistake(
-                "always onto the hand-off list",
-                "when == 'front' and redis.call('EXISTS', ready) == 1",
-                "when == 'front'",
-            ),
-            Mistake("leaves no work behind", "reply[1] = when == 'front' and on_list or 0\n", ""),
-        ),
-    },
+    mistakes=r"""
+test_push_once.test_what_could_not_be_stored_is_not_marked
+  given: when="now", wrong=""
+  stored before all types are checked
+  - redis.call('LLEN', ready)
+  + redis.call('SET', marker, '')
+  + redis.call('LLEN', ready)
+test_push_once.test_the_marker_lives_for_the_window_and_no_longer
+  a marker that never expires
+  - redis.call('SET', marker, id, 'PX', string.format('%.0f', window))
+  + redis.call('SET', marker, id)
+test_push_once.test_a_second_push_stores_nothing_and_returns_the_first_id
+  pushes again
+  - if first then
+  + if false then
+test_push_once.test_the_first_push_is_stored_and_marked
+  the list expires with the marker
+  - 'LPUSH', ready, body)
+  + 'LPUSH', ready, body)
+  +   redis.call('PEXPIRE', ready, window)
+test_left_end.test_push_once_pushes_to_the_right_end_for_the_left
+  always to the left end
+  - pop_from == 'left' and 'RPUSH' or 'LPUSH'
+  + 'LPUSH'
+test_push_once.test_messages_for_one_time_keep_the_order_of_their_pushes
+  one time for all
+  - or behind(delayed, due, score_of(due))
+  + or due
+test_push_once.test_each_message_of_a_call_has_a_marker
+  forgets what it marked
+  - firsts[marker] = id
+  one marker for all
+  - local first = firsts[marker]
+  + local first = firsts[KEYS[5]]
+test_push_once.test_messages_of_a_call_for_later_keep_their_order
+  one time for all of a call
+  - math.min(due + later, LATEST_DUE)
+  + due
+test_push_once.test_a_marker_of_another_type_is_an_error_before_anything_is_stored
+  reads the markers while it stores
+  - firsts[marker] = redis.call('GET', marker)
+  + firsts[marker] = false
+test_push_once.test_a_push_to_the_front_of_a_list_goes_before_it
+  always onto the list
+  - local to_front = when == 'front'
+  + local to_front = false
+test_push_once.test_a_push_to_the_front_of_an_empty_list_wakes_consumers
+  always onto the hand-off list
+  - when == 'front' and redis.call('EXISTS', ready) == 1
+  + when == 'front'
+  leaves no work behind
+  - reply[1] = when == 'front' and on_list or 0
+""",
 )
 
 

@@ -6,10 +6,9 @@ from ackq.queue import push
 from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.queue.scripts.space import FUTURE, SECOND, body
 
-TEST = "test_push_unique.test_"
 NEW = ("new", body("new"), "")
 FACTS = Facts(
     "push_unique",
@@ -42,96 +41,81 @@ FACTS = Facts(
         "an id that pop would not use": ("done", 0, SECOND, "now", 0, "right", "", "{}", ""),
     },
     named_arguments="some",
-    mistakes={
-        TEST + "it_is_refused_while_one_is_ready_or_leased_and_stored_after_the_ack": (
-            Mistake("does not look at the notes", "if notes == '|' or", "if true or"),
-            Mistake(
-                "does not look at what is in flight",
-                "(place or other) and 'leased' or 'free'",
-                "'free'",
-            ),
-        ),
-        TEST + "with_taken_it_is_refused_until_one_is_taken": (
-            Mistake(
-                "one field for both",
-                "unique == 'done' and id or TAKEN .. id",
-                "id",
-            ),
-            Mistake("does not tell pop", "if not key and unique == 'taken' then", "if false then"),
-        ),
-        TEST + "with_taken_another_delivery_counts_as_waiting": (
-            Mistake(
-                "does not look at the delayed",
-                "if redis.call('ZSCORE', delayed, key) then",
-                "if false then",
-            ),
-        ),
-        TEST + "a_delayed_message_needs_no_list": (
-            Mistake("a count for what is delayed", "receives, key, ':')", "receives, key, '1')"),
-        ),
-        TEST + "a_delayed_message_can_be_replaced_until_it_is_due": (
-            Mistake(
-                "replaces what is due",
-                "if tonumber(redis.call('ZSCORE', delayed, key)) <= now then",
-                "if false then",
-            ),
-            Mistake("keeps the failures", "  redis.call('HDEL', errors, key)\n", ""),
-            Mistake("always replaces", "and replace == '1' and remove", "and remove"),
-        ),
-        TEST + "a_delayed_successor_is_found_by_its_derived_key": (
-            Mistake("does not note its key", "if key ~= id then", "if false then"),
-        ),
-        TEST + "the_successor_is_replaced_not_what_waits_for_another_delivery": (
-            Mistake(
-                "replaces what waits for another delivery",
-                "return 'delayed', other == 'delayed' and key or id",
-                "return 'delayed', place == 'delayed' and id or key",
-            ),
-            Mistake(
-                "replaces beside one on a list",
-                "(place == 'delayed' and (taken == '' or key))",
-                "place == 'delayed'",
-            ),
-        ),
-        TEST + "a_note_is_believed_for_a_while_then_the_lists_are_searched": (
-            Mistake(
-                "believes for ever", "return moment and tonumber(moment) > now", "return moment"
-            ),
-            Mistake("believes nothing", "return moment and tonumber(moment) > now", "return false"),
-            Mistake("a search changes nothing", "    believe(id, detail, expiry)\n", ""),
-        ),
-        TEST + "a_search_of_other_notes_does_not_count": (
-            Mistake(
-                "any search counts",
-                "notes == gone or",
-                "gone or",
-            ),
-        ),
-        TEST + "without_lists_no_note_is_believed": (
-            Mistake(
-                "believes without lists",
-                "notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then",
-                "notes == gone then",
-            ),
-            Mistake(
-                "forgets held lists", "'EXISTS', ready, handoff, held)", "'EXISTS', ready, handoff)"
-            ),
-        ),
-        TEST + "a_redelivered_message_keeps_its_id": (
-            Mistake(
-                "believes what has no moment",
-                "if is_believed(noted) or is_believed(taken) then",
-                "if is_believed(noted) or noted ~= '' then",
-                given={"way": "back"},
-            ),
-            Mistake(
-                "an ended lease is none",
-                "elseif place == 'delayed' or place == 'ended' or other == 'ended' then",
-                "elseif place == 'ended' then\n    return 'free'\n  elseif other == 'ended' then",
-                given={"way": "ended"},
-            ),
-        ),
-    },
+    mistakes=r"""
+test_push_unique.test_it_is_refused_while_one_is_ready_or_leased_and_stored_after_the_ack
+  does not look at the notes
+  - if notes == '|' or
+  + if true or
+  does not look at what is in flight
+  - (place or other) and 'leased' or 'free'
+  + 'free'
+test_push_unique.test_with_taken_it_is_refused_until_one_is_taken
+  one field for both
+  - unique == 'done' and id or TAKEN .. id
+  + id
+  does not tell pop
+  - if not key and unique == 'taken' then
+  + if false then
+test_push_unique.test_with_taken_another_delivery_counts_as_waiting
+  does not look at the delayed
+  - if redis.call('ZSCORE', delayed, key) then
+  + if false then
+test_push_unique.test_a_delayed_message_needs_no_list
+  a count for what is delayed
+  - receives, key, ':')
+  + receives, key, '1')
+test_push_unique.test_a_delayed_message_can_be_replaced_until_it_is_due
+  replaces what is due
+  - if tonumber(redis.call('ZSCORE', delayed, key)) <= now then
+  + if false then
+  keeps the failures
+  - redis.call('HDEL', errors, key)
+  always replaces
+  - and replace == '1' and remove
+  + and remove
+test_push_unique.test_a_delayed_successor_is_found_by_its_derived_key
+  does not note its key
+  - if key ~= id then
+  + if false then
+test_push_unique.test_the_successor_is_replaced_not_what_waits_for_another_delivery
+  replaces what waits for another delivery
+  - return 'delayed', other == 'delayed' and key or id
+  + return 'delayed', place == 'delayed' and id or key
+  replaces beside one on a list
+  - (place == 'delayed' and (taken == '' or key))
+  + place == 'delayed'
+test_push_unique.test_a_note_is_believed_for_a_while_then_the_lists_are_searched
+  believes for ever
+  - return moment and tonumber(moment) > now
+  + return moment
+  believes nothing
+  - return moment and tonumber(moment) > now
+  + return false
+  a search changes nothing
+  - believe(id, detail, expiry)
+test_push_unique.test_a_search_of_other_notes_does_not_count
+  any search counts
+  - notes == gone or
+  + gone or
+test_push_unique.test_without_lists_no_note_is_believed
+  believes without lists
+  - notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then
+  + notes == gone then
+  forgets held lists
+  - 'EXISTS', ready, handoff, held)
+  + 'EXISTS', ready, handoff)
+test_push_unique.test_a_redelivered_message_keeps_its_id
+  given: way="back"
+  believes what has no moment
+  - if is_believed(noted) or is_believed(taken) then
+  + if is_believed(noted) or noted ~= '' then
+  given: way="ended"
+  an ended lease is none
+  - elseif place == 'delayed' or place == 'ended' or other == 'ended' then
+  + elseif place == 'ended' then
+  +     return 'free'
+  +   elseif other == 'ended' then
+""",
 )
 
 

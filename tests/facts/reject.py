@@ -6,16 +6,8 @@ from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from benchmarks.worst.settling import failed
 from tests.facts.example import SPEC, leased
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.failures import with_failures
-from tests.facts.parts import (
-    ANY_MESSAGES,
-    BODIES_COST_NOTHING,
-    GONE_IS_NOT_REPORTED,
-    NO_FENCE,
-    NOTE_COSTS_NOTHING,
-    NOTE_OF_ANOTHER_BODY,
-)
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
 
@@ -29,86 +21,57 @@ FACTS = Facts(
     replies=[[1]],
     passes={"reason": ["why"], "rejected": [99, 1, b"k"]},
     refused=bad_groups(("bad",)),
-    mistakes={
-        "test_pop.test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed": (
-            Mistake(
-                "the count of another message goes into the dead letter",
-                "local count = tonumber(noted) or 1",
-                "local count = tonumber(string.match(noted or '1', '%d+'))",
-            ),
-        ),
-        "test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped": (
-            BODIES_COST_NOTHING,
-            Mistake(
-                "messages left for the next call are reported as refused",
-                "    while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do",
-                "    while false do",
-            ),
-        ),
-        "test_reject.test_one_call_rejects_a_hundred": (ANY_MESSAGES,),
-        "test_reject.test_a_stale_receipt_cannot_reject_a_message_that_another_consumer_holds": (
-            NO_FENCE,
-        ),
-        "test_reject.test_positions_count_through_all_groups": (GONE_IS_NOT_REPORTED,),
-        "test_reject.test_a_rejected_message_is_dead_with_key_body_reason_count_and_time": (
-            Mistake(
-                "the body is deleted before the dead letter is written",
-                "  local body = redis.call('HGET', context, key) or ''\n",
-                (
-                    "  redis.call('HDEL', context, key)\n"
-                    "  local body = redis.call('HGET', context, key) or ''\n"
-                ),
-            ),
-        ),
-        "test_own_servers.test_a_message_can_be_rejected_on_a_full_server": (
-            Mistake(
-                "the first write may allocate",
-                "  if redis.call('ZREM', backup, key) == 1 then\n",
-                (
-                    "  redis.call('HSETNX', receives, key, 1)\n"
-                    "  if redis.call('ZREM', backup, key) == 1 then\n"
-                ),
-                error=True,
-            ),
-        ),
-        "test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes": (
-            NOTE_COSTS_NOTHING,
-        ),
-        "test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message": (
-            NOTE_OF_ANOTHER_BODY.on({"end": "reject"}),
-        ),
-        "test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed": (
-            Mistake(
-                "errors of several lines",
-                "string.find(failure, '\\n', 1, true)",
-                "false",
-                given={"script": "reject", "errors": (1, b"two\nlines")},
-            ),
-        ),
-        "test_errors_kept.test_a_dead_letter_gets_the_errors": (
-            Mistake(
-                "the dead letter lacks the last error",
-                "      add_failure(found, count, failure)",
-                "",
-                given={"end": "reject"},
-            ),
-        ),
-        "test_counts.test_a_nack_that_kills_and_a_reject": (
-            Mistake("rejected messages are not counted", "count_up('dead:rejected', reply[1])", ""),
-        ),
-        "faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves": (
-            Mistake(
-                "takes the lease of a reject before it reads the count",
-                "  local noted = redis.call('HGET', receives, key)\n",
-                (
-                    "  local was_leased = redis.call('ZREM', backup, key)\n"
-                    "  local noted = redis.call('HGET', receives, key)\n"
-                    "  redis.call('ZADD', backup, was_leased, key)\n"
-                ),
-                given={"settle": "reject"},
-            ),
-        ),
-    },
+    mistakes=r"""
+test_pop.test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed
+  the count of another message goes into the dead letter
+  - local count = tonumber(noted) or 1
+  + local count = tonumber(string.match(noted or '1', '%d+'))
+test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped
+  bodies cost nothing
+  messages left for the next call are reported as refused
+  - while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do
+  + while false do
+test_reject.test_one_call_rejects_a_hundred
+  any number of messages in one call
+test_reject.test_a_stale_receipt_cannot_reject_a_message_that_another_consumer_holds
+  no fence
+test_reject.test_positions_count_through_all_groups
+  what is gone is not reported
+test_reject.test_a_rejected_message_is_dead_with_key_body_reason_count_and_time
+  the body is deleted before the dead letter is written
+  -   local body = redis.call('HGET', context, key) or ''
+  +   redis.call('HDEL', context, key)
+  +   local body = redis.call('HGET', context, key) or ''
+test_own_servers.test_a_message_can_be_rejected_on_a_full_server
+  the first write may allocate (error)
+  -   if redis.call('ZREM', backup, key) == 1 then
+  +   redis.call('HSETNX', receives, key, 1)
+  +   if redis.call('ZREM', backup, key) == 1 then
+test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes
+  a note of another message costs nothing
+test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message
+  given: end="reject"
+  a note of another body is kept
+test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed
+  given: script="reject", errors=(1, b"two\nlines")
+  errors of several lines
+  - string.find(failure, '\n', 1, true)
+  + false
+test_errors_kept.test_a_dead_letter_gets_the_errors
+  given: end="reject"
+  the dead letter lacks the last error
+  -       add_failure(found, count, failure)
+test_counts.test_a_nack_that_kills_and_a_reject
+  rejected messages are not counted
+  - count_up('dead:rejected', reply[1])
+faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves
+  given: settle="reject"
+  takes the lease of a reject before it reads the count
+  -   local noted = redis.call('HGET', receives, key)
+  +   local was_leased = redis.call('ZREM', backup, key)
+  +   local noted = redis.call('HGET', receives, key)
+  +   redis.call('ZADD', backup, was_leased, key)
+""",
 )
 
 

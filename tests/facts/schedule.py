@@ -6,7 +6,7 @@ from ackq.queue import push
 from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.queue.scripts.busy import Call
 from tests.queue.scripts.space import FUTURE, SECOND
 
@@ -25,97 +25,77 @@ FACTS = Facts(
         "1001": ("delay", 0, *("new", b"body") * 1001),
     },
     named_arguments="some",
-    mistakes={
-        "test_schedule.test_a_key_that_is_taken_is_replaced_and_both_bodies_survive": (
-            Mistake(
-                "overwrites a body with the same key",
-                " or redis.call('HEXISTS', context, key) == 1 then",
-                " then",
-            ),
-            Mistake("a key that comes twice in a call keeps one body", "stored[key]\n", "false\n"),
-        ),
-        "test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_changed": (
-            Mistake(
-                "the body first, before it is known that the due time can be stored",
-                (
-                    "redis.call('ZADD', delayed, unpack(scores))\n"
-                    "redis.call('HSET', context, unpack(bodies))\n"
-                ),
-                (
-                    "redis.call('HSET', context, unpack(bodies))\n"
-                    "redis.call('ZADD', delayed, unpack(scores))\n"
-                ),
-                given={
-                    "call": Call("schedule", ("delay", 1000000, "new", b"body")),
-                },
-            ),
-        ),
-        "test_schedule.test_messages_for_one_time_keep_the_order_of_their_pushes": (
-            Mistake("one time for all messages of a call", "due + (at - 3) / 2", "due"),
-            Mistake(
-                "a later call begins at the same time", "behind(delayed, due, due_text)", "due"
-            ),
-        ),
-        "test_schedule.test_messages_with_one_delay_keep_their_order": (
-            Mistake(
-                "one time for all messages with a delay",
-                "due + (at - 3) / 2",
-                "due + (base == 'at' and (at - 3) / 2 or 0)",
-            ),
-        ),
-        "test_schedule.test_a_row_longer_than_the_first_look_is_seen_whole": (
-            Mistake("a long row is seen in part", "2 * count < width", "true"),
-        ),
-        "test_schedule.test_messages_for_other_times_are_not_held_up": (
-            Mistake(
-                "behind any message that is near", "first + 2 * count + GAP - 1)", "first + 4096)"
-            ),
-        ),
-        "test_schedule.test_a_message_for_a_past_time_waits_behind_the_rest_for_that_time": (
-            Mistake(
-                "in front of the rest of a row",
-                "last, text = time_of(head[2]), head[2]",
-                "last = last",
-                given={"taken": 900, "canceled": ()},
-            ),
-            Mistake(
-                "in front of the rest of a row whose second was canceled",
-                "time_of(head[4]) - time_of(head[2]) < GAP",
-                "time_of(head[4]) - time_of(head[2]) <= 1",
-                given={"taken": 900, "canceled": (901,)},
-            ),
-        ),
-        "test_schedule.test_messages_for_different_past_times_keep_their_times": (
-            Mistake(
-                "any past time is the same",
-                "head[4] and time_of(head[4]) - time_of(head[2]) < GAP",
-                "head[2]",
-            ),
-        ),
-        "test_schedule.test_a_message_comes_behind_those_that_are_left_for_its_time": (
-            Mistake(
-                "in front of a row whose first was canceled",
-                "score_of(time + GAP - 1)",
-                "text",
-                given={"left": [1, 2], "end": "cancel"},
-            ),
-            Mistake(
-                "in front of what is left of a row",
-                "GAP = 100",
-                "GAP = 1",
-                given={"left": [99], "end": "run_now"},
-            ),
-            Mistake(
-                "a row has one gap at most",
-                "GAPS = 100",
-                "GAPS = 1",
-                given={"left": range(0, 3000, 40), "end": "cancel"},
-            ),
-        ),
-        "test_schedule.test_other_messages_hold_up_a_message_for_milliseconds_at_most": (
-            Mistake("others hold up a message for ever", "GAPS = 100", "GAPS = 1000"),
-        ),
+    given={
+        "a delayed message": {"call": Call("schedule", ("delay", 1000000, "new", b"body"))},
+        "many left": {"left": range(0, 3000, 40), "end": "cancel"},
     },
+    mistakes=r"""
+test_schedule.test_a_key_that_is_taken_is_replaced_and_both_bodies_survive
+  overwrites a body with the same key
+  - or redis.call('HEXISTS', context, key) == 1 then
+  + then
+  a key that comes twice in a call keeps one body
+  - stored[key]
+  -
+  + false
+  +
+test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_changed
+  given: a delayed message
+  the body first, before it is known that the due time can be stored
+  - redis.call('ZADD', delayed, unpack(scores))
+  - redis.call('HSET', context, unpack(bodies))
+  + redis.call('HSET', context, unpack(bodies))
+  + redis.call('ZADD', delayed, unpack(scores))
+test_schedule.test_messages_for_one_time_keep_the_order_of_their_pushes
+  one time for all messages of a call
+  - due + (at - 3) / 2
+  + due
+  a later call begins at the same time
+  - behind(delayed, due, due_text)
+  + due
+test_schedule.test_messages_with_one_delay_keep_their_order
+  one time for all messages with a delay
+  - due + (at - 3) / 2
+  + due + (base == 'at' and (at - 3) / 2 or 0)
+test_schedule.test_a_row_longer_than_the_first_look_is_seen_whole
+  a long row is seen in part
+  - 2 * count < width
+  + true
+test_schedule.test_messages_for_other_times_are_not_held_up
+  behind any message that is near
+  - first + 2 * count + GAP - 1)
+  + first + 4096)
+test_schedule.test_a_message_for_a_past_time_waits_behind_the_rest_for_that_time
+  given: taken=900, canceled=()
+  in front of the rest of a row
+  - last, text = time_of(head[2]), head[2]
+  + last = last
+  given: taken=900, canceled=(901,)
+  in front of the rest of a row whose second was canceled
+  - time_of(head[4]) - time_of(head[2]) < GAP
+  + time_of(head[4]) - time_of(head[2]) <= 1
+test_schedule.test_messages_for_different_past_times_keep_their_times
+  any past time is the same
+  - head[4] and time_of(head[4]) - time_of(head[2]) < GAP
+  + head[2]
+test_schedule.test_a_message_comes_behind_those_that_are_left_for_its_time
+  given: left=[1, 2], end="cancel"
+  in front of a row whose first was canceled
+  - score_of(time + GAP - 1)
+  + text
+  given: left=[99], end="run_now"
+  in front of what is left of a row
+  - GAP = 100
+  + GAP = 1
+  given: many left
+  a row has one gap at most
+  - GAPS = 100
+  + GAPS = 1
+test_schedule.test_other_messages_hold_up_a_message_for_milliseconds_at_most
+  others hold up a message for ever
+  - GAPS = 100
+  + GAPS = 1000
+""",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackq.queue import schedules
 from benchmarks.worst.scene import Act, Scene, times
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.refused import bad
 
 PUT_CALL = ("s", "v" * 16, "{}")
@@ -23,28 +23,28 @@ PUT = Facts(
             b'{"message":{},"every":60.0,"zone":"UTC","catch_up":"none","paused":false}'
         ],
     },
-    mistakes={
-        "worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed": (
-            Mistake(
-                "keeps the ticks of former times",
-                "redis.call('HSET', ticks, schedule,",
-                "redis.call('HSETNX', ticks, schedule,",
-            ),
-            Mistake(
-                "keeps the ticks of what is removed",
-                "    redis.call('HDEL', ticks, schedule, schedule .. ':missed')\n",
-                "",
-            ),
-            Mistake("keeps the former definition", "'HSET', schedules,", "'HSETNX', schedules,"),
-        ),
-        "worker.test_scripts.test_a_worker_s_own_schedule_keeps_its_ticks": (
-            Mistake("removes the ticks of others", "  if existed == 1 then", "  if true then"),
-        ),
-        "worker.test_scripts.test_there_are_at_most_256_schedules": (
-            Mistake("stores any number", "MAX_SCHEDULES = 256", "MAX_SCHEDULES = 1000000"),
-            Mistake("replaces none of a full list", "if existed == 0 and", "if"),
-        ),
-    },
+    mistakes=r"""
+worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed
+  keeps the ticks of former times
+  - redis.call('HSET', ticks, schedule,
+  + redis.call('HSETNX', ticks, schedule,
+  keeps the ticks of what is removed
+  - redis.call('HDEL', ticks, schedule, schedule .. ':missed')
+  keeps the former definition
+  - 'HSET', schedules,
+  + 'HSETNX', schedules,
+worker.test_scripts.test_a_worker_s_own_schedule_keeps_its_ticks
+  removes the ticks of others
+  - if existed == 1 then
+  + if true then
+worker.test_scripts.test_there_are_at_most_256_schedules
+  stores any number
+  - MAX_SCHEDULES = 256
+  + MAX_SCHEDULES = 1000000
+  replaces none of a full list
+  - if existed == 0 and
+  + if
+""",
 )
 LIST = Facts(
     "schedules/list",
@@ -53,16 +53,15 @@ LIST = Facts(
     operation=lambda: schedules.read(SPEC),
     replies=[[1]],
     passes={},
-    mistakes={
-        "worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed": (
-            Mistake(
-                "hides what was missed",
-                "tonumber(seen[2] or 0)",
-                "tonumber(seen[1] or 0)",
-            ),
-            Mistake("hides the latest tick", "tonumber(seen[1] or 0)", "0"),
-        ),
-    },
+    mistakes=r"""
+worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed
+  hides what was missed
+  - tonumber(seen[2] or 0)
+  + tonumber(seen[1] or 0)
+  hides the latest tick
+  - tonumber(seen[1] or 0)
+  + 0
+""",
 )
 
 

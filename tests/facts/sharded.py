@@ -8,7 +8,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.sharded import operations, resize
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.refused import bad
 
 NAME = "ackq-benchmark:sharded"
@@ -19,65 +19,75 @@ CHANGE = Facts(
     calls=(CHANGE_CALL,),
     fewest=3,
     refused=bad(CHANGE_CALL, {2: ("x", "1" * 8193)}),
-    mistakes={
-        "sharded.test_resize.test_a_change_needs_the_version_that_it_is_based_on": (
-            Mistake(
-                "overwrites what others changed",
-                "tonumber(redis.call('HGET', record, 'version')) ~= version",
-                "false",
-            ),
-            Mistake(
-                "keeps the version",
-                "'HINCRBY', record, 'version', 1",
-                "'HINCRBY', record, 'version', 0",
-            ),
-            Mistake("keeps the former numbers", ", 'draining', draining)", ")"),
-            Mistake("any number", "outside(shards, 1, 1024)", "false"),
-            Mistake("any text", "string.find(draining, '[^%d ]')", "false"),
-            Mistake("text of any length", "#draining > 8192", "false"),
-        ),
-    },
+    mistakes=r"""
+sharded.test_resize.test_a_change_needs_the_version_that_it_is_based_on
+  overwrites what others changed
+  - tonumber(redis.call('HGET', record, 'version')) ~= version
+  + false
+  keeps the version
+  - 'HINCRBY', record, 'version', 1
+  + 'HINCRBY', record, 'version', 0
+  keeps the former numbers
+  - , 'draining', draining)
+  + )
+  any number
+  - outside(shards, 1, 1024)
+  + false
+  any text
+  - string.find(draining, '[^%d ]')
+  + false
+  text of any length
+  - #draining > 8192
+  + false
+""",
 )
 SHARD_COUNTS = Facts(
     "sharded/look",
     calls=((),),
     operation=lambda: operations.shard_counts(SPEC),
     replies=[[1, 0, -1]],
-    mistakes={
-        "sharded.test_choice.test_a_look_counts_what_a_pop_would_take": (
-            Mistake("forgets what was handed over", " + redis.call('LLEN', handoff)", ""),
-            Mistake("ended leases do not count", "{backup, delayed, held}", "{delayed, held}"),
-            Mistake("due messages do not count", "{backup, delayed, held}", "{backup, held}"),
-            Mistake("held lists do not count", "{backup, delayed, held}", "{backup, delayed}"),
-            Mistake(
-                "waits for the last event",
-                "tonumber(first) - now < wait",
-                "tonumber(first) - now > wait",
-            ),
-            Mistake("does not see that it is paused", "redis.call('EXISTS', paused)", "0"),
-        ),
-    },
+    mistakes=r"""
+sharded.test_choice.test_a_look_counts_what_a_pop_would_take
+  forgets what was handed over
+  - + redis.call('LLEN', handoff)
+  ended leases do not count
+  - {backup, delayed, held}
+  + {delayed, held}
+  due messages do not count
+  - {backup, delayed, held}
+  + {backup, held}
+  held lists do not count
+  - {backup, delayed, held}
+  + {backup, delayed}
+  waits for the last event
+  - tonumber(first) - now < wait
+  + tonumber(first) - now > wait
+  does not see that it is paused
+  - redis.call('EXISTS', paused)
+  + 0
+""",
 )
 OPEN = Facts(
     "sharded/open",
     calls=((2,),),
     fewest=1,
-    mistakes={
-        "sharded.test_record.test_open_creates_once_and_reads": (
-            Mistake("overwrites the record", "redis.call('EXISTS', record) == 0", "true"),
-            Mistake("creates a record without a number", "shards == 0", "false"),
-        ),
-        "sharded.test_record.test_open_leaves_a_queue_of_the_first_format_as_it_is": (
-            Mistake(
-                "takes a queue of the first format for a new one",
-                "  if common then",
-                "  if false then",
-            ),
-        ),
-        "sharded.test_record.test_open_refuses_a_number_out_of_range": (
-            Mistake("any number", "outside(shards, 0, 1024)", "shards == nil"),
-        ),
-    },
+    mistakes=r"""
+sharded.test_record.test_open_creates_once_and_reads
+  overwrites the record
+  - redis.call('EXISTS', record) == 0
+  + true
+  creates a record without a number
+  - shards == 0
+  + false
+sharded.test_record.test_open_leaves_a_queue_of_the_first_format_as_it_is
+  takes a queue of the first format for a new one
+  - if common then
+  + if false then
+sharded.test_record.test_open_refuses_a_number_out_of_range
+  any number
+  - outside(shards, 0, 1024)
+  + shards == nil
+""",
 )
 RETIRE = Facts(
     "sharded/retire",
@@ -86,34 +96,34 @@ RETIRE = Facts(
     operation=lambda: resize.retire(SPEC, 5),
     replies=[1],
     passes={"version": [5]},
-    mistakes={
-        "sharded.test_resize.test_a_shard_is_retired_only_if_it_has_nothing": (
-            Mistake(
-                "closes a shard that has something",
-                "      return 0\n    end\n  end",
-                "    end\n  end",
-            ),
-            Mistake(
-                "takes dead letters for an empty stream", "redis.call('XLEN', dead) == 0", "true"
-            ),
-            Mistake("an empty stream keeps it open", "and not empty ", ""),
-            Mistake(
-                "does not close it for later messages",
-                "redis.call('MSET', ready, text, context, text)",
-                "redis.call('SET', ready, text)",
-            ),
-            Mistake(
-                "an older version replaces a newer one", "if since < version then", "if true then"
-            ),
-            Mistake("keeps an older version", "if since < version then", "if since == 0 then"),
-            Mistake("any version", "outside(version, 1,", "outside(version, 0,"),
-            Mistake(
-                "overwrites the string of another program",
-                "redis.call('GET', ready))\n",
-                "redis.call('GET', ready)) or 0\n",
-            ),
-        ),
-    },
+    mistakes=r"""
+sharded.test_resize.test_a_shard_is_retired_only_if_it_has_nothing
+  closes a shard that has something
+  -       return 0
+  -     end
+  +     end
+  takes dead letters for an empty stream
+  - redis.call('XLEN', dead) == 0
+  + true
+  an empty stream keeps it open
+  - and not empty and
+  + and
+  does not close it for later messages
+  - redis.call('MSET', ready, text, context, text)
+  + redis.call('SET', ready, text)
+  an older version replaces a newer one
+  - if since < version then
+  + if true then
+  keeps an older version
+  - if since < version then
+  + if since == 0 then
+  any version
+  - outside(version, 1,
+  + outside(version, 0,
+  overwrites the string of another program
+  - redis.call('GET', ready))
+  + redis.call('GET', ready)) or 0
+""",
 )
 REVIVE = Facts(
     "sharded/revive",
@@ -122,29 +132,21 @@ REVIVE = Facts(
     operation=lambda: resize.revive(SPEC, 5),
     replies=[1],
     passes={"version": [5]},
-    mistakes={
-        "sharded.test_resize.test_a_shard_is_revived_by_a_later_version_only": (
-            Mistake(
-                "opens what was closed at the same version", ">= version then", "> version then"
-            ),
-            Mistake(
-                "deletes messages",
-                "redis.call('TYPE', ready).ok ~= 'string'",
-                "redis.call('TYPE', ready).ok == 'none'",
-                error=True,
-            ),
-            Mistake(
-                "leaves it closed for later messages",
-                "redis.call('DEL', ready, context)",
-                "redis.call('DEL', ready)",
-            ),
-            Mistake(
-                "any version",
-                "if outside(version, 1, 9007199254740991) then",
-                "if not version then version = 0 elseif false then",
-            ),
-        ),
-    },
+    mistakes=r"""
+sharded.test_resize.test_a_shard_is_revived_by_a_later_version_only
+  opens what was closed at the same version
+  - >= version then
+  + > version then
+  deletes messages (error)
+  - redis.call('TYPE', ready).ok ~= 'string'
+  + redis.call('TYPE', ready).ok == 'none'
+  leaves it closed for later messages
+  - redis.call('DEL', ready, context)
+  + redis.call('DEL', ready)
+  any version
+  - if outside(version, 1, 9007199254740991) then
+  + if not version then version = 0 elseif false then
+""",
 )
 
 

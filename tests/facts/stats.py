@@ -7,7 +7,7 @@ from benchmarks.worst.ready import in_every_place
 from benchmarks.worst.scene import Act, Scene, times
 from benchmarks.worst.taking import hold_lists
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "stats",
@@ -15,29 +15,20 @@ FACTS = Facts(
     changes_nothing=True,
     operation=lambda: inspection.stats(SPEC),
     replies=[[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]],
-    mistakes={
-        "test_stats.test_stats_and_pop_agree_on_what_is_ready": (
-            Mistake(
-                "what ends at this instant is not counted as ready",
-                "redis.call('ZCOUNT', backup, '-inf', now_text)",
-                "redis.call('ZCOUNT', backup, '-inf', '(' .. now_text)",
-            ),
-        ),
-        "test_stats.test_expired_and_due_messages_are_counted_apart_from_running_and_delayed": (
-            Mistake(
-                "due messages are not reported",
-                "redis.call('ZCOUNT', delayed, '-inf', now_text)",
-                "0",
-            ),
-        ),
-        "test_held.test_stats_count_what_is_held_where_it_belongs": (
-            Mistake(
-                "counts what is claimed as ready",
-                "redis.call('ZRANGEBYSCORE', held, '-inf', now_text)",
-                "redis.call('ZRANGEBYSCORE', held, '-inf', '+inf')",
-            ),
-        ),
-    },
+    mistakes=r"""
+test_stats.test_stats_and_pop_agree_on_what_is_ready
+  what ends at this instant is not counted as ready
+  - redis.call('ZCOUNT', backup, '-inf', now_text)
+  + redis.call('ZCOUNT', backup, '-inf', '(' .. now_text)
+test_stats.test_expired_and_due_messages_are_counted_apart_from_running_and_delayed
+  due messages are not reported
+  - redis.call('ZCOUNT', delayed, '-inf', now_text)
+  + 0
+test_held.test_stats_count_what_is_held_where_it_belongs
+  counts what is claimed as ready
+  - redis.call('ZRANGEBYSCORE', held, '-inf', now_text)
+  + redis.call('ZRANGEBYSCORE', held, '-inf', '+inf')
+""",
 )
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from ackq.topic import Batch, Topic
 from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene, times
-from tests.facts.facts import Facts, Mistake
-from tests.facts.parts import ANY_DELETED_BYTES
+from tests.facts.facts import Facts
 from tests.facts.refused import bad
 
 READER = "reader"
@@ -20,16 +19,13 @@ COMMIT = Facts(
     "topic/commit",
     calls=((f"1:1:{TOKEN}",),),
     refused={"no range": ("1:1",), "too many": ("1:1:x",) * 1001},
-    mistakes={
-        "faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves": (
-            Mistake(
-                "looks at what it has emptied",
-                "if place ~= before then\n",
-                "redis.call('ZCARD', leases)\nif place ~= before then\n",
-                error=True,
-            ),
-        ),
-    },
+    mistakes=r"""
+faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves
+  looks at what it has emptied (error)
+  - if place ~= before then
+  + redis.call('ZCARD', leases)
+  + if place ~= before then
+""",
 )
 CONSUME_CALL = (0, 2, 30_000_000, TOKEN, 0)
 CONSUME = Facts(
@@ -39,68 +35,49 @@ CONSUME = Facts(
     fewest=5,
     dependent=("skipped",),
     refused={"no range": (*CONSUME_CALL, "no range"), **bad(CONSUME_CALL, {3: ("no token",)})},
-    mistakes={
-        "test_budgets.test_a_topic_is_read_one_by_one": (
-            Mistake(
-                "any number of bytes in one call",
-                "bytes < BODY_BUDGET and redis.call('GET',",
-                "redis.call('GET',",
-            ),
-        ),
-        "faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves": (
-            Mistake(
-                "removes the old range before it adds the new one",
-                "if old then\n  replace_old()\nend\n",
-                "if old then\n  replace_old()\n  remove_old()\nend\n",
-                error=True,
-            ),
-        ),
-    },
+    mistakes=r"""
+test_budgets.test_a_topic_is_read_one_by_one
+  any number of bytes in one call
+  - bytes < BODY_BUDGET and redis.call('GET',
+  + redis.call('GET',
+faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves
+  removes the old range before it adds the new one (error)
+  -   replace_old()
+  +   replace_old()
+  +   remove_old()
+""",
 )
 EXTEND = Facts(
     "topic/extend",
     calls=((1_000_000, f"1:1:{TOKEN}"),),
     fewest=1,
     refused={"no range": (0, "1:x:y"), "too many": (0, *["1:1:x"] * 1001)},
-    mistakes={
-        "topic.test_consume.test_extend_keeps_the_receipt": (
-            Mistake(
-                "the lease stays as it was",
-                "timeout > 0 and string.format('%.0f', deadline) or 0",
-                "'1'",
-            ),
-            Mistake("does not count", "    reply[2] = reply[2] + 1\n", ""),
-            Mistake(
-                "a committed range is said to be another's",
-                "    and tonumber(string.match(member, '^%d+:(%d+):')) > place then",
-                "    then",
-                error=True,
-            ),
-        ),
-        "topic.test_consume.test_what_is_refused_of_any_consumer_is_named": (
-            Mistake(
-                "says nothing of a range that another has",
-                "    reply[#reply + 1] = i - HEAD\n",
-                "",
-                given={"verb": "extend"},
-            ),
-        ),
-    },
+    mistakes=r"""
+topic.test_consume.test_extend_keeps_the_receipt
+  the lease stays as it was
+  - timeout > 0 and string.format('%.0f', deadline) or 0
+  + '1'
+  does not count
+  - reply[2] = reply[2] + 1
+  a committed range is said to be another's (error)
+  - and tonumber(string.match(member, '^%d+:(%d+):')) > place then
+  + then
+topic.test_consume.test_what_is_refused_of_any_consumer_is_named
+  given: verb="extend"
+  says nothing of a range that another has
+  - reply[#reply + 1] = i - HEAD
+""",
 )
 PROBE = Facts(
     "topic/probe",
     calls=((),),
     more_keys=(":messages:1",),
-    mistakes={
-        "topic.test_retention.test_a_new_consumer_starts_at_the_oldest_that_is_there": (
-            Mistake(
-                "the first, whether it is there or not",
-                "      return i\n",
-                "      return 1\n",
-                error=True,
-            ),
-        ),
-    },
+    mistakes=r"""
+topic.test_retention.test_a_new_consumer_starts_at_the_oldest_that_is_there
+  the first, whether it is there or not (error)
+  - return i
+  + return 1
+""",
 )
 PUBLISH_CALL = (2, 0, 0, 0, 1, 0, "body")
 PUBLISH = Facts(
@@ -113,38 +90,41 @@ PUBLISH = Facts(
         "more bodies than keys": (*PUBLISH_CALL, "than keys"),
         "more trims than keys": (2, 0, 0, 2, 1, 0, "x"),
     },
-    mistakes={
-        "test_budgets.test_a_publish_trims_eight_mebibytes": (ANY_DELETED_BYTES,),
-    },
+    mistakes=r"""
+test_budgets.test_a_publish_trims_eight_mebibytes
+  any number of bytes is deleted in one call
+""",
 )
 SEEK = Facts(
     "topic/seek",
     calls=((1, "present"),),
     fewest=2,
     refused={"no place": ("start", "present")},
-    mistakes={
-        "topic.test_consume.test_seek_moves_the_place_and_voids_what_is_held": (
-            Mistake("old ranges stay", "redis.call('UNLINK', leases, ranges)\n", ""),
-            Mistake("goes beyond the newest", "if place > newest then", "if false then"),
-            Mistake("the end is the start", "place == 'end' and newest", "place == 'end' and 0"),
-        ),
-        "topic.test_consume.test_unsubscribe_and_subscribe_replays_every_live_message": (
-            Mistake(
-                "subscribes again",
-                "if (when == 'absent') == (stored ~= false) then",
-                "if false then",
-            ),
-        ),
-    },
+    mistakes=r"""
+topic.test_consume.test_seek_moves_the_place_and_voids_what_is_held
+  old ranges stay
+  - redis.call('UNLINK', leases, ranges)
+  goes beyond the newest
+  - if place > newest then
+  + if false then
+  the end is the start
+  - place == 'end' and newest
+  + place == 'end' and 0
+topic.test_consume.test_unsubscribe_and_subscribe_replays_every_live_message
+  subscribes again
+  - if (when == 'absent') == (stored ~= false) then
+  + if false then
+""",
 )
 TRIM = Facts(
     "topic/trim",
     calls=((1, 1),),
     more_keys=(":messages:1",),
     fewest=2,
-    mistakes={
-        "test_budgets.test_a_topic_is_trimmed_by_eight_mebibytes": (ANY_DELETED_BYTES,),
-    },
+    mistakes=r"""
+test_budgets.test_a_topic_is_trimmed_by_eight_mebibytes
+  any number of bytes is deleted in one call
+""",
 )
 
 

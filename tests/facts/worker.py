@@ -9,7 +9,7 @@ from ackq.worker.registration import leave as leave_list
 from ackq.worker.schedule import tick
 from benchmarks.worst.scene import LARGE, Act, Scene, times
 from tests.facts.example import SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.refused import bad
 from tests.queue.scripts.space import SECOND
 
@@ -22,50 +22,47 @@ HEARTBEAT = Facts(
     operation=lambda: heartbeat(SPEC, "w", b"{}", 30.0, b"quiet"),
     replies=[b""],
     passes={"worker": ["w"], "record": [b"{}"], "lifetime": [30_000_000], "obeyed": [b"quiet"]},
-    mistakes={
-        "worker.test_list_scripts.test_an_order_waits_until_it_is_confirmed": (
-            Mistake("deletes any order", "if order and order == obeyed then", "if order then"),
-            Mistake(
-                "keeps an order that is confirmed",
-                "redis.call('HDEL', orders, worker)",
-                "redis.call('HGET', orders, worker)",
-            ),
-            Mistake("returns no order", "return order or ''", "return ''"),
-        ),
-        "worker.test_list_scripts.test_a_confirmation_does_not_delete_a_newer_order": (
-            Mistake(
-                "confirms by the verb",
-                "order == obeyed then",
-                "string.match(order, '%a+$') == string.match(obeyed, '%a+$') then",
-            ),
-        ),
-        "worker.test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted": (
-            Mistake("keeps dead entries", "if #ended > 0 then", "if false then"),
-            Mistake("keeps dead records", "  redis.call('HDEL', doing, unpack(ended))\n", ""),
-        ),
-        "worker.test_list_scripts.test_an_order_outlives_the_entry_of_a_frozen_worker": (
-            Mistake(
-                "deletes orders of the dead",
-                "  redis.call('HDEL', doing, unpack(ended))",
-                (
-                    "  redis.call('HDEL', doing, unpack(ended))\n"
-                    "  redis.call('HDEL', orders, unpack(ended))"
-                ),
-            ),
-        ),
-        "worker.test_list_scripts.test_one_heartbeat_deletes_a_hundred_entries": (
-            Mistake("deletes without a bound", ", 'LIMIT', 0, 100)", ")"),
-        ),
-        "worker.test_list_scripts.test_a_heartbeat_lists_a_worker_until_its_entry_ends": (
-            Mistake("never expires", "redis.call('PEXPIRE', doing, left)", ""),
-            Mistake(
-                "keeps the first record", "redis.call('HSET', doing", "redis.call('HSETNX', doing"
-            ),
-        ),
-        "worker.test_list_scripts.test_the_keys_last_as_long_as_the_last_entry": (
-            Mistake("shortens the life of others", "(tonumber(last[2]) - now)", "lifetime"),
-        ),
-    },
+    mistakes=r"""
+worker.test_list_scripts.test_an_order_waits_until_it_is_confirmed
+  deletes any order
+  - if order and order == obeyed then
+  + if order then
+  keeps an order that is confirmed
+  - redis.call('HDEL', orders, worker)
+  + redis.call('HGET', orders, worker)
+  returns no order
+  - return order or ''
+  + return ''
+worker.test_list_scripts.test_a_confirmation_does_not_delete_a_newer_order
+  confirms by the verb
+  - order == obeyed then
+  + string.match(order, '%a+$') == string.match(obeyed, '%a+$') then
+worker.test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted
+  keeps dead entries
+  - if #ended > 0 then
+  + if false then
+  keeps dead records
+  - redis.call('HDEL', doing, unpack(ended))
+worker.test_list_scripts.test_an_order_outlives_the_entry_of_a_frozen_worker
+  deletes orders of the dead
+  -   redis.call('HDEL', doing, unpack(ended))
+  +   redis.call('HDEL', doing, unpack(ended))
+  +   redis.call('HDEL', orders, unpack(ended))
+worker.test_list_scripts.test_one_heartbeat_deletes_a_hundred_entries
+  deletes without a bound
+  - , 'LIMIT', 0, 100)
+  + )
+worker.test_list_scripts.test_a_heartbeat_lists_a_worker_until_its_entry_ends
+  never expires
+  - redis.call('PEXPIRE', doing, left)
+  keeps the first record
+  - redis.call('HSET', doing
+  + redis.call('HSETNX', doing
+worker.test_list_scripts.test_the_keys_last_as_long_as_the_last_entry
+  shortens the life of others
+  - (tonumber(last[2]) - now)
+  + lifetime
+""",
 )
 LEAVE = Facts(
     "worker/leave",
@@ -74,12 +71,13 @@ LEAVE = Facts(
     operation=lambda: leave_list(SPEC, "w"),
     replies=[1],
     passes={"worker": ["w"]},
-    mistakes={
-        "worker.test_list_scripts.test_a_worker_that_leaves_takes_its_order_along": (
-            Mistake("keeps the record", "redis.call('HDEL', doing, worker)", ""),
-            Mistake("keeps the order", "redis.call('HDEL', orders, worker)", ""),
-        ),
-    },
+    mistakes=r"""
+worker.test_list_scripts.test_a_worker_that_leaves_takes_its_order_along
+  keeps the record
+  - redis.call('HDEL', doing, worker)
+  keeps the order
+  - redis.call('HDEL', orders, worker)
+""",
 )
 LIST = Facts(
     "worker/list",
@@ -89,21 +87,27 @@ LIST = Facts(
     operation=lambda: entries(SPEC),
     replies=[[b"0", 1]],
     passes={"cursor": [b"0"]},
-    mistakes={
-        "worker.test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted": (
-            Mistake("shows the dead", "if ends > now then", "if true then"),
-        ),
-        "worker.test_list_scripts.test_a_record_that_is_too_long_is_not_read": (
-            Mistake("reads long records", "<= 8192", "<= 1000000"),
-        ),
-        "worker.test_list_scripts.test_every_worker_is_listed_a_hundred_or_so_at_a_time": (
-            Mistake("reads all at once", "'COUNT', 100", "'COUNT', 100000"),
-            Mistake("stops early", "local found = { page[1], now }", "local found = { '0', now }"),
-        ),
-        "worker.test_list_scripts.test_an_order_waits_until_it_is_confirmed": (
-            Mistake("hides orders", "redis.call('HGET', orders, worker) or ''", "''"),
-        ),
-    },
+    mistakes=r"""
+worker.test_list_scripts.test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted
+  shows the dead
+  - if ends > now then
+  + if true then
+worker.test_list_scripts.test_a_record_that_is_too_long_is_not_read
+  reads long records
+  - <= 8192
+  + <= 1000000
+worker.test_list_scripts.test_every_worker_is_listed_a_hundred_or_so_at_a_time
+  reads all at once
+  - 'COUNT', 100
+  + 'COUNT', 100000
+  stops early
+  - local found = { page[1], now }
+  + local found = { '0', now }
+worker.test_list_scripts.test_an_order_waits_until_it_is_confirmed
+  hides orders
+  - redis.call('HGET', orders, worker) or ''
+  + ''
+""",
 )
 ORDER = Facts(
     "worker/order",
@@ -113,20 +117,23 @@ ORDER = Facts(
     operation=lambda: leave_order(SPEC, "quiet", [b"w"]),
     replies=[[1]],
     passes={"order": ["quiet"], "workers": [b"w"]},
-    mistakes={
-        "worker.test_list_scripts.test_a_worker_that_is_not_listed_gets_no_order": (
-            Mistake(
-                "reaches the dead",
-                "found[i - 1] = ends > now and 1 or 0\n  if ends > now then",
-                "found[i - 1] = ends > 0 and 1 or 0\n  if ends > 0 then",
-            ),
-            Mistake("reaches who is not there", "if ends > now then", "if true then"),
-            Mistake("never expires", "    redis.call('PEXPIRE', orders, 86400000)\n", ""),
-        ),
-        "worker.test_list_scripts.test_a_confirmation_does_not_delete_a_newer_order": (
-            Mistake("has no time", "string.format('%.0f', now) .. ':' .. order", "':' .. order"),
-        ),
-    },
+    mistakes=r"""
+worker.test_list_scripts.test_a_worker_that_is_not_listed_gets_no_order
+  reaches the dead
+  - found[i - 1] = ends > now and 1 or 0
+  -   if ends > now then
+  + found[i - 1] = ends > 0 and 1 or 0
+  +   if ends > 0 then
+  reaches who is not there
+  - if ends > now then
+  + if true then
+  never expires
+  - redis.call('PEXPIRE', orders, 86400000)
+worker.test_list_scripts.test_a_confirmation_does_not_delete_a_newer_order
+  has no time
+  - string.format('%.0f', now) .. ':' .. order
+  + ':' .. order
+""",
 )
 PERMIT = Facts(
     "worker/permit",
@@ -141,34 +148,29 @@ PERMIT = Facts(
         "period": [2_000_000],
         "burst": [5],
     },
-    mistakes={
-        "worker.test_scripts.test_a_burst_is_permitted_and_then_the_rate": (
-            Mistake("takes nothing from the allowance", "whole = whole + permitted * each", ""),
-            Mistake("says that the next is permitted now", "math.ceil(whole + each - limit)", "0"),
-        ),
-        "worker.test_scripts.test_what_was_not_taken_is_given_back": (
-            Mistake("keeps what was not taken", "math.max(now, whole - returned * each)", "whole"),
-            Mistake(
-                "more than the burst",
-                "math.max(now, whole - returned * each)",
-                "whole - returned * each",
-            ),
-        ),
-        "worker.test_scripts.test_the_allowance_grows_with_time_and_expires": (
-            Mistake(
-                "the allowance never expires",
-                "(whole - now) / 1000) + 1)",
-                "(whole - now)) + 9000000)",
-            ),
-        ),
-        "worker.test_scripts.test_a_clock_that_was_set_back_delays_no_caller": (
-            Mistake(
-                "waits for the old clock",
-                "math.min(limit, math.max(",
-                "math.max(limit * 0, math.max(",
-            ),
-        ),
-    },
+    mistakes=r"""
+worker.test_scripts.test_a_burst_is_permitted_and_then_the_rate
+  takes nothing from the allowance
+  - whole = whole + permitted * each
+  says that the next is permitted now
+  - math.ceil(whole + each - limit)
+  + 0
+worker.test_scripts.test_what_was_not_taken_is_given_back
+  keeps what was not taken
+  - math.max(now, whole - returned * each)
+  + whole
+  more than the burst
+  - math.max(now, whole - returned * each)
+  + whole - returned * each
+worker.test_scripts.test_the_allowance_grows_with_time_and_expires
+  the allowance never expires
+  - (whole - now) / 1000) + 1)
+  + (whole - now)) + 9000000)
+worker.test_scripts.test_a_clock_that_was_set_back_delays_no_caller
+  waits for the old clock
+  - math.min(limit, math.max(
+  + math.max(limit * 0, math.max(
+""",
 )
 TICK = Facts(
     "worker/tick",
@@ -185,44 +187,36 @@ TICK = Facts(
         "pop_from": ["right"],
         "version": [""],
     },
-    mistakes={
-        "worker.test_scripts.test_an_earlier_version_pushes_nothing": (
-            Mistake("ignores versions", "if version ~= '' then", "if false then"),
-            Mistake("pushes what was removed", "if not stored or", "if stored and"),
-        ),
-        "worker.test_scripts.test_a_tick_is_pushed_once": (
-            Mistake(
-                "pushes again",
-                "if tick <= latest or latest ~= previous then",
-                "if latest ~= previous then",
-            ),
-            Mistake(
-                "does not record the tick",
-                "redis.call('HSET', ticks, schedule, string.format('%.0f', tick))\n",
-                "",
-            ),
-        ),
-        "worker.test_scripts.test_a_tick_goes_to_the_right_end_for_the_left": (
-            Mistake(
-                "always pushes on the left", "pop_from == 'left' and 'RPUSH' or 'LPUSH'", "'LPUSH'"
-            ),
-        ),
-        "worker.test_scripts.test_only_a_worker_that_knows_the_latest_tick_pushes_and_counts": (
-            Mistake(
-                "whatever the worker knows",
-                "if tick <= latest or latest ~= previous then",
-                "if tick <= latest then",
-            ),
-            Mistake(
-                "forgets what was missed before",
-                "redis.call('HINCRBY', ticks",
-                "redis.call('HSET', ticks",
-            ),
-        ),
-        "worker.test_scripts.test_a_tick_that_lies_ahead_is_not_pushed": (
-            Mistake("pushes early", "if tick > now then", "if false then"),
-        ),
-    },
+    mistakes=r"""
+worker.test_scripts.test_an_earlier_version_pushes_nothing
+  ignores versions
+  - if version ~= '' then
+  + if false then
+  pushes what was removed
+  - if not stored or
+  + if stored and
+worker.test_scripts.test_a_tick_is_pushed_once
+  pushes again
+  - if tick <= latest or latest ~= previous then
+  + if latest ~= previous then
+  does not record the tick
+  - redis.call('HSET', ticks, schedule, string.format('%.0f', tick))
+worker.test_scripts.test_a_tick_goes_to_the_right_end_for_the_left
+  always pushes on the left
+  - pop_from == 'left' and 'RPUSH' or 'LPUSH'
+  + 'LPUSH'
+worker.test_scripts.test_only_a_worker_that_knows_the_latest_tick_pushes_and_counts
+  whatever the worker knows
+  - if tick <= latest or latest ~= previous then
+  + if tick <= latest then
+  forgets what was missed before
+  - redis.call('HINCRBY', ticks
+  + redis.call('HSET', ticks
+worker.test_scripts.test_a_tick_that_lies_ahead_is_not_pushed
+  pushes early
+  - if tick > now then
+  + if false then
+""",
 )
 
 

@@ -14,7 +14,7 @@ from tests import waiting
 from tests.delay.conftest import delay, make_delay
 from tests.delay.partition import Partition
 from tests.delay.test_counts import watched
-from tests.facts.facts import Mutant
+from tests.facts.mistakes import Mutant
 from tests.faults.test_failover import executable, pair
 from tests.membership.scripted import Group
 from tests.ops.test_chronicle import write

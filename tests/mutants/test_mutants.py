@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 
 from ackq.errors import AckqError
 from tests import facts
-from tests.facts.facts import Mutant
+from tests.facts.mistakes import Mutant
 
 MUTANTS = [mutant for each in facts.every() for mutant in each.mutants]
 

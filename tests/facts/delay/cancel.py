@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackq.delay import DelayEntry
 from benchmarks.worst.delay import of, partitioned, stored
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.refused import bad
 
 GOOD = (0, 1, "k")
@@ -14,31 +14,21 @@ FACTS = Facts(
     calls=(GOOD,),
     fewest=3,
     refused=bad(GOOD, {1: (0, 2, "x")}),
-    mistakes={
-        "test_budgets.test_one_call_cancels_eight_mebibytes": (
-            Mistake(
-                "any number of bytes is deleted in one call",
-                "    freed = freed + redis.call('HSTRLEN', KEYS[first + 1], key)\n",
-                "",
-            ),
-        ),
-        "delay.test_counts.test_canceled_messages_are_dropped": (
-            Mistake(
-                "counts what was not there",
-                "(dropped[first] or 0) + stored",
-                "(dropped[first] or 0) + 1",
-            ),
-            Mistake("deliveries go on for ever", "count_up(first, 'ended', ended[first])", ""),
-        ),
-        "delay.test_failure_notes.test_a_note_goes_with_its_message": (
-            Mistake(
-                "the note stays",
-                "    redis.call('HDEL', KEYS[first + 7], key)\n",
-                "",
-                given={"means": "cancel"},
-            ),
-        ),
-    },
+    mistakes=r"""
+test_budgets.test_one_call_cancels_eight_mebibytes
+  any number of bytes is deleted in one call
+  - freed = freed + redis.call('HSTRLEN', KEYS[first + 1], key)
+delay.test_counts.test_canceled_messages_are_dropped
+  counts what was not there
+  - (dropped[first] or 0) + stored
+  + (dropped[first] or 0) + 1
+  deliveries go on for ever
+  - count_up(first, 'ended', ended[first])
+delay.test_failure_notes.test_a_note_goes_with_its_message
+  given: means="cancel"
+  the note stays
+  - redis.call('HDEL', KEYS[first + 7], key)
+""",
 )
 
 

@@ -5,61 +5,49 @@ from __future__ import annotations
 from ackq.delay import DelayClaims
 from benchmarks.worst.delay import beside, claimed
 from benchmarks.worst.scene import NAME, Act, Scene
-from tests.facts.facts import Facts, Mistake
-from tests.facts.parts import PUSHED_AGAIN, REPLACED_DRIVER, WHAT_LEFT
+from tests.facts.facts import Facts
 from tests.queue.scripts.space import SECOND
 
 FACTS = Facts(
     "delay/claim_beat",
     calls=((1, 1, 3600 * SECOND),),
     fewest=3,
-    mistakes={
-        "delay.test_claim_scripts.test_a_replaced_driver_changes_nothing": (
-            REPLACED_DRIVER.on({"script": "claim_beat"}),
-        ),
-        "delay.test_claim_scripts.test_long_leases_are_not_renewed": (
-            Mistake("renews long leases", "before - now >= timeout * 2 / 3", "false"),
-        ),
-        "delay.test_claim_scripts.test_leases_are_renewed_in_steps": (
-            Mistake(
-                "every step has a base of its own",
-                "if renewed == 0 then\n",
-                "base = now + timeout\nif renewed == 0 then\n",
-            ),
-            Mistake(
-                "forgets how far it came",
-                "before, renewed))\nreturn {'ok', #ready / 2",
-                "before, 0))\nreturn {'ok', #ready / 2",
-            ),
-            Mistake(
-                "leaves one out", "renewed = renewed + #keys\n", "renewed = renewed + #keys + 1\n"
-            ),
-            Mistake(
-                "the next renewal takes the first ends for the last",
-                "  before, renewed = base, 0",
-                "  renewed = 0",
-            ),
-            Mistake(
-                "the list expires as if nobody renewed the leases",
-                "redis.call('PEXPIRE', claim, string.format('%.0f', expiry))",
-                "",
-            ),
-            Mistake(
-                "others see the messages before the lease ends",
-                "  redis.call('ZADD', z, 'XX', unpack(ready))\n",
-                "",
-            ),
-        ),
-        ("delay.test_claim_scripts.test_messages_that_left_are_not_renewed_and_do_not_come_back"): (
-            WHAT_LEFT,
-            PUSHED_AGAIN,
-            Mistake("takes back what left", "    redis.call('LSET', claim, index, '')\n", ""),
-        ),
-        (
-            "delay.test_claim_scripts.test_a_claim_that_is_being_returned_is_neither_ack"
-            "ed_nor_renewed_nor_read"
-        ): (Mistake("renews what is being returned", "score == 0 or not base", "not base"),),
-    },
+    mistakes=r"""
+delay.test_claim_scripts.test_a_replaced_driver_changes_nothing
+  given: script="claim_beat"
+  a replaced driver goes on
+delay.test_claim_scripts.test_long_leases_are_not_renewed
+  renews long leases
+  - before - now >= timeout * 2 / 3
+  + false
+delay.test_claim_scripts.test_leases_are_renewed_in_steps
+  every step has a base of its own
+  - if renewed == 0 then
+  + base = now + timeout
+  + if renewed == 0 then
+  forgets how far it came
+  - before, renewed))
+  + before, 0))
+  leaves one out
+  - renewed = renewed + #keys
+  + renewed = renewed + #keys + 1
+  the next renewal takes the first ends for the last
+  - before, renewed = base, 0
+  + renewed = 0
+  the list expires as if nobody renewed the leases
+  - redis.call('PEXPIRE', claim, string.format('%.0f', expiry))
+  others see the messages before the lease ends
+  - redis.call('ZADD', z, 'XX', unpack(ready))
+delay.test_claim_scripts.test_messages_that_left_are_not_renewed_and_do_not_come_back
+  takes what left for its own
+  takes what was pushed again for its own
+  takes back what left
+  - redis.call('LSET', claim, index, '')
+delay.test_claim_scripts.test_a_claim_that_is_being_returned_is_neither_acked_nor_renewed_nor_read
+  renews what is being returned
+  - score == 0 or not base
+  + not base
+""",
 )
 
 

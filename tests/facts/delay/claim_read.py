@@ -5,32 +5,25 @@ from __future__ import annotations
 from ackq.delay import DelayClaims
 from benchmarks.worst.delay import beside, claimed
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
-from tests.facts.facts import Facts, Mistake
-from tests.facts.parts import PUSHED_AGAIN, WHAT_LEFT
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "delay/claim_read",
     calls=((1, 0, 10),),
     fewest=3,
-    mistakes={
-        "delay.test_claim_scripts.test_messages_that_left_are_not_read": (
-            WHAT_LEFT,
-            PUSHED_AGAIN,
-        ),
-        "delay.test_claim_scripts.test_one_call_reads_a_bounded_number_of_bytes": (
-            Mistake("any number of bytes", "  if bytes >= BODY_BUDGET then", "  if false then"),
-        ),
-        (
-            "delay.test_claim_scripts.test_a_claim_that_is_being_returned_is_neither_ack"
-            "ed_nor_renewed_nor_read"
-        ): (
-            Mistake(
-                "reads what is being returned",
-                "if not base or tonumber(redis.call('ZSCORE', claims, claim) or 0) == 0 then",
-                "if not base then",
-            ),
-        ),
-    },
+    mistakes=r"""
+delay.test_claim_scripts.test_messages_that_left_are_not_read
+  takes what left for its own
+  takes what was pushed again for its own
+delay.test_claim_scripts.test_one_call_reads_a_bounded_number_of_bytes
+  any number of bytes
+  - if bytes >= BODY_BUDGET then
+  + if false then
+delay.test_claim_scripts.test_a_claim_that_is_being_returned_is_neither_acked_nor_renewed_nor_read
+  reads what is being returned
+  - if not base or tonumber(redis.call('ZSCORE', claims, claim) or 0) == 0 then
+  + if not base then
+""",
 )
 
 

@@ -4,45 +4,39 @@ from __future__ import annotations
 
 from benchmarks.worst.delay import RECEIVES, beside, claimed
 from benchmarks.worst.scene import Act, Scene
-from tests.facts.facts import Facts, Mistake
-from tests.facts.parts import FROM_THE_FRONT, PUSHED_AGAIN, WHAT_LEFT
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "delay/claim_return",
     calls=((1,),),
     fewest=1,
-    mistakes={
-        "delay.test_claim_scripts.test_only_a_released_claim_is_returned": (
-            Mistake(
-                "returns a running claim",
-                "if tonumber(redis.call('ZSCORE', claims, claim) or 1) ~= 0 then",
-                "if false then",
-            ),
-        ),
-        "delay.test_claim_scripts.test_messages_that_left_are_not_returned": (
-            WHAT_LEFT,
-            PUSHED_AGAIN,
-        ),
-        "delay.test_claim_scripts.test_a_claim_renewed_in_part_is_returned": (FROM_THE_FRONT,),
-        "delay.test_claim_scripts.test_a_returned_message_is_ready_since_its_former_time": (
-            Mistake(
-                "the delivery counts",
-                "local count = tonumber(counts[i] or 1) - 1",
-                "local count = tonumber(counts[i] or 1)",
-            ),
-            Mistake("the lease stays", "    redis.call('ZREM', leases, key)\n", ""),
-            Mistake("they lose their order", "'XX', times[i], key)", "'XX', '5', key)"),
-            Mistake("nobody wakes", "  redis.call('LPUSH', wake, '1')\n", ""),
-            Mistake(
-                "the note of a message without a count stays",
-                "      redis.call('HDEL', errors, key)\n",
-                "",
-            ),
-        ),
-        "delay.test_claim_scripts.test_counts_go_on": (
-            Mistake("does not count", "count_up(1, 'released', returned)", ""),
-        ),
-    },
+    mistakes=r"""
+delay.test_claim_scripts.test_only_a_released_claim_is_returned
+  returns a running claim
+  - if tonumber(redis.call('ZSCORE', claims, claim) or 1) ~= 0 then
+  + if false then
+delay.test_claim_scripts.test_messages_that_left_are_not_returned
+  takes what left for its own
+  takes what was pushed again for its own
+delay.test_claim_scripts.test_a_claim_renewed_in_part_is_returned
+  a step begins at the front
+delay.test_claim_scripts.test_a_returned_message_is_ready_since_its_former_time
+  the delivery counts
+  - local count = tonumber(counts[i] or 1) - 1
+  + local count = tonumber(counts[i] or 1)
+  the lease stays
+  - redis.call('ZREM', leases, key)
+  they lose their order
+  - 'XX', times[i], key)
+  + 'XX', '5', key)
+  nobody wakes
+  - redis.call('LPUSH', wake, '1')
+  the note of a message without a count stays
+  - redis.call('HDEL', errors, key)
+delay.test_claim_scripts.test_counts_go_on
+  does not count
+  - count_up(1, 'released', returned)
+""",
 )
 
 

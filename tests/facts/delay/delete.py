@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.worst.delay import of, taken
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.refused import bad, cut
 
 GOOD = ("", 1, 1, 1, "k")
@@ -14,33 +14,25 @@ FACTS = Facts(
     fewest=1,
     refused=cut(GOOD, 2, 3, 4)
     | bad(GOOD, {1: (0, 2, "x"), 2: (-1, 2**53, "nan"), 3: (0, 2, 4001)}),
-    mistakes={
-        "delay.test_counts.test_a_take_and_a_delete": (
-            Mistake("does not count", "count_up(first, 'acked', deleted)", ""),
-            Mistake(
-                "counts what was deleted before",
-                "  count_up(first, 'acked', deleted)\nend\n",
-                (
-                    "  count_up(first, 'acked', deleted)\n"
-                    "end\n"
-                    "count_up(3, 'acked', position - reply[1])\n"
-                ),
-            ),
-        ),
-        "delay.test_counts.test_counting_ends_by_itself_and_a_shorter_window_does_not_shorten": (
-            Mistake(
-                "counts for nobody", "redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1", "true"
-            ),
-        ),
-        "delay.test_failure_notes.test_a_note_goes_with_its_message": (
-            Mistake(
-                "the note stays",
-                "    redis.call('HDEL', KEYS[first + 7], unpack(keys))\n",
-                "",
-                given={"means": "delete"},
-            ),
-        ),
-    },
+    mistakes=r"""
+delay.test_counts.test_a_take_and_a_delete
+  does not count
+  - count_up(first, 'acked', deleted)
+  counts what was deleted before
+  -   count_up(first, 'acked', deleted)
+  - end
+  +   count_up(first, 'acked', deleted)
+  + end
+  + count_up(3, 'acked', position - reply[1])
+delay.test_counts.test_counting_ends_by_itself_and_a_shorter_window_does_not_shorten
+  counts for nobody
+  - redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1
+  + true
+delay.test_failure_notes.test_a_note_goes_with_its_message
+  given: means="delete"
+  the note stays
+  - redis.call('HDEL', KEYS[first + 7], unpack(keys))
+""",
 )
 
 

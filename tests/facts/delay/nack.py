@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from benchmarks.worst.delay import ERRORS, failed, of, taken
 from benchmarks.worst.scene import KIB, LARGE, Act, Scene
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.failures import RECEIVES as FAILED_RECEIVES
 from tests.facts.failures import with_failures
-from tests.facts.parts import (
-    ALL_FAILURES,
-    ANY_MESSAGES,
-    NOTE_OF_AN_EARLIER_LIFE,
-    NOTE_OF_ANOTHER_BODY,
-)
 from tests.facts.refused import bad, cut
 
 GOOD = ("", 1, 0, 1, 1, 0, 1, "k", "errors", 1, "{}")
@@ -35,71 +29,51 @@ FACTS = Facts(
             },
         ),
     },
-    mistakes={
-        "test_budgets.test_a_nack_of_a_delay_queue_reads_no_body": (
-            Mistake(
-                "reads the body of what stays",
-                "    if body and (dies or failure) then",
-                "    if body then",
-            ),
-        ),
-        "test_budgets.test_a_nack_of_a_delay_queue_buries_a_mebibyte": (
-            Mistake("any number of bytes in one call", "      bytes = bytes + #body\n", ""),
-        ),
-        "test_budgets.test_one_call_gives_a_hundred_back_to_a_delay_queue": (ANY_MESSAGES,),
-        (
-            "test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebi"
-            "byte_of_notes"
-        ): (
-            Mistake("notes cost nothing", "    bytes = bytes + 4 * #(note or '')\n", ""),
-            Mistake(
-                "the notes of messages that return cost nothing",
-                "#(note or '')",
-                "#(dies and note or '')",
-            ),
-        ),
-        "delay.test_counts.test_a_nack_and_a_release": (
-            Mistake("releases are nacks", "charge == 1 and 'nacked' or 'released'", "'nacked'"),
-        ),
-        "delay.test_counts.test_a_nack_that_kills_and_a_reject": (
-            Mistake(
-                "counts what died twice",
-                "count_up(first, 'dead:max receives', counts[first].died)",
-                "count_up(first, 'dead:max receives', #died)",
-            ),
-            Mistake(
-                "missing bodies are not counted",
-                "count_up(first, 'dead:body missing', counts[first].missing)",
-                "",
-            ),
-        ),
-        "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
-            NOTE_OF_ANOTHER_BODY.on({"end": "nack", "noted": b"other"}),
-        ),
-        (
-            "delay.test_failure_notes.test_a_note_is_never_attached_to_another_message_w"
-            "ith_the_same_key"
-        ): (NOTE_OF_AN_EARLIER_LIFE.on({"noted": b"body"}),),
-        "delay.test_failure_notes.test_only_the_last_five_are_kept": (ALL_FAILURES,),
-        "delay.test_failure_notes.test_each_message_gets_its_own_error_or_none": (
-            Mistake(
-                "one error for all",
-                "found[each] = failure ~= '' and failure or nil",
-                "found[each] = found[1] or failure",
-            ),
-        ),
-        "delay.test_failure_notes.test_a_note_goes_with_its_message": (
-            Mistake(
-                "a release keeps the note of a message that has no count",
-                (
-                    "        redis.call('HDEL', KEYS[first + 4], key)\n"
-                    "        redis.call('HDEL', KEYS[first + 7], key)\n"
-                ),
-                "        redis.call('HDEL', KEYS[first + 4], key)\n",
-                given={"means": "release"},
-            ),
-        ),
-    },
+    mistakes=r"""
+test_budgets.test_a_nack_of_a_delay_queue_reads_no_body
+  reads the body of what stays
+  - if body and (dies or failure) then
+  + if body then
+test_budgets.test_a_nack_of_a_delay_queue_buries_a_mebibyte
+  any number of bytes in one call
+  - bytes = bytes + #body
+test_budgets.test_one_call_gives_a_hundred_back_to_a_delay_queue
+  any number of messages in one call
+test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_of_notes
+  notes cost nothing
+  - bytes = bytes + 4 * #(note or '')
+  the notes of messages that return cost nothing
+  - #(note or '')
+  + #(dies and note or '')
+delay.test_counts.test_a_nack_and_a_release
+  releases are nacks
+  - charge == 1 and 'nacked' or 'released'
+  + 'nacked'
+delay.test_counts.test_a_nack_that_kills_and_a_reject
+  counts what died twice
+  - count_up(first, 'dead:max receives', counts[first].died)
+  + count_up(first, 'dead:max receives', #died)
+  missing bodies are not counted
+  - count_up(first, 'dead:body missing', counts[first].missing)
+delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message
+  given: end="nack", noted=b"other"
+  a note of another body is kept
+delay.test_failure_notes.test_a_note_is_never_attached_to_another_message_with_the_same_key
+  given: noted=b"body"
+  a note of an earlier life is kept
+delay.test_failure_notes.test_only_the_last_five_are_kept
+  all failures are kept
+delay.test_failure_notes.test_each_message_gets_its_own_error_or_none
+  one error for all
+  - found[each] = failure ~= '' and failure or nil
+  + found[each] = found[1] or failure
+delay.test_failure_notes.test_a_note_goes_with_its_message
+  given: means="release"
+  a release keeps the note of a message that has no count
+  -         redis.call('HDEL', KEYS[first + 4], key)
+  -         redis.call('HDEL', KEYS[first + 7], key)
+  +         redis.call('HDEL', KEYS[first + 4], key)
+""",
 )
 
 

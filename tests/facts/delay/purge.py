@@ -4,39 +4,29 @@ from __future__ import annotations
 
 from benchmarks.worst.delay import partitioned, spread
 from benchmarks.worst.scene import Act, Scene
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "delay/purge",
     calls=((0,),),
     fewest=1,
-    mistakes={
-        "delay.test_counts.test_a_purge_resets_nothing": (
-            Mistake(
-                "resets the counts",
-                "KEYS[first + 6], KEYS[first + 7])",
-                "KEYS[first + 6], KEYS[first + 7], KEYS[first + 8])",
-            ),
-            Mistake(
-                "deliveries go on for ever",
-                "    ended = redis.call('ZCARD', KEYS[first + 2]),",
-                "    ended = 0,",
-            ),
-            Mistake(
-                "dead letters are messages",
-                "['dropped:dead'] = ARGV[1] == '1' and dead",
-                "['dropped:dead'] = ARGV[1] == '2' and dead",
-            ),
-        ),
-        "delay.test_failure_notes.test_a_note_goes_with_its_message": (
-            Mistake(
-                "the notes stay",
-                "KEYS[first + 6], KEYS[first + 7])",
-                "KEYS[first + 6])",
-                given={"means": "purge"},
-            ),
-        ),
-    },
+    mistakes=r"""
+delay.test_counts.test_a_purge_resets_nothing
+  resets the counts
+  - KEYS[first + 6], KEYS[first + 7])
+  + KEYS[first + 6], KEYS[first + 7], KEYS[first + 8])
+  deliveries go on for ever
+  - ended = redis.call('ZCARD', KEYS[first + 2]),
+  + ended = 0,
+  dead letters are messages
+  - ['dropped:dead'] = ARGV[1] == '1' and dead
+  + ['dropped:dead'] = ARGV[1] == '2' and dead
+delay.test_failure_notes.test_a_note_goes_with_its_message
+  given: means="purge"
+  the notes stay
+  - KEYS[first + 6], KEYS[first + 7])
+  + KEYS[first + 6])
+""",
 )
 
 

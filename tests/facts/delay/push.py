@@ -5,8 +5,7 @@ from __future__ import annotations
 from ackq.delay import DelayEntry
 from benchmarks.worst.delay import of, partitioned, stored
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.facts import Facts, Mistake
-from tests.facts.parts import DELIVERY_GOES_ON
+from tests.facts.facts import Facts
 from tests.facts.refused import NO_NUMBERS, bad
 
 GOOD = (1, "delay", 0, "k", "b")
@@ -17,19 +16,15 @@ FACTS = Facts(
     refused=bad(
         GOOD, {0: (0, 2, "x"), 1: ("now",), 2: (*NO_NUMBERS, -1, 8589934591000001), 3: ("",)}
     ),
-    mistakes={
-        "delay.test_counts.test_a_lease_that_another_client_left_behind_ends": (
-            DELIVERY_GOES_ON.on({"means": "push"}),
-        ),
-        "delay.test_failure_notes.test_a_new_message_inherits_no_note": (
-            Mistake(
-                "a new message inherits a note",
-                "      redis.call('HDEL', KEYS[first + 7], key)\n",
-                "",
-                given={"means": "push"},
-            ),
-        ),
-    },
+    mistakes=r"""
+delay.test_counts.test_a_lease_that_another_client_left_behind_ends
+  given: means="push"
+  a delivery goes on for ever
+delay.test_failure_notes.test_a_new_message_inherits_no_note
+  given: means="push"
+  a new message inherits a note
+  - redis.call('HDEL', KEYS[first + 7], key)
+""",
 )
 
 

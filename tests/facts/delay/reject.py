@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from benchmarks.worst.delay import failed, of, taken
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.failures import with_failures
-from tests.facts.parts import ANY_MESSAGES, BODIES_COST_NOTHING, NOTE_OF_ANOTHER_BODY
 from tests.facts.refused import bad, cut
 
 GOOD = ("", "why", 1, 1, 1, "k", "errors", 1, "{}")
@@ -29,35 +28,29 @@ FACTS = Facts(
             },
         ),
     },
-    mistakes={
-        "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte": (
-            BODIES_COST_NOTHING,
-            Mistake(
-                "messages left for the next call are reported as refused",
-                "    while #reply > 1 and math.abs(reply[#reply]) >= each[3] do",
-                "    while false do",
-            ),
-        ),
-        "test_budgets.test_one_call_rejects_a_hundred_of_a_delay_queue": (ANY_MESSAGES,),
-        (
-            "test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebi"
-            "byte_of_notes"
-        ): (Mistake("notes cost nothing", "#body + 4 * #note", "#body"),),
-        "delay.test_counts.test_a_nack_that_kills_and_a_reject": (
-            Mistake("does not count", "count_up(first, 'dead:rejected', number)", ""),
-        ),
-        "delay.test_counts.test_counts_of_another_type_stop_no_script_half_way": (
-            Mistake(
-                "counts of another type stop it half way",
-                "number > 0 and redis.pcall('HEXISTS'",
-                "number > 0 and redis.call('HEXISTS'",
-                error=True,
-            ),
-        ),
-        "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
-            NOTE_OF_ANOTHER_BODY.on({"end": "reject", "noted": b"other"}),
-        ),
-    },
+    mistakes=r"""
+test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte
+  bodies cost nothing
+  messages left for the next call are reported as refused
+  - while #reply > 1 and math.abs(reply[#reply]) >= each[3] do
+  + while false do
+test_budgets.test_one_call_rejects_a_hundred_of_a_delay_queue
+  any number of messages in one call
+test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_of_notes
+  notes cost nothing
+  - #body + 4 * #note
+  + #body
+delay.test_counts.test_a_nack_that_kills_and_a_reject
+  does not count
+  - count_up(first, 'dead:rejected', number)
+delay.test_counts.test_counts_of_another_type_stop_no_script_half_way
+  counts of another type stop it half way (error)
+  - number > 0 and redis.pcall('HEXISTS'
+  + number > 0 and redis.call('HEXISTS'
+delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message
+  given: end="reject", noted=b"other"
+  a note of another body is kept
+""",
 )
 
 

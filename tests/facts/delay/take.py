@@ -17,90 +17,66 @@ from benchmarks.worst.delay import (
     taken,
 )
 from benchmarks.worst.scene import LARGE, MIB, NAME, Act, Scene, times
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 from tests.facts.failures import RECEIVES as FAILED_RECEIVES
 from tests.facts.failures import note_failures, with_failures
-from tests.facts.parts import NOTE_OF_ANOTHER_BODY
 
 FACTS = Facts(
     "delay/take",
     calls=(("", 0, 1, 1, 0, 0),),
     fewest=6,
-    mistakes={
-        "test_budgets.test_a_take_forgets_so_many_leases_whatever_the_partitions": (
-            Mistake(
-                "any number of messages in one call",
-                "    if swept < SWEPT then",
-                "    if true then",
-            ),
-            Mistake(
-                "some partitions never have their turn",
-                "sweep(3 + (clock[2] + i) % partitions * STRIDE)",
-                "sweep(3)",
-            ),
-        ),
-        "test_budgets.test_a_take_from_a_delay_queue_reads_one_by_one": (
-            Mistake(
-                "reads many bodies before it weighs one",
-                "redis.call('HGET', KEYS[first + 1], key)\n",
-                "redis.call('HMGET', KEYS[first + 1], unpack(keys))[i]\n",
-            ),
-        ),
-        (
-            "test_budgets.test_a_take_from_a_delay_queue_buries_the_messages_of_a_quarte"
-            "r_of_a_mebibyte_of_notes"
-        ): (Mistake("notes cost nothing", "        bytes = bytes + 4 * #note --", "        --"),),
-        "delay.test_counts.test_a_take_and_a_delete": (
-            Mistake("redeliveries are not counted", "count_up(first, 'returned', returned)", ""),
-            Mistake(
-                "every delivery is a redelivery",
-                "(until_ and 1 or 0)\n        leases",
-                "1\n        leases",
-            ),
-        ),
-        "delay.test_counts.test_a_death_after_a_lease_ended_ends_the_delivery": (
-            Mistake(
-                "a lease that ended with a death is not counted",
-                (
-                    "  redis.call('HDEL', KEYS[first + 1], key)\n"
-                    "  count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))"
-                ),
-                (
-                    "  redis.call('HDEL', KEYS[first + 1], key)\n"
-                    "  redis.call('ZREM', KEYS[first + 2], key)"
-                ),
-            ),
-            Mistake(
-                "its dead letters are not counted", "count_up(first, 'dead:' .. reason, 1)", ""
-            ),
-        ),
-        "delay.test_counts.test_a_lease_that_another_client_left_behind_ends": (
-            Mistake(
-                "a swept lease goes on for ever",
-                (
-                    "    if not scores[i] then\n"
-                    "      count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))"
-                ),
-                "    if not scores[i] then\n      redis.call('ZREM', KEYS[first + 2], key)",
-                given={"means": "take"},
-            ),
-        ),
-        "delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message": (
-            NOTE_OF_ANOTHER_BODY.on({"end": "take", "noted": b"other"}),
-            Mistake(
-                "the end of the last lease is not noted",
-                "        if until_ then\n          add_failure",
-                "        if false then\n          add_failure",
-                given={"end": "take", "noted": b"body"},
-            ),
-        ),
-        "delay.test_failure_notes.test_an_empty_queue_sweeps_stale_notes": (
-            Mistake("notes of living messages are swept", "if not known[i] then", "if true then"),
-            Mistake(
-                "any number of notes is swept", "KEYS[first + 7], NOTES)", "KEYS[first + 7], 1000)"
-            ),
-        ),
-    },
+    mistakes=r"""
+test_budgets.test_a_take_forgets_so_many_leases_whatever_the_partitions
+  any number of messages in one call
+  - if swept < SWEPT then
+  + if true then
+  some partitions never have their turn
+  - sweep(3 + (clock[2] + i) % partitions * STRIDE)
+  + sweep(3)
+test_budgets.test_a_take_from_a_delay_queue_reads_one_by_one
+  reads many bodies before it weighs one
+  - redis.call('HGET', KEYS[first + 1], key)
+  + redis.call('HMGET', KEYS[first + 1], unpack(keys))[i]
+test_budgets.test_a_take_from_a_delay_queue_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes
+  notes cost nothing
+  - bytes = bytes + 4 * #note --
+  + --
+delay.test_counts.test_a_take_and_a_delete
+  redeliveries are not counted
+  - count_up(first, 'returned', returned)
+  every delivery is a redelivery
+  - (until_ and 1 or 0)
+  -         leases
+  + 1
+  +         leases
+delay.test_counts.test_a_death_after_a_lease_ended_ends_the_delivery
+  a lease that ended with a death is not counted
+  -   redis.call('HDEL', KEYS[first + 1], key)
+  -   count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
+  +   redis.call('HDEL', KEYS[first + 1], key)
+  +   redis.call('ZREM', KEYS[first + 2], key)
+  its dead letters are not counted
+  - count_up(first, 'dead:' .. reason, 1)
+delay.test_counts.test_a_lease_that_another_client_left_behind_ends
+  given: means="take"
+  a swept lease goes on for ever
+  -       count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
+  +       redis.call('ZREM', KEYS[first + 2], key)
+delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message
+  given: end="take", noted=b"other"
+  a note of another body is kept
+  given: end="take", noted=b"body"
+  the end of the last lease is not noted
+  - if until_ then
+  + if false then
+delay.test_failure_notes.test_an_empty_queue_sweeps_stale_notes
+  notes of living messages are swept
+  - if not known[i] then
+  + if true then
+  any number of notes is swept
+  - KEYS[first + 7], NOTES)
+  + KEYS[first + 7], 1000)
+""",
 )
 
 

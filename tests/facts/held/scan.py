@@ -6,7 +6,7 @@ from ackq.queue import held_lists
 from benchmarks.worst.scene import Act, Scene, times
 from benchmarks.worst.taking import hold_lists
 from tests.facts.example import CLAIM, SPEC
-from tests.facts.facts import Facts, Mistake
+from tests.facts.facts import Facts
 
 FACTS = Facts(
     "held/scan",
@@ -17,11 +17,12 @@ FACTS = Facts(
     passes={"cursor": [b"0"]},
     fewest=1,
     refused={"cursor": ("x",)},
-    mistakes={
-        "test_held.test_a_scan_returns_all_lists_with_times_and_rows": (
-            Mistake("no rows", "redis.call('HGET', heldrows, page[2][i]) or '0'", "'0'"),
-        ),
-    },
+    mistakes=r"""
+test_held.test_a_scan_returns_all_lists_with_times_and_rows
+  no rows
+  - redis.call('HGET', heldrows, page[2][i]) or '0'
+  + '0'
+""",
 )
 
 
