@@ -4,13 +4,12 @@ A file of such traces shows at a glance what is sent, and a test compares every 
 test's module has the operations, in ``PARTS``; its ``FILE`` has their answers and the rest::
 
     # push soon after
-    > clock
-    < 4.9
-    > LPUSH q {"id":"a","n":1} -- once
-    < 1
+    > clock <- 4.9
+    > LPUSH q {"id":"a","n":1} -- once <- 1
     = 'a'
 
-For a new operation, write a title and the answers into the file, fill in the other lines with
+A long answer has a line of its own, and so has each answer to a pipeline. For a new operation,
+write a title and the answers into the file, as ``< 4.9``, fill in the other lines with
 ``python -m tests.traces tests.queue.test_requests``, and look at the difference.
 """
 
@@ -33,6 +32,9 @@ from ackq.core.effects import Operation, Pipeline, Request, Sleep
 
 #: Longer lists of arguments are cut, and longer arguments.
 SHOWN, LONGEST = 60, 100
+#: A request and its answer share a line that is no longer.
+WIDTH = 100
+ANSWERED = " <- "
 UNANSWERED = "it asks for more"
 LOST = "the reply was lost: "
 NOT_SENT = "not sent: "
@@ -90,7 +92,7 @@ def _run(steps: Operation[Any], answers: Iterator[Any], lines: list[str]) -> Any
             shown = (
                 answer if isinstance(effect, Pipeline) and isinstance(answer, list) else [answer]
             )
-            lines += [f"< {_answer(each)}" for each in shown]
+            lines += _joined(lines.pop(), [_answer(each) for each in shown])
             answer = answer.error if isinstance(answer, NotSent) else answer
             if isinstance(answer, Lost) and isinstance(effect, Request):
                 effect.reply_lost, answer = True, answer.error
@@ -98,6 +100,14 @@ def _run(steps: Operation[Any], answers: Iterator[Any], lines: list[str]) -> Any
             effect = steps.throw(answer) if failed else steps.send(answer)
     except StopIteration as ended:
         return ended.value
+
+
+def _joined(request: str, answers: list[str]) -> list[str]:
+    """Return the lines of a request and its answers."""
+    line = ANSWERED.join((request, *answers))
+    if len(answers) == 1 and "\n" not in request and len(line) <= WIDTH:
+        return [line]
+    return [request, *(f"< {each}" for each in answers)]
 
 
 def stored(file: Path) -> dict[str, str]:
@@ -108,7 +118,8 @@ def stored(file: Path) -> dict[str, str]:
 
 def answers(trace: str) -> list[Any]:
     """Return the answers in a trace."""
-    return [_read(line[2:]) for line in trace.split("\n") if line.startswith("< ")]
+    lines = trace.replace(ANSWERED, "\n< ").split("\n")
+    return [_read(line[2:]) for line in lines if line.startswith("< ")]
 
 
 def traces(file: Path, parts: Iterable[Callable[[], Traces]]) -> list[str]:
