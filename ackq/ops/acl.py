@@ -62,6 +62,8 @@ _STAGE_COMMANDS = {
     "info": (),
     "time": (),
     "lpushx": ("STAGED:*",),
+    "rename": ("STAGED:*",),
+    "ltrim": ("STAGED:*",),
     "zrangebyscore": ("HELD",),
     "srandmember": ("STAGING:*:*",),
     "hget": ("COMMITS",),

@@ -35,7 +35,7 @@ class Written(WriterCommitMessage):
     """The rows that one task staged, by list and by writer."""
 
     writer: str
-    staged: dict[str, list[Staged]]
+    staged: dict[str, Staged]
 
 
 class _Sink:
@@ -76,7 +76,7 @@ class _Sink:
         if len(written) < len(messages):
             raise StagingLost("a task did not report its staged rows. Nothing was committed")
         for name, staging in self._stagings(written):
-            tasks = [staged for each in written for staged in each.staged.get(name, ())]
+            tasks = [each.staged[name] for each in written if name in each.staged]
             self._retry(functools.partial(staging.commit, batch, tasks))
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:

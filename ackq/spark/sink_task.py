@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import secrets
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from ackq.delay.staging_client import DelayStaging
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 
 #: Rows, and bytes of rows, that a task collects before it stages them. Spark hands over 10,000 rows
-#: at a time. A commit renames its first list into an empty queue, and moves the rows of the others
-#: one by one, so few long lists cost less than many.
+#: at a time, and they may go to many lists.
 COLLECTED_ROWS, COLLECTED_BYTES = 100_000, 32 * 1024 * 1024
 #: Maximum queues or topics to which the rows of one task may go: each has its own connection.
 MAX_TARGETS = 1000
@@ -72,14 +71,14 @@ class Task:
         # In direct mode each task commits its own rows, so each is a separate writer.
         self._writer = writer if writing.mode == "transactional" else uuid.uuid4().hex
         self._attempt = f"{partition:05d}-{secrets.token_hex(8)}"
-        self._lists = itertools.count()
         self._stagings: dict[str, StagingBase] = {}
         self._queues: dict[str, Queue] = {}
         #: Ready and delayed rows that are not staged yet, by list, and how many and how long.
         self._collected: dict[str, tuple[list[bytes], list[Delayed]]] = {}
         self._collected_rows = self._collected_bytes = 0
-        #: The rows staged so far, by list.
-        self.staged: dict[str, list[Staged]] = {}
+        #: The rows staged so far, by list. A commit renames its first list into an empty queue, and
+        #: moves the rows of the others one by one, so each task makes only one.
+        self.staged: dict[str, Staged] = {}
         #: The server's time at the start of the task, in µs. Delays count from here.
         self._now = 0
         for name in writing.target.lists[:1]:
@@ -136,16 +135,15 @@ class Task:
         self._stage_collected()
         if self._writing.mode == "direct":
             for name, staged in self.staged.items():
-                commit = functools.partial(self._on(name).commit, self._batch, staged)
+                commit = functools.partial(self._on(name).commit, self._batch, [staged])
                 retry(commit, self._writing.retry_timeout)
                 self._on(name).forget()
 
     def discard(self) -> None:
         """Delete the staged rows. If Redis cannot be reached, they expire."""
-        for name, lists in self.staged.items():
+        for name, staged in self.staged.items():
             with contextlib.suppress(Exception):
-                for staged in lists:
-                    self._on(name).discard(self._batch, staged)
+                self._on(name).discard(self._batch, staged)
 
     def close(self) -> None:
         """Close the connections."""
@@ -176,18 +174,24 @@ class Task:
 
     def _stage_collected(self) -> None:
         for name, (bodies, delayed) in self._collected.items():
-            stage = functools.partial(self._stage, name, bodies, delayed)
-            staged = retry(stage, self._writing.retry_timeout)
-            self.staged.setdefault(name, []).append(staged)
+            self._stage(name, bodies, delayed)
         self._collected.clear()
         self._collected_rows = self._collected_bytes = 0
 
-    def _stage(self, name: str, bodies: list[bytes], delayed: list[Delayed]) -> Staged:
-        # Use a new list for each attempt: after a lost reply, the contents of the old list are
-        # unknown, so it is left to be deleted.
-        staged = Staged(f"{self._attempt}-{next(self._lists):04d}")
-        self._on(name).stage(self._batch, staged, bodies, delayed)
-        return staged
+    def _stage(self, name: str, bodies: list[bytes], delayed: list[Delayed]) -> None:
+        on, failed = self._on(name), False
+
+        def stage() -> None:
+            nonlocal failed
+            known = self.staged.setdefault(name, Staged(f"{self._attempt}-0"))
+            if failed:
+                known = self.staged[name] = on.rename(self._batch, known, _next(known.task))
+            failed = True
+            staged = replace(known)
+            on.stage(self._batch, staged, bodies, delayed)
+            self.staged[name] = staged
+
+        retry(stage, self._writing.retry_timeout)
 
     def _push(self, name: str, bodies: list[bytes]) -> None:
         if name not in self._queues:
@@ -242,6 +246,12 @@ class Task:
         if name not in self._stagings:
             self._stagings[name] = staging_of(self._writing, name, self._writer)
         return self._stagings[name]
+
+
+def _next(task: str) -> str:
+    """Return the name for the next list of a task."""
+    attempt, _, number = task.rpartition("-")
+    return f"{attempt}-{int(number) + 1}"
 
 
 def _shards(messages: Messages, shards: int) -> Iterator[int]:

@@ -26,7 +26,8 @@ class StagingBase(Client):
 
         Guarantee: no consumer sees the rows before the commit. Without a commit they expire after
         a day. No call is sent twice, since its rows would be stored twice: after any error, start
-        again with a new `Staged`. Cost: one round trip per 2,000 rows or 1 MiB.
+        again with a new `Staged`, or continue after `rename`. Cost: one round trip per 2,000 rows
+        or 1 MiB.
 
         Args:
             batch: the batch number, 0 to 2**53 - 1.
@@ -41,6 +42,23 @@ class StagingBase(Client):
             UnknownOutcome: the reply was lost.
         """
         self._run(operations.stage(self._staging, batch, staged, bodies, delayed))
+
+    def rename(self, batch: int, staged: Staged, task: str) -> Staged:
+        """Continue after `stage` has failed, with the rows that were staged before that call.
+
+        Guarantee: the list that is returned holds the rows that ``staged`` counts. Calls whose
+        replies were lost may still reach the server, but find no list. Safe to repeat with the
+        same names. Cost: two round trips, and O(rows that are dropped).
+
+        Args:
+            batch: the batch number.
+            staged: a copy from before the call that failed.
+            task: a new name, unique to the attempt.
+
+        Raises:
+            ConfigurationError: the name is invalid.
+        """
+        return self._run(operations.rename(self._staging, batch, staged, task))
 
     def commit(self, batch: int, tasks: Iterable[Staged]) -> int:
         """Make the rows of ``tasks`` visible, once, and return how many there were.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from redis.exceptions import ResponseError
@@ -98,6 +98,27 @@ def stage(
     name = spec.keys.delayed(spec.writer, batch, staged)
     for chunk in _chunks([b"%d:%b" % row for row in delayed], staged.delayed == 0):
         staged.delayed = yield from _add(spec, index, name, staged.delayed, chunk)
+
+
+def rename(spec: StagingSpec, batch: int, staged: Staged, task: str) -> Operation[Staged]:
+    """Give the lists of a task another name; see `ackq.queue.Staging.rename`."""
+    _check_task(task)
+    renamed, keys = replace(staged, task=task), spec.keys
+    for rows, name in ((staged.rows, keys.list), (staged.delayed, keys.delayed)):
+        if rows:
+            old, new = (name(spec.writer, batch, each) for each in (staged, renamed))
+            yield from _rename(spec, old, new)
+            # A list that is too short is noticed by the next call for it, or by the commit.
+            yield from call(spec, Request((b"LTRIM", new, -rows, -1), resend=True))
+    return renamed
+
+
+def _rename(spec: StagingSpec, old: bytes, new: bytes) -> Operation[None]:
+    try:
+        yield from call(spec, Request((b"RENAME", old, new), resend=True))
+    except ResponseError as error:
+        if "no such key" not in str(error):  # an earlier attempt has renamed it
+            raise
 
 
 def _add(

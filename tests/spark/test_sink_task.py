@@ -66,7 +66,7 @@ def commit(task: Task) -> None:
     task.finish()
     for shard, staged in task.staged.items():
         with staging_of(task._writing, shard, "writer") as staging:
-            staging.commit(7, staged)
+            staging.commit(7, [staged])
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -77,7 +77,6 @@ def test_made_ids_go_on_from_one_arrow_batch_to_the_next(
     task = begin(queue=token, url=url, **options)
     add(task, rows(*range(5)), rows(*range(5, 10)), rows(10))
     commit(task)
-    assert {len(lists) for lists in task.staged.values()} == {1}
     found: dict[str, int] = {}
     for name in task._writing.target.lists:
         with Queue(plain_client, name) as queue:
@@ -116,6 +115,34 @@ def test_direct_pushes_nothing_again_that_is_stored(
     # A push is a thousand messages. The outcome of the second is not known; it alone is repeated.
     assert set(stored) == set(range(2500))
     assert twice == (set(range(1000, 2000)) if kind == "lose_reply" else set())
+
+
+@pytest.mark.parametrize("kind", ["lose_request", "lose_reply"])
+@pytest.mark.parametrize("more", [(), (b"RENAME", b"LTRIM")])
+def test_a_task_keeps_one_list_with_each_row_once_if_replies_are_lost(
+    begin: Begin,
+    server: Server,
+    token: str,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Any,
+    more: tuple[bytes, ...],
+) -> None:
+    monkeypatch.setattr(sink_task, "COLLECTED_ROWS", 100)
+    assert server.port is not None
+    with Proxy(server.port) as proxy, redis.Redis.from_url(server.url) as client:
+        task = begin(queue=token, url=proxy.url)
+        add(task, rows(*range(100)))
+        # The third list is the one that stays. RENAME and LTRIM are repeated until they succeed.
+        faults = [proxy.fail(b"LPUSHX", kind, times=2), *(proxy.fail(each, kind) for each in more)]
+        add(task, *(rows(*range(first, first + 100)) for first in (100, 200)))
+        assert [fault.hit for fault in faults] == [2, *([1] * len(more))]
+        assert client.keys(f"{token}STAGED:*") == [
+            f"{token}STAGED:writer:7:{task.staged[token].task}".encode()
+        ]
+        assert task.staged[token].rows == 300
+        commit(task)
+        stored = [orjson.loads(body)["n"] for body in reversed(client.lrange(token, 0, -1))]
+    assert stored == [*range(300)]
 
 
 def test_a_row_of_a_later_batch_is_named_by_its_place_in_the_partition(
@@ -276,7 +303,7 @@ def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
         first.finish()
         shard = first._writing.target.lists[0]
         with staging_of(first._writing, shard, "writer") as staging:
-            assert staging.commit(7, first.staged[shard])  # then the driver dies
+            assert staging.commit(7, [first.staged[shard]])  # then the driver dies
         before = _numbers(queue)
         first.discard()
         queue.resize(2)

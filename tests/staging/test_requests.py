@@ -68,6 +68,12 @@ def stages() -> Traces:
     for staged, count in ((Staged("t"), 2), (Staged("t"), 0), (Staged("t", 5), 0)):
         title = f"a list of {staged.rows} rows that becomes one of {count}"
         yield title, operations.stage(SPEC, 7, staged, [b"x"], [])
+    staged = Staged("t", 5, 2)
+    yield "rename", operations.rename(SPEC, 7, staged, "u")
+    yield "rename again", operations.rename(SPEC, 7, Staged("t", 5), "u")
+    yield "rename without permission", operations.rename(SPEC, 7, Staged("t", 5), "u")
+    yield "rename to no name", operations.rename(SPEC, 7, staged, "")
+    yield "rename what is empty", operations.rename(SPEC, 7, Staged("t"), "u")
     yield "discard", operations.discard(SPEC, 7, Staged("t"))
     yield "abort", operations.abort(SPEC, 7)
 
