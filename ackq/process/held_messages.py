@@ -29,8 +29,9 @@ FREE, WAITING, RUNNING, FINISHED = range(4)
 _HEAD = struct.Struct("<III")
 #: When a slot's handler must have ended, by the machine's monotonic clock, its record and thread.
 _SLOT = struct.Struct("<dII")
-#: State, the number of the queue's settings, receipt, receive count, lengths of queue and key.
-_RECORD = struct.Struct("<BxHqIHH4x")
+#: State, the number of the queue's settings, receipt, receive count, lengths of queue and key, and
+#: how often the message may be received; 0: without limit.
+_RECORD = struct.Struct("<BxHqIHHI")
 #: Bytes of one record: long enough for the name of any queue and any lease key that ackq makes.
 _SIZE = 1024
 
@@ -44,19 +45,28 @@ class Held:
     state: int
     #: Whether its handler was over its limit.
     overdue: bool
+    #: How often the message may be received, or None.
+    max_receives: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """After how many seconds the process of a handler is to be killed."""
+    """What applies to messages, unless they name one of some tasks."""
 
+    #: Seconds after which the process of a handler is to be killed.
     usual: float
-    #: Of messages that name these tasks.
     by_task: Mapping[str | None, float] = field(default_factory=dict)
+    #: How often a message may be received.
+    receives_by_task: Mapping[str | None, int] = field(default_factory=dict)
 
     def of(self, message: Message) -> float:
-        """Return the limit of a message."""
+        """Return the seconds of a message."""
         return self.by_task.get(message.task, self.usual) if self.by_task else self.usual
+
+    def receives(self, message: Message, usual: int | None) -> int | None:
+        """Return how often a message may be received; ``usual`` is the limit of its queue."""
+        own = self.receives_by_task
+        return own.get(message.task, usual) if own else usual
 
 
 class HeldMessages(Hooks):
@@ -75,11 +85,12 @@ class HeldMessages(Hooks):
         Args:
             file: where. It is replaced.
             queues: the settings of each queue, by its name.
-            concurrency: how many handlers run at a time.
-            prefetch: how many messages wait for them at most.
-            limits: seconds after which a handler's process is to be killed.
+            concurrency: how many messages are handled at a time.
+            prefetch: how many messages wait for that at most.
+            limits: when a handler's process is to be killed, and when a message is dead.
         """
         self._limits = limits
+        self._max_receives = {name: config.max_receives for name, config in queues.items()}
         self._numbers = {name: number for number, name in enumerate(queues)}
         settings = orjson.dumps(list(queues.values()))
         # Messages that the worker releases because they waited too long are overwritten in turn.
@@ -101,7 +112,7 @@ class HeldMessages(Hooks):
 
     def taken(self, queue: str, messages: Sequence[Message]) -> None:
         """Write down messages that wait."""
-        number = self._numbers[queue]
+        number, usual = self._numbers[queue], self._max_receives[queue]
         with self._lock:
             for message in messages:
                 name = message.queue.encode()
@@ -115,7 +126,10 @@ class HeldMessages(Hooks):
                 self._map[start : start + len(body)] = body
                 lengths = len(name), len(message.key)
                 count = min(message.receive_count, 2**32 - 1)
-                _RECORD.pack_into(self._map, at, WAITING, number, message.receipt, count, *lengths)
+                most = self._limits.receives(message, usual) or 0
+                _RECORD.pack_into(
+                    self._map, at, WAITING, number, message.receipt, count, *lengths, most
+                )
                 self._places[message] = place
                 self._owners[place] = message
 
@@ -199,13 +213,13 @@ class HeldBy:
         held = []
         for place in range(records):
             at = first + place * _SIZE
-            state, number, receipt, count, name, key = _RECORD.unpack_from(written, at)
+            state, number, receipt, count, name, key, most = _RECORD.unpack_from(written, at)
             if state == FREE:
                 continue
             start = at + _RECORD.size
             queue = written[start : start + name].decode()
             leased = Message(queue, written[start + name : start + name + key], b"", receipt, count)
-            held.append(Held(leased, configs[number], state, place in overdue))
+            held.append(Held(leased, configs[number], state, place in overdue, most or None))
         return held
 
     def _slots(self) -> list[tuple[float, int, int]]:

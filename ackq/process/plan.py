@@ -356,13 +356,17 @@ class Plan:
             assert self.kill_after is not None
             after, usual = self.kill_after, self.time_limit
             own = handler.time_limits if isinstance(handler, HasTasks) else {}
+            tasks = handler.definitions if isinstance(handler, HasTasks) else ()
             limits = Limits(
                 (math.inf if usual is None else usual) + after,
                 {name: limit + after for name, limit in own.items()},
+                {each.name: most for each in tasks if (most := each.terms.max_receives)},
             )
             configs = {queue.name: self._with_limit(queue.config) for queue in opened}
+            sizes = [each.batch.size for each in tasks if each.batch is not None]
+            running = self.concurrency * max(sizes, default=1)
             file = Path(self.held_file)
-            hooks.append(HeldMessages(file, configs, self.concurrency, self.prefetch, limits))
+            hooks.append(HeldMessages(file, configs, running, self.prefetch, limits))
         return hooks
 
     def _with_limit(self, config: QueueConfig) -> QueueConfig:

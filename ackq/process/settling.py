@@ -14,7 +14,7 @@ from ackq.process.held_messages import FINISHED, Held
 from ackq.queue.client import Queue
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
-from ackq.worker.policy import Backoff
+from ackq.worker.policy import Backoff, Terms, settlement_of
 
 #: Seconds between two tries while Redis is unreachable.
 PAUSE = 0.5
@@ -23,10 +23,10 @@ PAUSE = 0.5
 def settle(url: str | None, held: Iterable[Held]) -> None:
     """Settle messages of a process that has ended.
 
-    A message whose handler was over its limit has failed: it is retried later, and counted. A
-    finished one is acked. The others go back to their queues, uncounted. Messages that the process
-    settled itself, or that others have by now, are left alone. While Redis is unreachable, this
-    tries again until the leases have ended.
+    A message whose handler was over its limit has failed: it is retried later, and counted, or is
+    dead if this was its last permitted delivery. A finished one is acked. The others go back to
+    their queues, uncounted. Messages that the process settled itself, or that others have by now,
+    are left alone. While Redis is unreachable, this tries again until the leases have ended.
     """
 
     def by_queue(one: Held) -> str:
@@ -34,7 +34,8 @@ def settle(url: str | None, held: Iterable[Held]) -> None:
 
     for name, group in itertools.groupby(sorted(held, key=by_queue), by_queue):
         of_queue = list(group)
-        config = of_queue[0].config
+        # Each message has a limit of its own.
+        config = dataclasses.replace(of_queue[0].config, max_receives=None)
         until = time.monotonic() + config.visibility_timeout
         with Queue.from_url(url, name, **dataclasses.asdict(config)) as queue:
             while True:
@@ -50,13 +51,23 @@ def settle(url: str | None, held: Iterable[Held]) -> None:
 
 def _settle(queue: Queue, held: Sequence[Held]) -> None:
     finished = [one.message for one in held if one.state == FINISHED]
-    overdue = [one.message for one in held if one.overdue and one.state != FINISHED]
+    overdue = [one for one in held if one.overdue and one.state != FINISHED]
     others = [one.message for one in held if not one.overdue and one.state != FINISHED]
-    for message in overdue:
+    for one in overdue:
+        message = one.message
         error = TimeoutError("over the time limit, and its process was killed")
-        delay = Backoff().delay(message.receive_count, random.random())
+        settlement = settlement_of(
+            error,
+            message.receive_count,
+            Backoff(),
+            random.random(),
+            Terms(max_receives=one.max_receives),
+        )
         with suppress(LeaseLost):
-            queue.nack(message, delay=delay, error=error)
+            if settlement.verb == "reject":
+                queue.reject(message, reason=str(settlement.argument), error=error)
+            else:
+                queue.nack(message, delay=float(settlement.argument), error=error)
     # Those that others have by now are refused; the rest is settled.
     with suppress(LeaseLost):
         queue.ack(*finished)

@@ -12,17 +12,21 @@ except ImportError as error:
 
 from ackq.tasks.arguments import State, injected
 from ackq.tasks.policy import Breaker, Later, Retry
-from ackq.tasks.tasks import Task, Tasks
-from ackq.tasks.tasks_async import AsyncTask, AsyncTasks
+from ackq.tasks.tasks import BatchTask, Task, Tasks
+from ackq.tasks.tasks_async import AsyncBatchTask, AsyncTask, AsyncTasks
+from ackq.worker.batch import Failed
 from ackq.worker.policy import Backoff
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.verdicts import Reject
 
 __all__ = [
+    "AsyncBatchTask",
     "AsyncTask",
     "AsyncTasks",
     "Backoff",
+    "BatchTask",
     "Breaker",
+    "Failed",
     "InvalidArguments",
     "Later",
     "RateLimit",

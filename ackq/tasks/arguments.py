@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -37,14 +37,20 @@ class Arguments:
     Annotations are resolved at the first use, so that they may name what its module defines later.
     """
 
-    def __init__(self, task: str, function: Callable[..., Any]) -> None:
+    def __init__(self, task: str, function: Callable[..., Any], *, batch: bool = False) -> None:
         """Look at the signature.
+
+        Args:
+            task: its name.
+            function: what it calls.
+            batch: whether the function gets the arguments of several messages, as a list.
 
         Raises:
             ConfigurationError: it has parameters that have no name in a message.
         """
         self._task = task
         self._function = function
+        self._batch = batch
         self._parameters = inspect.signature(function).parameters
         for name, parameter in self._parameters.items():
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -78,8 +84,11 @@ class Arguments:
 
     @cached_property
     def message_names(self) -> list[str]:
-        """The parameters that get the message."""
-        return [name for name in self._parameters if _is_message(self._hints.get(name))]
+        """The parameters that get the message, or the messages of a batch."""
+        hints = {name: self._hints.get(name) for name in self._parameters}
+        if self._batch:
+            hints = {name: _item_of(hint) for name, hint in hints.items()}
+        return [name for name, hint in hints.items() if _is_message(hint)]
 
     @cached_property
     def injected(self) -> frozenset[str]:
@@ -89,11 +98,20 @@ class Arguments:
     @cached_property
     def _types(self) -> dict[str, Any]:
         """The types of the parameters that are a part of a message."""
-        return {
+        types = {
             name: self._hints.get(name, Any)
             for name in self._parameters
             if name not in self.injected
         }
+        if not self._batch:
+            return types
+        items = {name: _item_of(kind) for name, kind in types.items()}
+        if len(items) != 1 or None in items.values():
+            raise ConfigurationError(
+                f"task {self._task!r}: a batch task has one parameter list[…], for the arguments of"
+                " the messages, and others that the worker fills in: State[…] and list[Message]"
+            )
+        return items
 
     @cached_property
     def _struct(self) -> Any:
@@ -175,6 +193,10 @@ class Arguments:
         except msgspec.DecodeError as error:
             raise InvalidArguments(str(error), task=self._task) from None
 
+    def joined(self, each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the arguments of a batch: a list for its parameter."""
+        return {name: [arguments[name] for arguments in each] for name in self._types}
+
     def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.positions):
             raise InvalidArguments(
@@ -217,6 +239,11 @@ class Arguments:
 
 def _returns(value: Any) -> Callable[[], Any]:
     return lambda: value
+
+
+def _item_of(hint: Any) -> Any:
+    """Return T of list[T], or None of another type."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is list else None
 
 
 def _is_message(hint: Any) -> bool:

@@ -7,18 +7,35 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
-from ackq.config import Seconds, check_integer, check_record_errors, check_seconds
+from ackq.config import RecordErrors, Seconds, check_integer, check_record_errors, check_seconds
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.tasks.arguments import Arguments
 from ackq.tasks.policy import Breaker, Circuit, Retry
+from ackq.worker.batch import Batch
 from ackq.worker.policy import Terms
 from ackq.worker.ratelimit import RateLimit
 
 #: What happens to an expired message: it becomes a dead letter, or is acked.
 OnExpiry = Literal["dead", "drop"]
+
+
+class Settings(TypedDict, total=False):
+    """What a task may have; see `ackq.tasks.Tasks.task`."""
+
+    name: str | None
+    queue: str | None
+    max_receives: int | None
+    time_limit: Seconds | None
+    retry: Retry | None
+    rate_limit: RateLimit | None
+    record_errors: RecordErrors | None
+    expires: Seconds | None
+    on_expiry: OnExpiry
+    breaker: Breaker | None
+    options: Mapping[str, Any] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +53,8 @@ class Definition:
     expires: float | None = None
     on_expiry: OnExpiry = "dead"
     circuit: Circuit | None = None
+    #: How many messages the function gets at once. None: one, and not as a list.
+    batch: Batch | None = None
     #: Options of each push, unless a push has its own.
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -51,13 +70,14 @@ class Definition:
         if self.terms.max_receives is None:
             self.terms = replace(self.terms, max_receives=limit)
 
-    def parameters(self, message: Message, state: Any) -> dict[str, Any]:
+    def parameters(self, messages: list[Message], state: Any) -> dict[str, Any]:
         """Return the arguments that the worker fills in.
 
         Raises:
             ConfigurationError: the state has no such part.
         """
-        filled: dict[str, Any] = dict.fromkeys(self.arguments.message_names, message)
+        value = messages[0] if self.batch is None else messages
+        filled: dict[str, Any] = dict.fromkeys(self.arguments.message_names, value)
         for name, kind in self.arguments.state_types.items():
             filled[name] = self._part_of(state, name, kind)
         return filled
@@ -92,7 +112,7 @@ class Definition:
 def define(
     function: Callable[..., Any],
     *,
-    queue: str,
+    queue: str | None = None,
     name: str | None = None,
     max_receives: int | None = None,
     time_limit: Seconds | None = None,
@@ -102,9 +122,10 @@ def define(
     expires: Seconds | None = None,
     on_expiry: OnExpiry = "dead",
     breaker: Breaker | None = None,
+    batch: Batch | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Definition:
-    """Return a task; see `ackq.tasks.Tasks.task`.
+    """Return a task; see `ackq.tasks.Tasks.task`. Its queue has its name unless one is given.
 
     Raises:
         ConfigurationError: a setting is out of range, or the signature cannot be used.
@@ -128,14 +149,15 @@ def define(
     )
     return Definition(
         name=name,
-        queue=queue,
+        queue=queue or name,
         function=function,
-        arguments=Arguments(name, function),
+        arguments=Arguments(name, function, batch=batch is not None),
         terms=terms,
         rate_limit=rate_limit,
         expires=None if expires is None else check_seconds(expires, "expires"),
         on_expiry=on_expiry,
         circuit=None if breaker is None else Circuit(breaker),
+        batch=batch,
         options=dict(options or {}),
     )
 

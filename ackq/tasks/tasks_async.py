@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 import orjson
 import redis.asyncio
 
-from ackq.config import RecordErrors, Seconds, check_seconds
+from ackq.config import Seconds, check_seconds
 from ackq.core.client_async import Closable, client_of
 from ackq.core.encode import encode
 from ackq.core.io.outside import SYSTEM
@@ -24,17 +24,17 @@ from ackq.queue.messages import Message, Pushed
 from ackq.queue.schedules import CatchUp, zone_of
 from ackq.sharded import AsyncShardedQueue
 from ackq.tasks.calling_async import call, entered, is_middleware
-from ackq.tasks.definition import Definition, OnExpiry, define
+from ackq.tasks.definition import Definition, Settings, define
 from ackq.tasks.intake import Dropped, Intake, ended
-from ackq.tasks.policy import Breaker, Retry
 from ackq.tasks.wire import written, written_as_event
 from ackq.worker import AsyncWorker, Schedule
+from ackq.worker.batch import Batch, Failed
 from ackq.worker.policy import MAX_RECEIVES, Terms
-from ackq.worker.ratelimit import RateLimit
-from ackq.worker.verdicts import Verdict
+from ackq.worker.verdicts import Reject, Verdict
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 #: Calls the handler, or pushes; awaited on asyncio.
 Call = Callable[[], Awaitable[Any]]
 #: Longest message of a task that is called inline, in bytes.
@@ -94,7 +94,7 @@ class AsyncTask(Generic[P, R]):
 
     def options(
         self, *, id: str | int | None = None, expires: Seconds | None = None, **options: Any
-    ) -> AsyncTask[P, R]:
+    ) -> Self:
         """Return the task with options for its pushes; those of this one are kept.
 
         Args:
@@ -112,6 +112,15 @@ class AsyncTask(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self._definition.queue!r}>"
+
+
+class AsyncBatchTask(AsyncTask[[T], R]):
+    """A function that gets what was pushed one by one as a list. Made by `AsyncTasks.batch`."""
+
+    def __call__(self, items: list[T], *others: Any, **keywords: Any) -> R:  # type: ignore[override]
+        """Call the function here and now; see `AsyncTask`."""
+        call: Callable[..., R] = super().__call__
+        return call(items, *others, **keywords)
 
 
 class AsyncTasks(Closable):
@@ -185,18 +194,7 @@ class AsyncTasks(Closable):
         self,
         function: None = None,
         /,
-        *,
-        name: str | None = ...,
-        queue: str | None = ...,
-        max_receives: int | None = ...,
-        time_limit: Seconds | None = ...,
-        retry: Retry | None = ...,
-        rate_limit: RateLimit | None = ...,
-        record_errors: RecordErrors | None = ...,
-        expires: Seconds | None = ...,
-        on_expiry: OnExpiry = ...,
-        breaker: Breaker | None = ...,
-        options: Mapping[str, Any] | None = ...,
+        **settings: Unpack[Settings],
     ) -> Callable[[Callable[P, R]], AsyncTask[P, R]]: ...
 
     def task(self, function: Any = None, /, **settings: Any) -> Any:
@@ -211,8 +209,8 @@ class AsyncTasks(Closable):
             max_receives: deliveries after which a message is dead. Defaults to the queue's, or 25.
             time_limit: seconds that the function may take. Defaults to the worker's.
             retry: which exceptions are retried, and when. Defaults to all of them.
-            rate_limit: how many messages all workers together may start. The task needs a queue of
-                its own: then a message that has to wait is not taken at all.
+            rate_limit: how many messages all workers together may start. No other task can share
+                its queue, so that a message that has to wait is not taken at all.
             record_errors: how much of an error to store. Defaults to the queue's.
             expires: seconds from the push after which a message is not handled any more.
             on_expiry: "dead" makes an expired message a dead letter, "drop" acks it. Defaults to
@@ -221,22 +219,49 @@ class AsyncTasks(Closable):
             options: of each push; see `AsyncTask.options`.
 
         Raises:
-            ConfigurationError: a setting is out of range, the signature cannot be used, or
-                another function has the name.
+            ConfigurationError: a setting is out of range, the signature cannot be used,
+                another function has the name, or a task cannot share the queue.
         """
-        define = partial(self._define, settings)
-        return define if function is None else define(function)
+        settings = {**settings, "queue": settings.get("queue") or self._default}
+        add = partial(self._add, AsyncTask, settings)
+        return add if function is None else add(function)
 
-    def _define(self, settings: dict[str, Any], function: Callable[P, R]) -> AsyncTask[P, R]:
-        queue = settings.get("queue") or self._default
-        definition = define(function, **{**settings, "queue": queue})
+    def batch(
+        self, size: int = 100, wait: Seconds = 0.1, **settings: Unpack[Settings]
+    ) -> Callable[[Callable[Concatenate[list[T], P], R]], AsyncBatchTask[T, R]]:
+        """Make a function a task that handles many messages at once, as a decorator.
+
+        Of ``def store(rows: list[Row])``, each ``store.push(row)`` stores a message, and a worker
+        calls the function with the rows of up to ``size`` messages. Returning acks them all,
+        raising fails them all. Raise `Failed` if only some failed: a further parameter ``messages:
+        list[Message]`` gets the messages, in the order of the rows. Rows that do not fit are dead
+        letters, and not in the list. A message at its last permitted delivery is alone.
+
+        The time limit is that of the whole batch. Middleware surrounds it, with the first message.
+
+        Args:
+            size: the most messages, 1 to 10000. Defaults to 100.
+            wait: seconds that the first message waits for others, 0 to 60. Defaults to 0.1.
+            settings: of `task`. No other task can share the queue, which defaults to the name of
+                the task.
+
+        Raises:
+            ConfigurationError: see `task`.
+        """
+        return partial(self._add, AsyncBatchTask, {**settings, "batch": Batch(size, wait)})
+
+    def _add(self, kind: Any, settings: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+        definition = define(function, **settings)
         before = self._definitions.get(definition.name)
         if before is not None and _origin(before.function) != _origin(function):
             raise ConfigurationError(
                 f"two functions are the task {definition.name!r}: give one another name="
             )
+        for other in self.definitions:
+            if other.queue == definition.queue and other is not before:
+                _check_sharing(definition, other)
         self._definitions[definition.name] = definition
-        return AsyncTask(self, definition, function)
+        return kind(self, definition, function)
 
     def schedule(
         self,
@@ -402,8 +427,52 @@ class AsyncTasks(Closable):
             definition, arguments = self._intake.admit(message)
         except Dropped:
             return
+        if definition.batch is None:
+            await self._run(definition, arguments, [message])
+            return
+        try:
+            await self._run(definition, definition.arguments.joined([arguments]), [message])
+        except Failed as failed:
+            if message in failed.errors:
+                raise failed.errors[message] from None
+
+    async def handle_batch(self, messages: Sequence[Message]) -> None:
+        """Call the batch task of these messages: the handler of the worker for its queue.
+
+        Raises:
+            Failed: some messages, or all, are to be settled otherwise than by an ack.
+        """
+        errors: dict[Message, BaseException] = {}
+        groups: dict[Definition, dict[Message, dict[str, Any]]] = {}
+        for message in messages:
+            try:
+                definition, arguments = self._intake.admit(message)
+                if definition.batch is None:
+                    raise Reject(f"the queue of task {definition.name!r} is {definition.queue!r}")
+            except Dropped:
+                continue
+            except Verdict as verdict:
+                errors[message] = verdict
+            else:
+                groups.setdefault(definition, {})[message] = arguments
+        for definition, group in groups.items():
+            joined = definition.arguments.joined(list(group.values()))
+            try:
+                await self._run(definition, joined, list(group))
+            except Failed as failed:
+                errors |= failed.errors
+            except BaseException as error:
+                errors |= dict.fromkeys(group, error)
+        if errors:
+            raise Failed(errors)
+
+    async def _run(
+        self, definition: Definition, arguments: dict[str, Any], messages: list[Message]
+    ) -> None:
+        """Call the task, within the middleware."""
         if definition.arguments.injected:
-            arguments |= definition.parameters(message, self.state)
+            arguments |= definition.parameters(messages, self.state)
+        message = messages[0]
         try:
             if not self._middleware:
                 result = await call(definition, arguments, message)
@@ -474,25 +543,20 @@ class AsyncTasks(Closable):
         names = [queue.name for queue in limited]
         mine = [schedule for schedule in self._schedules if schedule.queue in names]
         settings["schedules"] = (*settings.get("schedules", ()), *mine)
-        rates = self._rates(names, settings.pop("rate_limit", None))
+        taken = [each for each in self.definitions if each.queue in names]
+        batches = {each.queue: each.batch for each in taken if each.batch is not None}
+        given = settings.pop("rate_limit", None)
+        rates = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        rates |= {each.queue: each.rate_limit for each in taken if each.rate_limit is not None}
         return AsyncTasksWorker(
-            self, limited, max_receives=limit, rate_limit=rates, terms=self._terms, **settings
+            self,
+            limited,
+            max_receives=limit,
+            rate_limit=rates,
+            batch=batches,
+            terms=self._terms,
+            **settings,
         )
-
-    def _rates(self, names: Sequence[str], given: Any) -> dict[str, RateLimit]:
-        """Return the rate limit of each queue: that of its task, or else what was given."""
-        usual = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
-        rates = {name: limit for name, limit in usual.items() if limit is not None}
-        for limited in self.definitions:
-            if limited.rate_limit is not None and limited.queue in names:
-                others = [each.name for each in self.definitions if each.queue == limited.queue]
-                if len(others) > 1:
-                    raise ConfigurationError(
-                        f"task {limited.name!r} has a rate limit, so it needs a queue of its own,"
-                        f" such as queue={limited.name!r}: others share {limited.queue!r}"
-                    )
-                rates[limited.queue] = limited.rate_limit
-        return rates
 
     def _terms(self, message: Message) -> Terms | None:
         definition = self._definitions.get(message.task or "")
@@ -517,7 +581,7 @@ class AsyncTasks(Closable):
             return queue
         for definition in mine:
             definition.limit_receives(usual)
-        most = max([usual, *(each.terms.max_receives or usual for each in mine)])
+        most = max([each.terms.max_receives or usual for each in mine], default=usual)
         return queue if most == usual else queue.with_config(max_receives=most)
 
     async def run(self, *, drain: bool = False, **settings: Any) -> None:
@@ -552,12 +616,24 @@ class AsyncTasksWorker(AsyncWorker):
 
     def __init__(self, tasks: AsyncTasks, queues: Any, **settings: Any) -> None:
         self._tasks = tasks
-        super().__init__(queues, tasks.handle, **settings)
+        super().__init__(queues, tasks.handle, batch_handler=tasks.handle_batch, **settings)
 
     async def run(self, *, drain: bool = False) -> None:
         """Work within the lifespan; see `ackq.worker.AsyncWorker.run`."""
         async with self._tasks.alive():
             await super().run(drain=drain)
+
+
+def _check_sharing(*both: Definition) -> None:
+    """Raise an error if one of two tasks of a queue needs a queue of its own."""
+    for one in both:
+        if one.batch is not None or one.rate_limit is not None:
+            what = "has a rate limit" if one.batch is None else "gets batches"
+            names = " and ".join(repr(each.name) for each in both)
+            raise ConfigurationError(
+                f"task {one.name!r} {what}, so it needs a queue of its own, such as"
+                f" queue={one.name!r}: {names} share {one.queue!r}"
+            )
 
 
 def _origin(function: Callable[..., Any]) -> tuple[str, str]:

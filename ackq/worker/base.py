@@ -13,6 +13,7 @@ from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.worker.batch import Batch
+from ackq.worker.collecting import Collector, Pile
 from ackq.worker.effects import Bell, Routine
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.feed import Feed, Pace, QueueOrder
@@ -31,6 +32,7 @@ from ackq.worker.upkeep import upkeep
 
 Q = TypeVar("Q")
 S = TypeVar("S")
+T = TypeVar("T")
 
 #: Seconds between two rounds of settling: no ack waits longer while the server answers.
 UPKEEP_INTERVAL = 0.05
@@ -80,7 +82,8 @@ class BaseWorker(Generic[Q, S]):
         backoff: Backoff | None = None,
         rate_limit: RateLimit | Mapping[str, RateLimit] | None = None,
         expiry_field: str | None = None,
-        batch: Batch | None = None,
+        batch: Batch | Mapping[str, Batch] | None = None,
+        batch_handler: Callable[[list[Message]], Any] | None = None,
         hooks: Hooks | Sequence[Hooks] = (),
         health: Health | None = None,
         schedules: Sequence[Schedule] = (),
@@ -116,10 +119,13 @@ class BaseWorker(Generic[Q, S]):
             expiry_field: a field of the JSON body with the time, in seconds since the epoch,
                 after which the message goes to the dead letters as "expired". Every body is
                 then parsed. Defaults to None.
-            batch: call the handler with a list of messages, sync or async. Returning acks them
-                all, raising fails them all; raise `Failed` if only some failed. A message at its
-                last permitted delivery is alone in its batch. ``concurrency`` is the number of
-                batches, ``prefetch`` is not used. Defaults to None: one message at a time.
+            batch: call the handler with a list of messages of one queue, sync or async. Returning
+                acks them all, raising fails them all; raise `Failed` if only some failed. A message
+                at its last permitted delivery is alone in its batch. ``concurrency`` is the number
+                of batches, ``prefetch`` is not used. Or a mapping from names of queues: the handler
+                gets single messages of the other queues. Defaults to None: one message at a time.
+            batch_handler: called with the batches instead of ``handler``. Both are sync or both are
+                async. Defaults to None.
             hooks: called for every message; see `Hooks`.
             health: reports whether work is stuck; see `Health`. Defaults to None.
             schedules: messages to push when due, once even if many workers have the schedule.
@@ -146,7 +152,7 @@ class BaseWorker(Generic[Q, S]):
         """
         listed, weights = _listed(queues, self._takes_from)
         names = {queue.name for queue in listed}
-        _check_names(names, rate_limit, schedules)
+        _check_names(names, rate_limit, batch, schedules)
         check_integer(concurrency, "concurrency", 1, 10_000)
         check_integer(prefetch, "prefetch", 0, 1000)
         self._grace = check_seconds(grace, "grace", zero=True)
@@ -156,9 +162,8 @@ class BaseWorker(Generic[Q, S]):
             time_limit = check_seconds(time_limit, "time_limit")
         if not callable(handler):
             raise ConfigurationError(f"handler must be callable, not {handler!r}")
-        if batch is not None and not isinstance(batch, Batch):
-            raise ConfigurationError(f"batch is a Batch, such as Batch(100), not {batch!r}")
         self._handler: Callable[[Any], Any] = handler
+        self._batch_handler: Callable[[Any], Any] = batch_handler or handler
         #: What brings work, and ends when the worker stops.
         self._sources: tuple[Service, ...] = (Taking(), Schedules(schedules))
         self._presence = Presence(name, heartbeat, self.stop)
@@ -170,9 +175,17 @@ class BaseWorker(Generic[Q, S]):
         self._stop_requests = 0
         self._deadline: float | None = None
         lanes = [
-            Lane(number, _limited(queue, max_receives), _limit_of(queue, rate_limit), self._bell())
+            Lane(
+                number,
+                _limited(queue, max_receives),
+                _own(queue, "rate_limit", rate_limit, RateLimit),
+                self._bell(),
+            )
             for number, queue in enumerate(listed)
         ]
+        for lane in lanes:
+            if (own := _own(lane.queue, "batch", batch, Batch)) is not None:
+                lane.collector = Collector(lane.queue.name, own, self._bell(), self._pass_on)
         self._state = State(
             lanes=lanes,
             slots=[Slot() for _ in range(concurrency)],
@@ -187,7 +200,6 @@ class BaseWorker(Generic[Q, S]):
                 backoff=backoff or Backoff(),
                 time_limit=time_limit,
                 expiry_field=expiry_field,
-                batch=batch,
                 hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
                 terms=terms,
                 figures=health.figures if health is not None else None,
@@ -227,9 +239,12 @@ class BaseWorker(Generic[Q, S]):
         if self._state.stopping:
             raise ConfigurationError("a worker runs once: make another one")
         self._state.draining = drain
-        if self._state.handling.batch is None:
-            self._handler = observing.handled(self._handler, self._state.addresses)
+        # Only handlers of single messages.
+        self._handler = observing.handled(self._handler, self._state.addresses)
         return self._state
+
+    def _pass_on(self, batch: Pile) -> None:
+        self._state.pass_on(batch)
 
     def _started(self, *services: Service) -> list[Routine[None]]:
         """Start services, and return their routines."""
@@ -307,14 +322,16 @@ def _listed(queues: Any, kinds: tuple[type, type]) -> tuple[list[Any], list[floa
 def _check_names(
     names: Set[str],
     rate_limit: RateLimit | Mapping[str, RateLimit] | None,
+    batch: Batch | Mapping[str, Batch] | None,
     schedules: Sequence[Schedule],
 ) -> None:
-    """Check that limits and schedules name only queues of this worker."""
-    unknown = {*rate_limit} - names if isinstance(rate_limit, Mapping) else set()
-    if unknown:
-        raise ConfigurationError(
-            f"rate_limit names queues that this worker does not take from: {sorted(unknown)}"
-        )
+    """Check that settings name only queues of this worker."""
+    for setting, given in (("rate_limit", rate_limit), ("batch", batch)):
+        unknown = {*given} - names if isinstance(given, Mapping) else set()
+        if unknown:
+            raise ConfigurationError(
+                f"{setting} names queues that this worker does not take from: {sorted(unknown)}"
+            )
     for schedule in schedules:
         if schedule.queue is not None and schedule.queue not in names:
             raise ConfigurationError(
@@ -341,12 +358,12 @@ def is_async(handler: Callable[[Any], Any]) -> bool:
     )
 
 
-def _limit_of(queue: Any, limit: Any) -> RateLimit | None:
-    if isinstance(limit, Mapping):
-        limit = limit.get(queue.name)
-    if limit is not None and not isinstance(limit, RateLimit):
+def _own(queue: Any, name: str, given: Any, kind: type[T]) -> T | None:
+    """Return the setting of one queue, of a setting for all or a mapping of queues' names."""
+    setting = given.get(queue.name) if isinstance(given, Mapping) else given
+    if setting is not None and not isinstance(setting, kind):
         raise ConfigurationError(
-            f"rate_limit is a RateLimit, such as RateLimit(100), or a mapping of queues' names to"
-            f" them, not {limit!r}"
+            f"{name} is a {kind.__name__}, such as {kind.__name__}(100), or a mapping of queues'"
+            f" names to them, not {setting!r}"
         )
-    return limit
+    return setting

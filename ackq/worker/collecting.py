@@ -1,48 +1,87 @@
-"""Collects the messages of a batch."""
+"""Collects the messages of a queue into batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ackq.config import in_seconds
-from ackq.worker.state import Slot, State
+from ackq.queue.messages import Message
+from ackq.worker.batch import Batch
+from ackq.worker.effects import Bell
 
 
-def collect(state: State, slot: Slot) -> Iterator[float | None]:
-    """Collect a batch in ``slot``. Yield how long to wait for the next message; None: no limit.
+@dataclass(slots=True, eq=False)
+class Pile:
+    """A batch that waits for a handler."""
 
-    The batch is empty if the worker stops. Its messages then wait in the buffer again, which a
-    stopping worker releases.
+    queue: str  #: the name of its queue; of a sharded queue, not that of a shard
+    messages: list[Message]
+
+
+class Collector:
+    """Collects the messages of one queue. Any thread may call any method.
+
+    A message is always in the open batch or in one that was passed on, for those that look in this
+    order.
     """
-    wanted = state.handling.batch
-    assert wanted is not None
-    buffer, batch = state.feed.buffer, slot.batch
-    until = 0.0
-    while len(batch) < wanted.size and not state.stopping:
-        slot.taking = True
-        try:
-            message = buffer.popleft()
-        except IndexError:
-            slot.taking = False
-            if not batch:
-                yield None
-            elif (left := until - state.clock()) > 0:
-                yield left
-            else:
-                return
-            continue
-        # At its last permitted delivery: a message that kills its worker takes no others along.
-        limit = state.limit_of(message)
-        alone = limit is not None and message.receive_count >= limit
-        if alone and batch:
-            buffer.appendleft(message)
-        else:
-            batch.append(message)
-        slot.taking = False
-        if len(batch) == 1:
-            until = state.clock() + in_seconds(wanted.wait)
-        if alone:
-            return
-    if state.stopping:
-        buffer.extend(batch)
-        slot.batch = []
+
+    def __init__(
+        self, queue: str, batch: Batch, bell: Bell, pass_on: Callable[[Pile], None]
+    ) -> None:
+        """Begin with an empty batch.
+
+        Args:
+            queue: its name.
+            batch: when a batch is complete.
+            bell: of the routine that waits until a batch is due.
+            pass_on: called with each complete batch.
+        """
+        self.size = batch.size
+        self.bell = bell
+        self._queue = queue
+        self._wait = in_seconds(batch.wait)
+        self._pass_on = pass_on
+        self._open: list[Message] = []
+        self._due = 0.0
+        self._lock = threading.Lock()
+
+    def add(
+        self, messages: Iterable[Message], is_last: Callable[[Message], bool], now: float
+    ) -> None:
+        """Add messages. Those at their last permitted delivery get a batch each.
+
+        Such a message may kill its worker, and then it takes no others along.
+        """
+        with self._lock:
+            for message in messages:
+                if is_last(message):
+                    self._pass_on(Pile(self._queue, [message]))
+                    continue
+                if not self._open:
+                    self._due = now + self._wait
+                self._open.append(message)
+                if len(self._open) >= self.size:
+                    self._close()
+        self.bell.ring()
+
+    def left(self, now: float) -> float | None:
+        """Return for how many seconds the open batch still waits, or None if it is empty."""
+        with self._lock:
+            return max(0.0, self._due - now) if self._open else None
+
+    def close(self, now: float) -> None:
+        """Pass the open batch on if it is due."""
+        with self._lock:
+            if self._open and now >= self._due:
+                self._close()
+
+    def waiting(self) -> list[Message]:
+        """Return the messages of the open batch."""
+        with self._lock:
+            return self._open.copy()
+
+    def _close(self) -> None:
+        messages, self._open = self._open, []
+        self._pass_on(Pile(self._queue, messages))

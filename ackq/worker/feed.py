@@ -7,7 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ackq.queue.messages import Message
+from ackq.worker.collecting import Pile
 from ackq.worker.effects import Bell
+
+#: What waits for a handler.
+Item = Message | Pile
 
 #: Seconds of work that a worker holds beyond running handlers: long enough to hide a round trip,
 #: short enough not to delay a pause, a stop or an idle worker elsewhere.
@@ -85,7 +89,7 @@ class StrictBuffer:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._by_name: dict[str, deque[Message]] = {name: deque() for name in names}
+        self._by_name: dict[str, deque[Item]] = {name: deque() for name in names}
         self._all = tuple(self._by_name.values())
 
     def add_shard(self, name: str, queue: str) -> None:
@@ -95,13 +99,13 @@ class StrictBuffer:
     def extend(self, messages: Iterable[Message]) -> None:
         """Add messages behind those of the same queue."""
         for message in messages:
-            self._by_name[message.queue].append(message)
+            self.append(message)
 
-    def appendleft(self, message: Message) -> None:
-        """Put a message back before those of the same queue."""
-        self._by_name[message.queue].appendleft(message)
+    def append(self, item: Item) -> None:
+        """Add a message or a batch behind those of the same queue."""
+        self._by_name[item.queue].append(item)
 
-    def popleft(self) -> Message:
+    def popleft(self) -> Item:
         """Remove and return the next message.
 
         Raises:
@@ -117,20 +121,20 @@ class StrictBuffer:
     def __len__(self) -> int:
         return sum(map(len, self._all))
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[Item]:
         for waiting in self._all:
             yield from waiting.copy()
 
-    def remove(self, message: Message) -> None:
-        """Remove this message.
+    def remove(self, item: Item) -> None:
+        """Remove this message or batch.
 
         Raises:
-            ValueError: the message is not in the buffer.
+            ValueError: it is not in the buffer.
         """
-        self._by_name[message.queue].remove(message)
+        self._by_name[item.queue].remove(item)
 
-    def copy(self) -> list[Message]:
-        """Return the waiting messages."""
+    def copy(self) -> list[Item]:
+        """Return what waits."""
         return list(self)
 
 

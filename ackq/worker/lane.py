@@ -9,6 +9,7 @@ from typing import Any
 from ackq.core.outside import JITTER
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
+from ackq.worker.collecting import Collector
 from ackq.worker.effects import Bell
 from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement
@@ -76,6 +77,8 @@ class Lane:
         self.max_receives: int | None = queue.config.max_receives
         self.take = Take(bell)
         self.upkeep = Upkeep()
+        #: Collects its messages if its handler gets batches.
+        self.collector: Collector | None = None
         self.outages = Outages(queue.name, queue.address)
         self.failures = 0  #: calls that failed in a row
         #: The clock of each shard's server, or the queue's, minus the worker's; never ahead.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ackq.queue.messages import Message
-from ackq.worker.batch import Batch, Failed
+from ackq.worker.batch import Failed
+from ackq.worker.collecting import Collector, Pile
 from ackq.worker.effects import Bell
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.feed import Feed
@@ -51,7 +53,7 @@ class Slot:
 
     #: The message, or the first of a batch.
     message: Message | None = None
-    #: The messages of a batch, also while more are collected.
+    #: The messages of a batch.
     batch: list[Message] = field(default_factory=list)
     #: Whether its thread may have taken a message that is not in ``message`` yet.
     taking: bool = False
@@ -75,7 +77,6 @@ class Handling:
     backoff: Backoff
     time_limit: float | None = None
     expiry_field: str | None = None
-    batch: Batch | None = None
     hooks: Sequence[Hooks] = ()
     #: Returns the terms of a redelivered message, before its handler is called.
     terms: Callable[[Message], Terms | None] | None = None
@@ -102,6 +103,8 @@ class State:
     by_name: dict[str, Lane] = field(init=False)
     #: The addresses of their servers.
     addresses: dict[str, str] = field(init=False)
+    #: Whether any handler gets batches.
+    batching: bool = field(init=False)
     stopping: bool = False
     draining: bool = False  #: stop when no queue has ready messages
     quiet: bool = False  #: take no more messages, but do not stop
@@ -113,6 +116,10 @@ class State:
         """Derive the remaining fields."""
         self.by_name = {lane.queue.name: lane for lane in self.lanes}
         self.addresses = {lane.queue.name: lane.queue.address for lane in self.lanes}
+        self.batching = bool(self.collectors)
+        if self.batching:
+            # Whatever leaves a slot makes room for a batch.
+            self.feed.refill_at = sys.maxsize
         self.feed.last_take = self.clock()
 
     @property
@@ -129,27 +136,31 @@ class State:
         """Return whether any message still has to be settled."""
         return any(lane.upkeep.owes() for lane in self.lanes)
 
+    @property
+    def collectors(self) -> list[Collector]:
+        """What collects the messages of queues whose handlers get batches."""
+        return [lane.collector for lane in self.lanes if lane.collector is not None]
+
     # --- taking -------------------------------------------------------------------------
 
-    def room(self) -> int:
+    def room(self, lane: Lane) -> int:
         """Return how many messages to take now; 0 until enough fit to be worth a call."""
         feed = self.feed
-        if self.handling.batch is not None:
-            return self._room_for_batches(self.handling.batch.size)
+        if lane.collector is not None:
+            return self._room_for_batches(lane.collector)
         spare = feed.pace.spare
         # Set this before checking the buffer: another thread may be making room at this moment.
-        feed.refill_at = spare // 2
+        if not self.batching:
+            feed.refill_at = spare // 2
         waiting = len(feed.buffer)
-        if waiting > feed.refill_at:
+        if waiting > spare // 2:
             return 0
         return len(self.slots) + spare - waiting - self.busy()
 
-    def _room_for_batches(self, size: int) -> int:
-        feed = self.feed
-        # As above; any message that leaves makes room for a larger batch.
-        feed.refill_at = most = len(self.slots) * size
-        held = sum(max(len(slot.batch), slot.taking) for slot in self.slots)
-        return max(0, most - held - len(feed.buffer))
+    def _room_for_batches(self, collector: Collector) -> int:
+        """Return how many messages make full batches for the slots without any."""
+        free = len(self.slots) - self.busy() - len(self.feed.buffer)
+        return max(0, free * collector.size - len(collector.waiting()))
 
     def busy(self) -> int:
         """Return how many handlers run, or are about to."""
@@ -170,8 +181,27 @@ class State:
         if self.handling.hooks:
             call(self.handling.hooks, "taken", lane.queue.name, messages)
         messages = self._isolated(lane, self._without_running(lane, messages))
-        self.feed.buffer.extend(messages)
+        if lane.collector is not None:
+            lane.collector.add(messages, self._is_last, now)
+        else:
+            self.feed.buffer.extend(messages)
+            self.wake()
+
+    def pass_on(self, batch: Pile) -> None:
+        """Let a complete batch wait for a handler."""
+        self.feed.buffer.append(batch)
         self.wake()
+
+    def waiting(self) -> list[Message]:
+        """Return the messages that wait for a handler or for others of their batch."""
+        messages = [one for collector in self.collectors for one in collector.waiting()]
+        for item in self.feed.buffer.copy():
+            messages += item.messages if isinstance(item, Pile) else [item]
+        return messages
+
+    def _is_last(self, message: Message) -> bool:
+        limit = self.limit_of(message)
+        return limit is not None and message.receive_count >= limit
 
     def _without_running(self, lane: Lane, messages: Sequence[Message]) -> Sequence[Message]:
         """Release messages that are still being handled here, because their leases had ended."""
@@ -282,7 +312,7 @@ class State:
             self.failed(slot, error)
 
     def ready(self, slot: Slot) -> bool:
-        """Prepare to handle a collected batch; return whether any message of it is left."""
+        """Prepare to handle the batch of a slot; return whether any message of it is left."""
         if self.watched:
             kept = []
             for message in slot.batch:
@@ -353,7 +383,7 @@ class State:
     def due(self, lane: Lane, now: float) -> list[Message]:
         """Return the waiting or running messages whose leases must be renewed now."""
         least = lane.timeout * (1 - RENEW_AFTER) + JITTER_SECONDS
-        held = [*self.feed.buffer.copy(), *(one for slot in self.slots for one in slot.held())]
+        held = [*self.waiting(), *(one for slot in self.slots for one in slot.held())]
         return [
             message
             for message in held
@@ -407,7 +437,9 @@ class State:
 
     def settled(self) -> bool:
         """Return whether no message is held and none has to be settled."""
-        return not (self.feed.buffer or self.busy() or self.unsettled())
+        # In the order in which messages pass through them.
+        collecting = any(collector.waiting() for collector in self.collectors)
+        return not (collecting or self.feed.buffer or self.busy() or self.unsettled())
 
     def hush(self, quiet: bool) -> None:
         """Take no more messages, or take messages again."""

@@ -8,6 +8,7 @@ from ackq.core import observing
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
+from ackq.worker.collecting import Collector
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
 from ackq.worker.outages import TEMPORARY
@@ -32,6 +33,9 @@ class Taking:
         """Return the feeder, and for several queues what waits for the messages of each."""
         self._state = state
         routines = [feed(state)]
+        for collector in state.collectors:
+            state.bells.append(collector.bell)
+            routines.append(close_when_due(state, collector))
         if not state.waits_in_take and not state.draining:
             routines += [wait_for_messages(state, lane) for lane in state.lanes]
         return routines
@@ -50,12 +54,11 @@ def feed(state: State) -> Routine[None]:
             continue
         # Set this before checking for room: otherwise a ring in between would be missed.
         state.feed.waits = True
-        room = state.room()
-        if not room:
+        lane, room, pause = _whose_turn(state)
+        if lane is not None and not room:
             yield Wait(state.feed.bell, IDLE)
             continue
         state.feed.waits = False
-        lane, pause = _whose_turn(state)
         if lane is not None:
             # Set this before checking again: a worker is quiet only when no take is under way.
             lane.take.under_way = True
@@ -66,18 +69,37 @@ def feed(state: State) -> Routine[None]:
             yield Wait(state.feed.bell, pause)
 
 
-def _whose_turn(state: State) -> tuple[Lane | None, float]:
-    """Return the lane to take from; or None, and how long to wait before trying again."""
+def _whose_turn(state: State) -> tuple[Lane | None, int, float]:
+    """Return the lane to take from, and how many; or None, and how long to wait before a next try.
+
+    If there is only no room for any messages, return 0 of them and one of the lanes.
+    """
     now = state.clock()
     pause = IDLE
+    full: Lane | None = None
     for number in state.feed.turns.order():
         lane = state.lanes[number]
         if lane.take.empty:
             continue
-        if lane.take.not_before <= now:
-            return lane, 0.0
-        pause = min(pause, lane.take.not_before - now)
-    return None, pause
+        if lane.take.not_before > now:
+            pause = min(pause, lane.take.not_before - now)
+        elif room := state.room(lane):
+            return lane, room, 0.0
+        else:
+            full = lane
+    return full, 0, pause
+
+
+def close_when_due(state: State, collector: Collector) -> Routine[None]:
+    """Pass batches on whose first messages have waited long enough."""
+    while not state.stopping:
+        left = collector.left(state.clock())
+        if left is None:
+            yield Wait(collector.bell, IDLE)
+        elif left > 0:
+            yield Wait(collector.bell, left)
+        else:
+            collector.close(state.clock())
 
 
 def _drained(state: State) -> bool:

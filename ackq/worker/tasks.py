@@ -6,16 +6,14 @@ import asyncio
 import contextlib
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
-from typing import Any
 
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
-from ackq.worker.collecting import collect
+from ackq.worker.collecting import Pile
 from ackq.worker.contexts import awaited_in
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Bell, Call, Routine
@@ -72,17 +70,18 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         state = self._begin(drain)
         self._parked: deque[asyncio.Future[None]] = deque()
         self._waking = False
-        self._collecting = asyncio.Lock()
         self._cancels = is_async(self._handler)
         daemons = None if self._cancels else DaemonThreads()
-        handler = self._handler if daemons is None else partial(daemons.call, self._handler)
+        if daemons is not None:
+            self._handler = partial(daemons.call, self._handler)
+            self._batch_handler = partial(daemons.call, self._batch_handler)
         sources, reports = self._started(*self._sources), self._started(*self._reports)
         with stopping_on_signals(self.stop), self._healthy():
             helpers = [*map(self._start, sources)]
             reporters = [*map(self._start, reports)]
-            serve = self._serve if state.handling.batch is None else self._serve_batches
+            serve = self._serve_batches if state.batching else self._serve
             for slot in state.slots:
-                slot.runner = asyncio.create_task(serve(slot, handler))
+                slot.runner = asyncio.create_task(serve(slot))
             try:
                 await self._run_upkeep(helpers)
             finally:
@@ -97,8 +96,8 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         if state.fatal is not None:
             raise state.fatal
 
-    async def _serve(self, slot: Slot, handler: Callable[[Message], Awaitable[Any]]) -> None:
-        state, parked = self._state, self._parked
+    async def _serve(self, slot: Slot) -> None:
+        state, parked, handler = self._state, self._parked, self._handler
         feed, clock, watched = state.feed, state.clock, state.watched
         buffer = feed.buffer
         while not state.stopping:
@@ -134,17 +133,27 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                     slot.runner.uncancel()
                 slot.interrupted = ""
 
-    async def _serve_batches(self, slot: Slot, handler: Callable[[Any], Awaitable[Any]]) -> None:
-        state = self._state
+    async def _serve_batches(self, slot: Slot) -> None:
+        state, parked = self._state, self._parked
+        feed = state.feed
         while not state.stopping:
-            async with self._collecting:  # one slot at a time, so that batches are full
-                for seconds in collect(state, slot):
-                    await self._park(seconds)
+            if not feed.buffer:
+                await self._park()
+                continue
+            item = feed.buffer.popleft()
+            slot.batch = item.messages if isinstance(item, Pile) else [item]
+            if feed.waits:
+                feed.made_room()
+            if parked and not self._waking and feed.buffer:
+                self._wake()
             if not state.ready(slot):
                 continue
             context, error = copy_context(), None
             try:
-                result = await awaited_in(context, handler(slot.batch.copy()))
+                if isinstance(item, Pile):
+                    result = await awaited_in(context, self._batch_handler(slot.batch.copy()))
+                else:
+                    result = await awaited_in(context, self._handler(item))
                 if result is not None and inspect.isawaitable(result):
                     await awaited_in(context, result)
             except BaseException as raised:
@@ -159,14 +168,11 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                     slot.runner.uncancel()
                 slot.interrupted = ""
 
-    async def _park(self, seconds: float | None = None) -> None:
+    async def _park(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parked.append(future)
         try:
-            if seconds is None:
-                await future
-            else:
-                await asyncio.wait([future], timeout=seconds)
+            await future
         finally:
             self._waking = False
             if not future.done():

@@ -15,7 +15,7 @@ from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 from ackq.sharded import ShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
-from ackq.worker.collecting import collect
+from ackq.worker.collecting import Pile
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
@@ -72,17 +72,15 @@ class Gate:
         self.waking = False
         self.parked = 0
 
-    def park(self, seconds: float | None = None) -> None:
-        """Wait until there may be a message, the worker stops, or these seconds have passed."""
+    def park(self) -> None:
+        """Wait until there may be a message or the worker stops."""
         state = self._state
         with self._changed:
             while not state.feed.buffer and not state.stopping:
                 self.parked += 1
-                woken = self._changed.wait(seconds)
+                self._changed.wait()
                 self.parked -= 1
                 self.waking = False
-                if not woken:
-                    return
 
     def wake(self) -> None:
         """Wake one thread, unless one is already waking up; if stopping, wake all."""
@@ -120,7 +118,6 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
         state = self._begin(drain)
         self._gate = Gate(state)
         sources, reports = self._started(*self._sources), self._started(*self._reports)
-        self._collecting = threading.Lock()
         helpers: list[threading.Thread] = []
         reporters: list[threading.Thread] = []
         # Before the first handler starts, so that an early signal does not kill it.
@@ -128,7 +125,7 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
             try:
                 helpers += map(self._start, sources)
                 reporters += map(self._start, reports)
-                serve = self._serve if state.handling.batch is None else self._serve_batches
+                serve = self._serve_batches if state.batching else self._serve
                 for slot in state.slots:
                     slot.runner = threading.Thread(target=serve, args=(slot,), daemon=True)
                     slot.runner.start()
@@ -182,27 +179,38 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                     state.succeeded(slot)
 
     def _serve_batches(self, slot: Slot) -> None:
-        state = self._state
+        state, gate = self._state, self._gate
+        feed = state.feed
         with contextlib.closing(asyncio.Runner()) as runner:
             finish_here = _HERE.finish = _finisher(slot, runner)
             while not state.stopping:
-                with self._collecting:  # one slot at a time, so that batches are full
-                    self._collect(slot)
+                slot.taking = True
+                try:
+                    item = feed.buffer.popleft()
+                except IndexError:
+                    slot.taking = False
+                    gate.park()
+                    continue
+                slot.batch = item.messages if isinstance(item, Pile) else [item]
+                slot.taking = False
+                if feed.waits:
+                    feed.made_room()
+                if gate.parked and not gate.waking and feed.buffer:
+                    gate.wake()
                 if not state.ready(slot):
                     continue
                 context, error = copy_context(), None
                 try:
-                    result = context.run(self._handler, slot.batch.copy())
+                    if isinstance(item, Pile):
+                        result = context.run(self._batch_handler, slot.batch.copy())
+                    else:
+                        result = context.run(self._handler, item)
                     if result is not None and inspect.isawaitable(result):
                         context.run(finish_here, result)
                 except BaseException as raised:
                     error = raised
                 state.batch_ended(slot, error)
                 slot.interrupted = ""
-
-    def _collect(self, slot: Slot) -> None:
-        for seconds in collect(self._state, slot):
-            self._gate.park(seconds)
 
     def _run_upkeep(self, helpers: list[threading.Thread]) -> None:
         state = self._state

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from ackq.errors import LeaseLost
 from ackq.queue.messages import Message
+from ackq.worker.collecting import Pile
 from ackq.worker.effects import Call, Routine
 from ackq.worker.lane import Lane
 from ackq.worker.outages import TEMPORARY
@@ -114,16 +116,21 @@ def _release_stale(state: State) -> None:
     """Release messages that have waited too long; when stopping, all waiting messages."""
     now = state.clock()
     oldest = 0.0
-    for message in state.feed.buffer.copy():
-        age = state.by_name[message.queue].age(message, now)
+    if state.stopping:
+        for collector in state.collectors:
+            collector.close(math.inf)
+    for item in state.feed.buffer.copy():
+        messages = item.messages if isinstance(item, Pile) else [item]
+        age = max(state.by_name[message.queue].age(message, now) for message in messages)
         oldest = max(oldest, age)
         if not state.stopping and age <= STALE:
             continue
         try:
-            state.feed.buffer.remove(message)
+            state.feed.buffer.remove(item)
         except (ValueError, IndexError):
             continue  # a slot took it first
-        state.by_name[message.queue].upkeep.returned.append((message, Settlement("release")))
+        for message in messages:
+            state.by_name[message.queue].upkeep.returned.append((message, Settlement("release")))
     if oldest > CROWDED and not state.stopping:
         state.feed.pace.slowed(oldest)
 

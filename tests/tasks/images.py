@@ -77,6 +77,15 @@ def stuck() -> None:
     ctypes.PyDLL(None).sleep(60)  # keeps Python's lock
 
 
+@tasks.batch(2, 5, name="images.store", queue=f"{TOKEN}-rows", time_limit=0.3)
+def store(rows: list[int], messages: list[Message] = injected) -> None:
+    import ctypes
+
+    write("store", rows=rows, counts=[message.receive_count for message in messages])
+    if messages[0].receive_count == 1:
+        ctypes.PyDLL(None).sleep(60)
+
+
 @web.task(name="web.fetch")
 async def fetch(url: str) -> None:
     write("fetch", url=url)

@@ -18,6 +18,7 @@ from ackq.tasks.schema import message_schema
 from tests.process.commands import working
 from tests.tasks import images
 from tests.waiting import wait_until
+from tests.worker.conftest import settled
 
 MODULE = "tests.tasks.images"
 
@@ -64,6 +65,22 @@ def test_a_stuck_task_is_killed_by_its_own_limit(tmp_path: Path, url: str, token
         with working(tmp_path, url, f"{MODULE}:tasks", *options, variables=variables) as command:
             wait_until(lambda: queue.stats().dead, "the dead letter", 40)
             assert len(command.events("stuck")) == 1
+        (letter,) = queue.dead_letters()
+        assert (letter.receive_count, letter.reason) == (1, "max receives")
+        assert "its process was killed" in letter.errors[-1].text
+
+
+def test_a_stuck_batch_is_killed_and_all_of_it_is_counted(
+    tmp_path: Path, url: str, token: str
+) -> None:
+    with Queue.from_url(url, f"{token}-rows") as queue:
+        queue.push_many({"task": "images.store", "args": {"rows": number}} for number in range(2))
+        options = ("--kill-after", "0.1", "--lease", "600", "--concurrency", "1")
+        variables = {"TASKS_TOKEN": token}
+        with working(tmp_path, url, f"{MODULE}:tasks", *options, variables=variables) as command:
+            wait_until(lambda: settled(queue), "both rows, at their second delivery", 40)
+        events = [(event["rows"], event["counts"]) for event in command.events("store")]
+        assert events == [([0, 1], [1, 1]), ([0, 1], [2, 2])]
 
 
 def test_what_is_no_task_is_refused(tmp_path: Path, url: str) -> None:

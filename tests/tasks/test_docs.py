@@ -56,8 +56,9 @@ def test_the_examples_run_one_after_the_other(
         sentry_sdk.flush()
         assert plain_client.xlen("images-mailDEAD") == 1
     finally:
-        for key in plain_client.scan_iter("images*"):
-            plain_client.unlink(key)
+        for pattern in ("images*", "shop.*"):
+            for key in plain_client.scan_iter(pattern):
+                plain_client.unlink(key)
         sentry_sdk.get_global_scope().set_client(None)
     (event,) = sent  # a verdict is no error
     assert event["exception"]["values"][-1]["type"] == "ZeroDivisionError"

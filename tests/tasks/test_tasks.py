@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -21,6 +22,7 @@ from ackq.tasks import (
     AsyncTasks,
     Backoff,
     Breaker,
+    Failed,
     InvalidArguments,
     Later,
     Reject,
@@ -522,9 +524,105 @@ def test_a_rate_limit_holds_for_the_queue_of_its_task(rig: Rig, token: str) -> N
     assert len(ran) == 4
     lanes = {lane.queue.name: lane.limit for lane in rig.tasks.worker()._state.lanes}
     assert lanes == {f"{token}-mail": RateLimit(10, per=1, burst=1), token: None}
-    rig.tasks.task(name="other", queue=f"{token}-mail")(_first)
     with pytest.raises(ConfigurationError, match="'mail' has a rate limit, so it needs a queue"):
-        rig.drain()
+        rig.tasks.task(name="other", queue=f"{token}-mail")(_first)
+
+
+@dataclass
+class Row:
+    """What is pushed to a batch task."""
+
+    number: int
+
+
+def test_a_batch_task_gets_a_list_of_checked_arguments(rig: Rig, token: str, url: str) -> None:
+    batches: list[Any] = []
+    around: list[int] = []
+
+    @contextlib.contextmanager
+    def count(message: Message) -> Iterator[None]:
+        around.append(message.receive_count)
+        yield
+
+    rig.middleware(rig.tasks.middleware, count)
+
+    @rig.tasks.batch(size=3, wait=5, queue=f"{token}-rows", name="store")
+    def store(rows: list[Row], messages: list[Message] = injected) -> None:
+        batches.append(([row.number for row in rows], [message.id for message in messages]))
+
+    @rig.tasks.batch(size=2, wait=5, queue=f"{token}-texts", name="embed")
+    async def embed(texts: list[str]) -> int:
+        await asyncio.sleep(0)
+        batches.append(texts)
+        return len(texts)
+
+    @rig.tasks.task(name="one")
+    def one(text: str) -> None:
+        batches.append(text)
+
+    for number in range(2):
+        rig.push(store.options(id=f"m{number}"), Row(number))
+        rig.push(embed, f"text {number}")
+    rig.push(one, "alone")
+    with Queue.from_url(url, f"{token}-rows") as rows:
+        assert orjson.loads(rows.peek(1)[0].body)["args"] == {"rows": {"number": 0}}
+        rows.push({"task": "store", "args": {"rows": {"number": "wrong"}}})
+        rows.push({"task": "one", "args": {"text": "here"}})
+        rig.push(store.options(id="m2"), Row(2))
+        rig.push(store.options(expires=0.0), Row(3))
+        with pytest.raises(InvalidArguments, match=r"Expected `int`, got `str`"):
+            rig.push(store, Row("x"))  # type: ignore[arg-type]
+        rig.drain(concurrency=3)
+        reasons = [letter.reason for letter in rows.dead_letters()]
+        for part in ("got `str` - at `$.rows.number`", "the queue of task 'one' is", "expired"):
+            assert sum(part in reason for reason in reasons) == 1, reasons
+        assert rows.stats().ready == rows.stats().delayed == 0
+    assert "alone" in batches
+    assert ["text 0", "text 1"] in batches
+    assert sorted(n for each in batches if isinstance(each, tuple) for n in each[0]) == [0, 1, 2]
+    assert sorted(n for each in batches if isinstance(each, tuple) for n in each[1]) == [
+        "m0",
+        "m1",
+        "m2",
+    ]
+    assert set(around) == {1}
+    assert (store.definition.queue, asyncio.run(embed(["here"]))) == (f"{token}-rows", 1)
+
+
+def test_only_some_messages_of_a_batch_task_fail(rig: Rig, token: str) -> None:
+    seen: list[list[int]] = []
+
+    @rig.tasks.batch(size=4, wait=5, queue=token, name="store", max_receives=2)
+    def store(numbers: list[int], messages: list[Message] = injected) -> Failed | None:
+        seen.append(numbers)
+        errors = {1: Reject("why"), 2: OSError("down"), 3: RetryNow(0)}
+        failed = {
+            message: errors[number]
+            for number, message in zip(numbers, messages, strict=True)
+            if number in errors
+        }
+        if len(numbers) > 1:
+            raise Failed(failed)
+        return Failed(failed)
+
+    for number in range(4):
+        rig.push(store.options(id=number), number)
+    rig.drain_until_dead(3)
+    assert seen[0] == [0, 1, 2, 3]
+    assert sorted(seen[1:]) == [[2], [3]]  # the last delivery is alone
+    letters = {letter.id: letter.reason for letter in rig.queue.dead_letters()}
+    assert letters == {"1": "why", "2": "max receives", "3": "max receives"}
+
+
+def test_what_a_batch_task_raises_fails_all(rig: Rig, token: str) -> None:
+    @rig.tasks.batch(size=3, wait=5, queue=token, name="store", retry=Retry(never=(OSError,)))
+    def store(numbers: list[int]) -> None:
+        raise OSError("down")
+
+    for number in range(3):
+        rig.push(store, number)
+    rig.drain()
+    assert rig.reasons() == ["not retried: OSError"] * 3
 
 
 def test_a_message_on_its_last_delivery_is_handled_without_its_neighbours(rig: Rig) -> None:
@@ -575,6 +673,11 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda tasks: Breaker(0, 1), "breaker.failures"),
     (lambda tasks: Breaker(1, 0), "breaker.pause"),
     (lambda tasks: tasks.worker(), "there are no tasks"),
+    (lambda tasks: tasks.batch(size=0), "batch.size"),
+    (lambda tasks: tasks.batch()(_first) and tasks.worker(), "a batch task has one parameter"),
+    (lambda tasks: tasks.batch()(_row) and tasks.worker(), "a batch task has one parameter"),
+    (lambda tasks: [tasks.batch(queue="q")(_rows), tasks.task(queue="q")(_first)], "gets batches"),
+    (lambda tasks: [tasks.task(queue="q")(_first), tasks.batch(queue="q")(_rows)], "gets batches"),
     (lambda tasks: [tasks.task(name="same")(f) for f in (_first, _later)], "two functions"),
     (lambda tasks: tasks.middleware(print if isinstance(tasks, AsyncTasks) else _later), "is a"),
     (lambda tasks: type(tasks)(unknown_for=0), "unknown_for"),
@@ -583,6 +686,14 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
 
 def _first() -> None:
     """A task."""
+
+
+def _row(row: int) -> None:
+    """It gets no list."""
+
+
+def _rows(rows: list[int]) -> None:
+    """A batch task."""
 
 
 async def _later(message: Message, call: Any) -> None:

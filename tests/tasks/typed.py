@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ackq import Message, Pushed
-from ackq.tasks import AsyncTasks, Later, Reject, State, Tasks, injected
+from ackq.tasks import AsyncTasks, Failed, Later, Reject, State, Tasks, injected
 
 tasks = Tasks("redis://localhost")
 web = AsyncTasks("redis://localhost")
@@ -35,6 +35,20 @@ async def fetch(url: str, message: Message = injected) -> bytes:
 def refused() -> None: ...
 
 
+@tasks.batch(size=500, wait=0.2, time_limit=60)
+def store(rows: list[int], messages: list[Message] = injected) -> Failed | None:
+    return Failed({messages[0]: OSError()})
+
+
+@web.batch()
+async def embed(texts: list[str]) -> bytes:
+    return b""
+
+
+@tasks.batch(max_receives="5")  # wrong
+def refused_too(rows: list[int]) -> None: ...
+
+
 @tasks.middleware
 def around(message: Message, call: Callable[[], Any]) -> Any:
     return call()
@@ -52,6 +66,13 @@ def calls() -> None:
     resize.options(delay=60).push("a.png", width="40")  # wrong
     resize("a.png", "40")  # wrong
     pay.push("5")  # wrong
+    failed: Failed | None = store([1, 2])
+    store.push(1)
+    store.options(delay=5).push(1)
+    store.push([1])  # wrong
+    store.push("1")  # wrong
+    store(["1"])  # wrong
+    print(failed)
     number: int = resize("a.png")  # wrong
     print(number)
 
@@ -60,5 +81,8 @@ async def awaits() -> None:
     body: bytes = await fetch("u")
     pushed: Pushed = await fetch.push("u")
     print(body, pushed)
+    body = await embed(["text"])
+    await embed.push("text")
+    await embed.push(5)  # wrong
     await fetch.push(5)  # wrong
     await fetch.options(expires=5).push("u", "v")  # wrong

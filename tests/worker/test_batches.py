@@ -174,3 +174,29 @@ def test_what_a_batch_cannot_be(settings: dict[str, Any]) -> None:
 def test_a_batch_is_a_batch(rig: Rig) -> None:
     with pytest.raises(ConfigurationError, match=r"such as Batch\(100\)"):
         rig.work(rig.queue_of(), Batches(), batch=100, start=False)
+
+
+def test_some_queues_have_batches_and_batches_have_messages_of_one_queue(rig: Rig) -> None:
+    seen: dict[str, list[Any]] = {}
+
+    async def handle(message: ackq.Message) -> None:
+        seen.setdefault(message.queue, []).append(message.id)
+
+    async def handle_many(messages: list[ackq.Message]) -> None:
+        (name,) = {message.queue for message in messages}
+        seen.setdefault(name, []).append([message.id for message in messages])
+
+    plain, a, b = (rig.queue_of(suffix) for suffix in ("", "-a", "-b"))
+    for queue in (plain, a, b):
+        push(queue, 3)
+    batches = {a.name: Batch(3, wait=5), b.name: Batch(2, wait=0.01)}
+    settings: dict[str, Any] = {"batch": batches, "batch_handler": handle_many}
+    rig.work([plain, a, b], handle, concurrency=2, **settings)
+    wait_until(lambda: settled(plain) and settled(a) and settled(b), "all")
+    assert sorted(seen[plain.name]) == ["m0", "m1", "m2"]
+    assert seen[a.name] == [["m0", "m1", "m2"]]
+    assert sorted(seen[b.name]) in ([["m0", "m1"], ["m2"]], [["m0"], ["m1"], ["m2"]])
+    push(plain, 1, "later")
+    wait_until(lambda: "later0" in seen[plain.name], "a single message")
+    with pytest.raises(ConfigurationError, match="batch names queues"):
+        rig.work(plain, handle, batch={"other": Batch()}, start=False)

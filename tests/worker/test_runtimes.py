@@ -604,7 +604,8 @@ def test_at_the_end_of_the_program_a_handler_is_cancelled_and_its_message_releas
             state, (slot,) = worker._state, worker._state.slots
             message = _message()
             state.feed.buffer.append(message)
-            slot.runner = asyncio.create_task(worker._serve(slot, lambda _: asyncio.sleep(60)))
+            worker._handler = lambda _: asyncio.sleep(60)
+            slot.runner = asyncio.create_task(worker._serve(slot))
             while slot.message is None:
                 await asyncio.sleep(0)
             slot.runner.cancel()

@@ -178,18 +178,18 @@ def test_the_age_of_a_message_and_what_is_left_of_its_lease() -> None:
 def test_room_is_what_slots_and_prefetch_leave() -> None:
     state, time = state_of()
     state.feed.pace = Pace(4, 10)
-    assert (state.room(), state.feed.refill_at) == (4, 0)
+    assert (state.room(state.lanes[0]), state.feed.refill_at) == (4, 0)
     state.feed.pace.finished(1e-9)
-    assert (state.room(), state.feed.refill_at) == (14, 5)
+    assert (state.room(state.lanes[0]), state.feed.refill_at) == (14, 5)
     state.slots[0].message = message_of(time)
     state.slots[1].taking = True
     state.slots[2].taking, state.slots[2].message = True, message_of(time)
     assert state.busy() == 3
-    assert state.room() == 11
+    assert state.room(state.lanes[0]) == 11
     state.feed.buffer.extend([message_of(time)] * 5)
-    assert state.room() == 6
+    assert state.room(state.lanes[0]) == 6
     state.feed.buffer.append(message_of(time))
-    assert (state.room(), state.feed.refill_at) == (0, 5)
+    assert (state.room(state.lanes[0]), state.feed.refill_at) == (0, 5)
     state.feed.waits = True
     state.feed.made_room()
     assert (state.feed.waits, state.feed.bell.rings) == (True, 0)  # type: ignore[attr-defined]
