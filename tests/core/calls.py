@@ -104,7 +104,7 @@ RESULTS: dict[str, Any] = {
     "join": None,
     "delete_message": 1,
 }
-#: An argument of each name.
+#: An argument of each name whose type does not say what it may be.
 VALUES: dict[str, Any] = {
     "ack": ["m3"],
     "group": "g",
@@ -232,11 +232,11 @@ def _called(client: Any, name: str, signature: inspect.Signature, whole: bool) -
         if each.kind is each.VAR_KEYWORD:
             continue
         if each.kind is each.VAR_POSITIONAL:
-            positional += VALUES[each.name]
+            positional += _value_of(each)
         elif each.default is each.empty and each.kind is not each.KEYWORD_ONLY:
-            positional.append(VALUES[each.name])
+            positional.append(_value_of(each))
         elif whole or each.default is each.empty:
-            named[each.name] = VALUES[each.name]
+            named[each.name] = _value_of(each)
     client._checked = True
     if isinstance(client, AsyncPartitionedDelayQueue):
         client._members = Members()  # type: ignore[assignment]
@@ -248,6 +248,15 @@ def _called(client: Any, name: str, signature: inspect.Signature, whole: bool) -
         found = asyncio.run(found)
     given = [*map(_text, positional), *(f"{name}={_text(each)}" for name, each in named.items())]
     return f"  {name}({', '.join(given)}) runs {' then '.join(driver.ran)} = {_text(found)}"
+
+
+def _value_of(parameter: inspect.Parameter) -> Any:
+    """Return an argument for a parameter: another one for each name."""
+    if parameter.name in VALUES:
+        return VALUES[parameter.name]
+    number = 21 + sum(parameter.name.encode()) % 1000
+    by_type = {"bool": True, "int": number, "float": number + 0.5, "Seconds": number + 0.5}
+    return by_type.get(parameter.annotation.partition(" |")[0], parameter.name)
 
 
 def trace(title: str) -> str:
