@@ -303,6 +303,39 @@ def claimed() -> Traces:
         yield f"claims that end at {ends}", claims.held(divided())
 
 
+def group(epoch: int = 4, claiming: int = 0) -> claims.Group:
+    made = claims.Group("d", spec().partitions[0], "g", FIXED, 60.0)
+    made.epoch, made.claiming = epoch, claiming
+    return made
+
+
+def batches() -> Traces:
+    begun = group(epoch=0)
+    yield "begin where a release was interrupted", claims.begin(begun)
+    yield f"  epoch {begun.epoch}"
+    taken = group()
+    yield "claim, in two calls", claims.claim(taken, 1, 10, 99, None)
+    yield f"  claiming {taken.claiming}"
+    yield "claim a used number, then a later one", claims.claim(group(), 1, 10, None, None)
+    yield "claim a used batch", claims.claim(group(), 1, 10, None, 5)
+    yield "claim nothing", claims.claim(group(claiming=3), 1, 10, None, None)
+    yield "claim nothing as a batch", claims.claim(group(), 1, 10, None, 3)
+    yield "claim, fenced", claims.claim(group(), 1, 10, None, 3)
+    yield "claim before begin", claims.claim(group(epoch=0), 1, 10, None, 3)
+    yield "ack claims", claims.ack(group(), 3)
+    yield "ack without claims", claims.ack(group(), 3)
+    yield "beat", claims.beat(group())
+    yield "beat without claims", claims.beat(group())
+    yield "readable", claims.readable(group(), 1, 4)
+    yield "read", claims.read(group(), 2, 3, 2)
+    yield "read what is gone", claims.read(group(), 2, 3, 2)
+    yield "read nothing", claims.read(group(), 2, 3, 0)
+    given = group()
+    yield "release claims", claims.release(given)
+    yield f"  epoch {given.epoch}, claiming {given.claiming}"
+    yield "release claims, fenced", claims.release(group())
+
+
 def peeks() -> Traces:
     found = [b"", b"", b"a", b'{"n":1}', 2, b"5.5", b"\xff", b"x", 0, b"6"]
     for state in ("ready", "in_flight", "delayed"):
@@ -340,7 +373,7 @@ def rows() -> Traces:
         yield f"staged for {partitions}", (made.name, len(made.partitions), made.fence)
 
 
-PARTS = (pushes, keyed, times, settles, takes, admins, claimed, peeks, rows)
+PARTS = (pushes, keyed, times, settles, takes, admins, claimed, batches, peeks, rows)
 
 
 def test_the_requests_of_a_delay_queue() -> None:

@@ -34,15 +34,6 @@ LOCALS = {
 GROUPS = {"at", "settled", "claims"}
 
 
-#: Only tests on a server show what Python passes to these.
-UNSHOWN = {
-    "history/store",
-    "overview/lists",
-    "sharded/change",
-    *(f"delay/claim{step}" for step in ("", "_ack", "_beat", "_read", "_return")),
-}
-
-
 def header(directory: Path, script: str) -> Header:
     return parse(read(directory, script))
 
@@ -274,9 +265,10 @@ def test_python_passes_the_keys_of_every_trace_in_the_order_of_the_header(
     for script, keys in traced():
         for slot, key in zip(header(scripts_directory, script).keys, keys, strict=False):
             fixed = slot.name.partition("<")[0].rpartition("}")[2]
-            assert fixed in key or "STAGED:" in key, f"{script}: {key}"
+            # The keys of a delay queue are in small letters.
+            assert fixed.lower() in key.lower() or "STAGED:" in key, f"{script}: {key}"
 
 
 def test_what_python_passes_to_each_script_stands_in_its_facts_or_in_a_trace() -> None:
     shown = {script for script, _ in traced()} | {e.script for e in facts.every() if e.operation}
-    assert set(scripts.names()) - shown == UNSHOWN
+    assert set(scripts.names()) - shown == set()
