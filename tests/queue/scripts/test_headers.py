@@ -263,10 +263,11 @@ def test_python_passes_the_keys_of_every_trace_in_the_order_of_the_header(
     scripts_directory: Path,
 ) -> None:
     for script, keys in traced():
+        if script.startswith("claims/") and keys[0].startswith("d:"):
+            continue  # of a delay queue, whose claims have keys of other names
         for slot, key in zip(header(scripts_directory, script).keys, keys, strict=False):
             fixed = slot.name.partition("<")[0].rpartition("}")[2]
-            # The keys of a delay queue are in small letters.
-            assert fixed.lower() in key.lower() or "STAGED:" in key, f"{script}: {key}"
+            assert fixed in key or "STAGED:" in key, f"{script}: {key}"
 
 
 def test_what_python_passes_to_each_script_stands_in_its_facts_or_in_a_trace() -> None:
