@@ -1,7 +1,5 @@
 """``python -m benchmarks``: run benchmarks, compare two runs, report."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 

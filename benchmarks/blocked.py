@@ -5,8 +5,6 @@ own. The cases stand in the facts of each script, `tests.facts`. SLOWLOG has the
 and Linux the CPU that the server's main thread used for it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

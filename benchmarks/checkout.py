@@ -1,7 +1,5 @@
 """Identify the measured code in a git checkout. A version alone covers months of changes."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

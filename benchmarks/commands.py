@@ -1,7 +1,5 @@
 """The commands: run a benchmark or all of them, compare two runs, report."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

@@ -1,7 +1,5 @@
 """Compare two runs."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence

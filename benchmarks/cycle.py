@@ -4,8 +4,6 @@ All contestants of a case take turns in one process, on one server, with one con
 Ratios are taken within a round. For the article, see `benchmarks.contestants.article`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ taken within a round. The article's consumer sends two commands per message; ano
 pipelines them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from contextlib import closing

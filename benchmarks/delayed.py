@@ -1,7 +1,5 @@
 """A TCP proxy that adds delay, in a process of its own: it simulates a network."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import socket

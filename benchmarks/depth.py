@@ -4,8 +4,6 @@ First, pop and ack run on queues of several depths, in turns. Then many leases e
 pops redeliver the messages. SLOWLOG shows how long the longest script ran.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Pictures of results, drawn by matplotlib: ``pip install --group bench``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ Each queue has ready messages, one of them with a time, and one message in fligh
 GET as Prometheus sends it, for OpenMetrics with gzip, to a process of its own.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import re

@@ -17,8 +17,6 @@ A benchmark is a module with the members of `Benchmark`, and a line in `benchmar
 All benchmarks also have ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--json`` and ``--out``.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ more than a processor for the looks of 10,000 consumers. In production they are 
 machines. All wait on one queue, and nobody pushes.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 import selectors

@@ -7,8 +7,6 @@ consumer are one process each, with one connection. First, each pair's maximum r
 then it is loaded with shares of that rate.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import time

@@ -5,8 +5,6 @@ buffers of clients. Hash tables double: just above a power of two, the table is 
 just below. So each round has another number of messages, spread over one doubling.
 """
 
-from __future__ import annotations
-
 import random
 import string
 import time

@@ -1,7 +1,5 @@
 """A Redis Cluster on this machine, for one run."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import tempfile

@@ -1,7 +1,5 @@
 """The report: one HTML page with embedded pictures, and the pictures as separate files."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape

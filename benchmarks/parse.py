@@ -4,8 +4,6 @@ Everything but Spark: one process reads claimed messages and parses them with a 
 taken between neighbours, clean bodies first. Times are those of this process's processor.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

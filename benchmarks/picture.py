@@ -1,7 +1,5 @@
 """The content of a picture, as a value. `benchmarks.drawing` draws it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Run work in its own process, so that it takes no time from the measured process."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

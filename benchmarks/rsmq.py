@@ -4,8 +4,6 @@ All contestants take turns in one process, on one server. Ratios are taken withi
 has no batches: its batch contestant sends, receives and deletes 100 messages one by one.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import random
 import time

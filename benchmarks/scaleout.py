@@ -5,8 +5,6 @@ show that nothing is lost or delivered twice, what a message costs, and how even
 the work. The throughput of several machines is a model, and is marked as such.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The server that a benchmark loads."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import tempfile

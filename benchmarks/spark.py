@@ -4,8 +4,6 @@ In every round, a loop of `push_many` fills a queue for a loop of `pop_many`, an
 one for Spark's source. All use one server. Ratios are taken within a round.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import statistics

@@ -5,8 +5,6 @@ executors start, is not counted. Cluster, driver and Redis share this machine, s
 time of each tells what bounds the rate.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ the first call to the last is measured. For the types, a process reads and check
 the same messages with msgspec, which ackq.tasks uses, and with pydantic, which it could use.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

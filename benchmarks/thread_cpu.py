@@ -3,8 +3,6 @@
 Unlike the wall clock, it does not grow while other processes have the processor.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 All contestants take turns in one process, on one server. Ratios are taken within a round.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any

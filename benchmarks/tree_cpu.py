@@ -4,8 +4,6 @@
 does. Linux gives it the processes whose parents ended first, as Spark's Python workers.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -5,8 +5,6 @@ The waiters are asyncio tasks in one process, with one connection each: ackq's i
 other. A message carries the time of its push, by the clock that all processes share.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -5,8 +5,6 @@ call of the handler to the last is measured. All contestants take turns in every
 server, which is emptied in between.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A group's driver, step by step, for the interleavings of claims of any kind of queue."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 pytest keeps test files with rewritten assertions apart, in files of its own.
 """
 
-from __future__ import annotations
-
 import compileall
 import multiprocessing
 import os

@@ -6,8 +6,6 @@ command, which takes a tenth of the processor time of a new Python. The forked p
 the test, which may signal, freeze and kill it. Use `subprocess` in tests of how Python starts.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

@@ -1,7 +1,5 @@
 """Leases end a random while later than asked, so that no two of a message end at one instant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.servers import Target

@@ -1,7 +1,5 @@
 """Messages of several MiB, of which one call can store only a few."""
 
-from __future__ import annotations
-
 MIB = 1 << 20
 #: Sizes in MiB of messages that are stored one after the other, by the call that they go in:
 #: 4 MiB fill one, and a larger message has one to itself.

@@ -3,8 +3,6 @@
 redis-py warns about one when it is garbage-collected, which fails some later test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import weakref
 from typing import Any

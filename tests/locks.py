@@ -1,7 +1,5 @@
 """A lock that is taken, to see that a call waits for it."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable

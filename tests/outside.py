@@ -1,7 +1,5 @@
 """What operations need from outside, the same each time: see `ackq.core.outside`."""
 
-from __future__ import annotations
-
 import random
 
 

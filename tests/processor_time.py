@@ -3,8 +3,6 @@
 ``.venv/bin/python -m pytest -n 0 -p tests.processor_time tests/cli`` shows those that take most.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Generator
 

@@ -5,8 +5,6 @@ whose working directory is in FOLDER, or whose environment has MARK. A server ha
 environment, but works in its data folder.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

@@ -1,7 +1,5 @@
 """Which tests a test process gets at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from zlib import crc32

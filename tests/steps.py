@@ -1,7 +1,5 @@
 """Play an operation: answer its effects by hand, with no server."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 from ackq.core.effects import Operation

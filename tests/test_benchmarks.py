@@ -1,7 +1,5 @@
 """The benchmarks run and report every contestant. No test judges the figures."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The demo: it passes on a real run, and its account fails where a run was not sound."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """The examples of the guides run, in the order in which a page shows them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

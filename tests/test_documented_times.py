@@ -1,7 +1,5 @@
 """Times that a page or a docstring names are those of the code."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

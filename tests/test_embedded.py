@@ -1,7 +1,5 @@
 """The servers that ackq starts itself: real ones, in folders of the test's own."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

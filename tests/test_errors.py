@@ -1,7 +1,5 @@
 """Errors cross process boundaries whole, and never carry a password."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Text of other people is shown, and a terminal does not obey it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

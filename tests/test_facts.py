@@ -1,7 +1,5 @@
 """Each script has its facts: examples, planted mistakes and worst cases."""
 
-from __future__ import annotations
-
 import pytest
 
 from ackq import scripts

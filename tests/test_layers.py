@@ -1,7 +1,5 @@
 """Imports go down only, so that a change has one place and the protocol stays pure."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Nothing is fetched. Links to the project's own files on the web are checked in the checkout.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

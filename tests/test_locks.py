@@ -4,8 +4,6 @@ A removed lock changes no result of a test: two threads are hardly ever at the s
 call here finds the lock taken, and must get no further.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

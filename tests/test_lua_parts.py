@@ -1,7 +1,5 @@
 """What several scripts share stands once, in lua/parts, and the scripts have its current text."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import defaultdict

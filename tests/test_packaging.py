@@ -1,7 +1,5 @@
 """The installed package has the files of the checkout."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What generation cannot guarantee of the blocking clients. `make lint` sees if they are stale."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """The files of docs/production are valid, and give workers time to stop."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

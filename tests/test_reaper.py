@@ -1,7 +1,5 @@
 """A killed test run leaves no servers behind."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

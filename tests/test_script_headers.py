@@ -1,7 +1,5 @@
 """Every script, of every product, says in its header what it takes, returns and costs."""
 
-from __future__ import annotations
-
 import re
 
 from ackq import scripts

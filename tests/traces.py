@@ -13,8 +13,6 @@ write a title and the answers into the file, as ``< 4.9``, fill in the other lin
 ``python -m tests.traces tests.queue.test_requests``, and look at the difference.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import importlib

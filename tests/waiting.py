@@ -1,7 +1,5 @@
 """Wait for a condition instead of sleeping for a fixed time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

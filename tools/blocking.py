@@ -5,8 +5,6 @@ Edit a ``client_async.py``, then run ``make clients``. ``make lint`` runs this f
 really differ (locks, cancellation, connections), both versions are written by hand and not listed.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -10,8 +10,6 @@ with ``--check``, which changes nothing and fails if a block is stale. If a part
 script, it names them in a first comment, ``-- Needs …``, which is not copied.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

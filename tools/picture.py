@@ -3,8 +3,6 @@
 Run ``make picture``. It runs the demo in a terminal of its own, for about 15 seconds.
 """
 
-from __future__ import annotations
-
 import fcntl
 import io
 import os

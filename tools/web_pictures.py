@@ -3,8 +3,6 @@
 Run ``make pictures-of-the-page``. It takes about a minute and needs Chromium.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import shutil

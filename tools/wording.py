@@ -4,8 +4,6 @@
 aloud what you write.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

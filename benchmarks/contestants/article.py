@@ -4,8 +4,6 @@ ackq's queue starts from this article. Its keys and logic are kept; only the err
 scripts from running are corrected.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 

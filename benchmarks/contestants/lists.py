@@ -1,7 +1,5 @@
 """Lists without ackq: a bare list on asyncio, and a list with a processing list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import orjson

@@ -1,7 +1,5 @@
 """Contestants that are coroutines."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from abc import abstractmethod

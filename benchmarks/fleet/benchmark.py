@@ -5,8 +5,6 @@ the group's server that takes as long for each request as a real one was measure
 some size, the same consumers also run against a real server, and both results are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """A group in real time: a real server, and a connection for each consumer."""
 
-from __future__ import annotations
-
 import heapq
 import selectors
 import socket

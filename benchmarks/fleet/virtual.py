@@ -1,7 +1,5 @@
 """A group in virtual time: the server is a model, the consumers are ackq's."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import time

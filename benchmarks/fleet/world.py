@@ -1,7 +1,5 @@
 """A group of consumers that start, work and die, in virtual or in real time."""
 
-from __future__ import annotations
-
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable

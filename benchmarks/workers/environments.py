@@ -1,7 +1,5 @@
 """Environments for the peers, made once and kept in a cache: none is a dependency of ackq."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

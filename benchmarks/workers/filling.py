@@ -1,7 +1,5 @@
 """Peers that fill their queue, and take from it without settling: processes that take orders."""
 
-from __future__ import annotations
-
 import subprocess
 
 from benchmarks.workers.environments import Peer, command_for

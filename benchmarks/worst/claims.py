@@ -1,7 +1,5 @@
 """Claims, and the lists that hold messages outside the queue."""
 
-from __future__ import annotations
-
 from ackq.queue.claims_client import Claims
 from benchmarks.worst.scene import NAME, Scene
 

@@ -1,7 +1,5 @@
 """Delay queues, plain and partitioned."""
 
-from __future__ import annotations
-
 from ackq.delay import DelayClaims, DelayedMessage, DelayQueue, PartitionedDelayQueue
 from benchmarks.worst.scene import LEASED, NAME, Scene
 from tests.facts.failures import note_failures

@@ -1,7 +1,5 @@
 """The list queue: the operations of producers and operators."""
 
-from __future__ import annotations
-
 from benchmarks.worst.scene import Scene
 
 

@@ -1,7 +1,5 @@
 """A server, with helpers that bring it into a bad state quickly."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

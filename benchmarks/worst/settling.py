@@ -1,7 +1,5 @@
 """The list queue: settling and extending leased messages."""
 
-from __future__ import annotations
-
 from ackq import Message
 from benchmarks.worst.scene import Scene
 from tests.facts.failures import note_failures

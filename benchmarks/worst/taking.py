@@ -1,7 +1,5 @@
 """The list queue: pop."""
 
-from __future__ import annotations
-
 from ackq import Queue
 from benchmarks.worst.scene import Act, Scene, times
 

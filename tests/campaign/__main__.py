@@ -1,7 +1,5 @@
 """``python -m tests.campaign``: run scenarios, and print what the checker says of each run."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The processes that push and take during a run, any of which may be killed or frozen."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

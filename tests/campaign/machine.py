@@ -1,7 +1,5 @@
 """A machine for one server, whose clock, disk and power obey a test."""
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

@@ -1,7 +1,5 @@
 """A network between servers, which can be divided into two sides that do not reach each other."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """Plants faults, and asks the checker whether it finds them: beside each run, and all of them."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -3,8 +3,6 @@
 ``--collect FOLDER`` first stores the runs of a folder that `python -m tests.campaign` has written.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """One run: a scenario, for some seconds, with the faults of one seed, and what the checker says."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

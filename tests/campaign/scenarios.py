@@ -1,7 +1,5 @@
 """The scenarios: a workload, a server, and the faults that strike it, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

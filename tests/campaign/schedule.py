@@ -1,7 +1,5 @@
 """Which fault strikes when: it follows from the seed, and is stored beside the history."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping

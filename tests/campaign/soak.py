@@ -5,8 +5,6 @@ server now and then. Memory, descriptors, threads, connections and keys are read
 end the queue is drained, the history is checked, and the figures are drawn for docs/campaign.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

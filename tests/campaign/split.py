@@ -1,7 +1,5 @@
 """A primary, its replica and three Sentinels on a network that can be divided."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 `make campaign` takes its time: every scenario, and every planted fault.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable

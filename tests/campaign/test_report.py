@@ -1,7 +1,5 @@
 """The page of the campaign shows the stored results, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

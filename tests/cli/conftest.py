@@ -1,7 +1,5 @@
 """A command line on the suite's plain server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import click.testing

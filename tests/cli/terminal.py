@@ -1,7 +1,5 @@
 """Commands in a real terminal: a pty of a given width."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """``ackq adopt``: what it prints, for people and for programs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``ackq bench`` measures on the user's server and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

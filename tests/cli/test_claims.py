@@ -1,7 +1,5 @@
 """``ackq claims`` lists the claims of Spark queries and releases them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

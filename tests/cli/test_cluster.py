@@ -1,7 +1,5 @@
 """The URL of any node of a cluster will do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

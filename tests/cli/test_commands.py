@@ -1,7 +1,5 @@
 """Each command, in this process."""
 
-from __future__ import annotations
-
 import json
 import socket
 from base64 import b64decode

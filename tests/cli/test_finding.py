@@ -1,7 +1,5 @@
 """ackq find and ackq search."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a new user meets first: names of queues, words, groups, and messages about mistakes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

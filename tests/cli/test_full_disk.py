@@ -1,7 +1,5 @@
 """The command line's own Redis when its disk is full: one clear line, at once."""
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Messages that carry orders for a terminal: it shows them, and obeys none."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Moving and copying: nothing is lost, whatever breaks in between."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

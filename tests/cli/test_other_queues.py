@@ -1,7 +1,5 @@
 """``ackq rsmq``, ``ackq topic``, ``ackq delay``, ``ackq sharded``."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

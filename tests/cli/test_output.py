@@ -1,7 +1,5 @@
 """What cannot be written, or used on this machine: one line, an exit code, and nothing is lost."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

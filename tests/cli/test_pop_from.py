@@ -1,7 +1,5 @@
 """The command line finds the end that is popped by the record; --pop-from sets it at first use."""
 
-from __future__ import annotations
-
 import redis
 
 from ackq import Queue

@@ -1,7 +1,5 @@
 """The command as a user runs it: one process after the other, on the embedded server."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

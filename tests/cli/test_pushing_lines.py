@@ -1,7 +1,5 @@
 """A long file that fails half-way says how many lines went in, and goes on from there."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

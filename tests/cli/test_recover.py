@@ -1,7 +1,5 @@
 """``ackq recover``: it counts, asks, moves, and survives being killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Every command is documented, and its examples run as they are printed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

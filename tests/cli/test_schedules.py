@@ -1,7 +1,5 @@
 """``ackq schedules``."""
 
-from __future__ import annotations
-
 import json
 
 from tests.cli.conftest import Run

@@ -1,7 +1,5 @@
 """A password given by --url or by the environment is in nothing that a command prints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

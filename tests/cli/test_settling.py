@@ -1,7 +1,5 @@
 """Releasing, keeping, pausing, and the two commands that delete messages on request."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands that take a sharded queue by its name, like any other queue."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

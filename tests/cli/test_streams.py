@@ -1,7 +1,5 @@
 """Streams that are closed, have another encoding, or have lost their reader."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a terminal shows, narrow or without colour."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from io import StringIO

@@ -1,7 +1,5 @@
 """What the command line shows of the times of messages."""
 
-from __future__ import annotations
-
 import json
 import time
 

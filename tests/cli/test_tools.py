@@ -1,7 +1,5 @@
 """serve, scripts, completion."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

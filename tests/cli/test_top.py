@@ -1,7 +1,5 @@
 """``ackq top`` finds the right queues and shows true figures."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

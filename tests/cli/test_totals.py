@@ -1,7 +1,5 @@
 """``--totals`` of ``ackq stats``. Those of other kinds of queue are in `tests.kinds`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The previous release, installed beside the code under test."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -3,8 +3,6 @@
 The functions use only names that both releases have.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The previous release and this one work on one queue, as during a deployment."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

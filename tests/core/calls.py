@@ -5,8 +5,6 @@ with the least arguments, and with all. If one changes on purpose, write them ag
 ``python -m tests.core.calls``, and look at the difference.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Calls that are sent in parts: where they are cut, and how an error reports the first part."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster is recognised, whichever product its nodes run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

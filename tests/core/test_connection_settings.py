@@ -1,7 +1,5 @@
 """What ackq makes of a client's settings, of URLs and of the addresses of nodes, with no server."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

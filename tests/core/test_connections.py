@@ -1,7 +1,5 @@
 """How many connections a queue opens, that it leaves none behind, and how long it waits on one."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """When a message was created: only what its body says in a known way counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from ackq.config import QueueConfig

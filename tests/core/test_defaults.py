@@ -1,7 +1,5 @@
 """The default of every argument is the one that its docstring names."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect

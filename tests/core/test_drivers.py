@@ -1,7 +1,5 @@
 """What drivers send, read, repeat and give up, on connections that lead nowhere."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Every duration may be a timedelta: it means the same as its seconds."""
 
-from __future__ import annotations
-
 import math
 from datetime import timedelta
 

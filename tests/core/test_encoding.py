@@ -1,7 +1,5 @@
 """What becomes of each kind of message, and the words of each refusal. No server."""
 
-from __future__ import annotations
-
 import enum
 import math
 import re

@@ -1,7 +1,5 @@
 """Where an error came from, and which servers are refused: the decisions, with no server."""
 
-from __future__ import annotations
-
 import sysconfig
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a holder knows about its own settles: the decisions alone, with no server."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """The server of figures, and clients that are gone."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

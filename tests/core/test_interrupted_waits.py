@@ -1,7 +1,5 @@
 """A failover or a resharding ends waits with an UNBLOCKED error: the consumer waits on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Names, ids, counts and waits: functions of plain values, at their limits, with no server."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,8 +1,6 @@
 """The first request of every operation: whether it is sent again after a lost reply, and what an
 error reply about a key becomes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When a request goes out again, and after how long: the decision alone, with no server."""
 
-from __future__ import annotations
-
 import pytest
 from redis.exceptions import (
     AuthenticationError,

@@ -1,7 +1,5 @@
 """Connections are kept and checked, and the route leads to where the key is: with no server."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

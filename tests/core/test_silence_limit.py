@@ -1,7 +1,5 @@
 """The limit on asyncio exchanges: it ends those that take too long, and no others."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Operations of several queues whose first requests are sent together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """An argument of the wrong kind raises a typed error that names the expected kind."""
 
-from __future__ import annotations
-
 import asyncio
 import traceback
 from collections.abc import Callable

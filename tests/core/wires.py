@@ -1,7 +1,5 @@
 """Connections that lead nowhere, to look at what is done with connections and routes."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

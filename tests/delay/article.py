@@ -1,7 +1,5 @@
 """The article's own delay queue, with the commands that it sends and none besides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 PUSH = """

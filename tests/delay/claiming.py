@@ -1,7 +1,5 @@
 """The raw scripts of claims on the keys of one delay queue."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

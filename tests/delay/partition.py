@@ -1,7 +1,5 @@
 """The key space of one delay queue: set by hand, and changed by raw script calls."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

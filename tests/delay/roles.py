@@ -1,7 +1,5 @@
 """What the processes of these tests do."""
 
-from __future__ import annotations
-
 import random
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The article's producers and consumers, on the same keys at the same time."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

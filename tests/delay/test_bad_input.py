@@ -1,7 +1,5 @@
 """Whatever bytes others store, and whatever a caller passes: nothing is lost or wedged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

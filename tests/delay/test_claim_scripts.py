@@ -1,7 +1,5 @@
 """The scripts of claims, one by one: what they lease, keep, delete and return."""
 
-from __future__ import annotations
-
 import pytest
 from redis.exceptions import ResponseError
 

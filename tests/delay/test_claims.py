@@ -1,7 +1,5 @@
 """Claims on delay queues through their client, on every kind of server."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 The blocking client is generated from this one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is counted while a client watches a delay queue, and what follows from the counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.delay.partition import Partition

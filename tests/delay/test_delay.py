@@ -1,7 +1,5 @@
 """What users of a delay queue may rely on, on every server and through both faces."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """What docs/delay.md and docs/sharded.md show, works."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Why messages of a delay queue failed, and its totals, as users of the classes see them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Why messages of a delay queue failed: noted by nack, moved to their dead letters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Full servers, dying consumers, a crashing server."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Iterator

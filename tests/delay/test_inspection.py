@@ -1,7 +1,5 @@
 """Inspecting a delay queue takes nothing; a purge deletes everything, on every server."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A consumer whose lease ended gets the state of its message, and may repeat its own settle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

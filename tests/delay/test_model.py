@@ -5,8 +5,6 @@ instant, so that the server sees a clock that went on. All times of the model ar
 none passes by itself while an operation runs.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections import Counter

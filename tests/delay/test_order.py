@@ -1,7 +1,5 @@
 """Messages for one time become ready in the order of the pushes, within a partition."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Partitions: where messages go, who owns them, and what a fenced consumer can no longer do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

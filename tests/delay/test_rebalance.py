@@ -3,8 +3,6 @@
 Each says which partitions it owns and what it takes; all instants are the server's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

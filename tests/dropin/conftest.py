@@ -1,7 +1,5 @@
 """A drop-in client, its queue from outside, and consumers in processes of their own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

@@ -3,8 +3,6 @@
 Imports nothing but the standard library and the rule, so that it runs on any interpreter.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress

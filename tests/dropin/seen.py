@@ -1,7 +1,5 @@
 """The queue of a drop-in test, seen from outside."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

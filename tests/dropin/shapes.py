@@ -4,8 +4,6 @@ Each loop works on messages for ever. When it gets a message whose body begins w
 first time, it works on it until it is killed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import os

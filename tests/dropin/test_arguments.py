@@ -1,7 +1,5 @@
 """How the drop-in reads the arguments of list commands: as redis-py and Redis do. No server."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

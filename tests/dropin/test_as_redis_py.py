@@ -4,8 +4,6 @@ The calls run once with a plain client and once with the drop-in. Results are co
 by their class in redis-py.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The drop-in for redis.asyncio: what a task popped is settled, renewed or returned by task."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import gc

@@ -1,7 +1,5 @@
 """A pop that a task of its own awaits: the message belongs to the task that called it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable

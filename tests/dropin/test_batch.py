@@ -1,7 +1,5 @@
 """`batch`: everything popped in the block is settled at its end, or returned."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The rule that decides whether a message is done, under everything that may watch a program."""
 
-from __future__ import annotations
-
 import cProfile
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The signatures and return shapes of redis-py."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

@@ -1,7 +1,5 @@
 """Loops that ask for the next message before they are done with the last, however slowly."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Deleting, renaming and expiring a list whose messages are in flight."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Errors: those that ``except redis.RedisError`` catches, and those at construction."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from types import FrameType

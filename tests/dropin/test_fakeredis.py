@@ -1,7 +1,5 @@
 """fakeredis with its lua extra, in users' own unit tests."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Greenlets that share a client: a message belongs to the greenlet that popped it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What docs/moving-over.md and docs/dropin.md show: each loop before the change and after it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

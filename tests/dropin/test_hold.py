@@ -1,7 +1,5 @@
 """`collect="hold"`: the last messages stay leased until newer ones were taken, or are settled."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 No server: a stand-in notes what the queue is asked to do. The asyncio class is the same code.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """It is a redis-py client: of the same class, with everything that the wrapped client can do."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

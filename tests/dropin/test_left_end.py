@@ -1,7 +1,5 @@
 """`lpop` and `blpop`: what holds for the right end of a list holds for the left end."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """Loops and calls that the drop-in cannot protect are reported, once each, with the user's line."""
 
-from __future__ import annotations
-
 import inspect
 import queue as queues
 import time

@@ -1,7 +1,5 @@
 """Taking over from the article's scripts, and going back."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

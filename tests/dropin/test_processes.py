@@ -1,7 +1,5 @@
 """What happens to the last message when a whole program ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A pop from a processing list is an acknowledgement."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

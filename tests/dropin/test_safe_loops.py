@@ -3,8 +3,6 @@
 The suite turns warnings into errors, so none may be given. See tests/dropin/test_shapes.py too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The drop-in on an old Redis and on a cluster, blocking and on asyncio."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When a message is settled, and for how long its lease is kept."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Loops of the shapes that people write, each killed while it works."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Asyncio tasks that share a blocking client: a message belongs to the task that popped it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What happens to the last message when a consumer ends inside a program."""
 
-from __future__ import annotations
-
 import atexit
 import time
 from collections.abc import Iterator

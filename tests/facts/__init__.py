@@ -1,7 +1,5 @@
 """The facts of every script: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 import importlib
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The queue that the facts of the list queue's scripts pass to operations."""
 
-from __future__ import annotations
-
 from ackq.config import QueueConfig
 from ackq.queue import claims
 from ackq.queue.keys import QueueKeys

@@ -18,8 +18,6 @@ The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/del
     def large(scene: Scene) -> Act: ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Notes of failures, as long as the settings and the errors of handlers allow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol

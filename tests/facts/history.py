@@ -1,7 +1,5 @@
 """The facts of the record of a queue's past: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.ops.chronicle.store import history_key, update
 from benchmarks.worst.scene import KIB, NAME, Act, Scene, times
 from tests.facts.facts import Facts

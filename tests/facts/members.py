@@ -1,7 +1,5 @@
 """The facts of consumer groups: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import GroupSpec
 from benchmarks.worst.scene import NAME, Act, Scene

@@ -18,8 +18,6 @@ has the values of its parameters for all mistakes that follow, or names them (`F
 a text to replace is one of `tests.facts.parts`.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

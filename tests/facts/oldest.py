@@ -1,7 +1,5 @@
 """The facts of oldest.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import inspection
 from benchmarks.worst.ready import in_every_place
 from benchmarks.worst.scene import LARGE, NAME, Act, Scene, times

@@ -1,7 +1,5 @@
 """The facts of what reads several queues together: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.ops.overview import Overview
 from benchmarks.worst.scene import KIB, LARGE, NAME, Act, Scene
 from tests.facts.facts import Facts

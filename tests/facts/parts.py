@@ -1,7 +1,5 @@
 """Mistakes that are planted in several scripts, most of them in functions of lua/parts."""
 
-from __future__ import annotations
-
 from tests.facts.mistakes import read
 
 #: By what they are.

@@ -1,7 +1,5 @@
 """The facts of pick.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import chosen_messages
 from benchmarks.worst.scene import KIB, LARGE, LISTED, MIB, Act, Scene
 from tests.facts.example import SPEC

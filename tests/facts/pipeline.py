@@ -1,7 +1,5 @@
 """The facts of a pipeline's rejected rows: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue.keys import QueueKeys
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters

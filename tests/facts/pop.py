@@ -1,7 +1,5 @@
 """The facts of pop.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import take
 from benchmarks.worst.scene import KIB, LARGE, LISTED, MIB, Act, Scene
 from benchmarks.worst.taking import hold_lists, popping

@@ -1,7 +1,5 @@
 """The facts of pop_from.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import pop_from
 from ackq.queue.keys import QueueKeys
 from benchmarks.worst.scene import Act, Scene, times

@@ -1,7 +1,5 @@
 """The facts of push_unique.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import push
 from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene

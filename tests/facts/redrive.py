@@ -1,7 +1,5 @@
 """The facts of redrive.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import inspection
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.example import SPEC

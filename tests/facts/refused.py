@@ -1,7 +1,5 @@
 """Arguments that a script refuses, besides numbers out of range and words that are none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from tests.queue.scripts.busy import MINE

@@ -1,7 +1,5 @@
 """The facts of reject.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from benchmarks.worst.settling import failed

@@ -1,7 +1,5 @@
 """The facts of RSMQ: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ackq.rsmq import RSMQ

@@ -1,7 +1,5 @@
 """The facts of run_now.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import chosen_messages
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.example import SPEC

@@ -1,7 +1,5 @@
 """The facts of stored schedules: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import schedules
 from benchmarks.worst.scene import Act, Scene, times
 from tests.facts.example import SPEC

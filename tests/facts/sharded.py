@@ -1,7 +1,5 @@
 """The facts of sharded queues: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq import Queue
 from ackq.membership.shards import read
 from ackq.queue.keys import QueueKeys

@@ -1,7 +1,5 @@
 """The facts of staged rows: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.delay.staging_client import DelayStaging
 from ackq.queue.staging_client import Staging
 from ackq.staging.client import StagingBase

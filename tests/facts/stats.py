@@ -1,7 +1,5 @@
 """The facts of stats.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import inspection
 from benchmarks.worst.ready import in_every_place
 from benchmarks.worst.scene import Act, Scene, times

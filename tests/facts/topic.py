@@ -1,7 +1,5 @@
 """The facts of topics: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ackq.topic import Batch, Topic

@@ -1,7 +1,5 @@
 """The facts of workers: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue.registry import entries, leave_order
 from ackq.worker.ratelimit import RateLimit, permit
 from ackq.worker.registration import heartbeat

@@ -4,8 +4,6 @@ They are forked from a small server process that has everything imported already
 takes milliseconds, and no thread of the test is forked along.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Fixtures of the fault tests: private servers, queues on them, and how long to go on."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator

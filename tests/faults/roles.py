@@ -1,7 +1,5 @@
 """What the processes of these tests do. Each function runs in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

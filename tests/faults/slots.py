@@ -1,7 +1,5 @@
 """Slots of a cluster, moved from node to node."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import redis

@@ -1,7 +1,5 @@
 """A task may be cancelled at any await: no reply reaches another, and nothing is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator

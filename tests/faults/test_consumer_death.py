@@ -1,7 +1,5 @@
 """A consumer may die or freeze at any instant: nothing is lost, and nothing waits for it."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Work goes on, and nothing confirmed is lost, when the primary changes or a slot moves."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

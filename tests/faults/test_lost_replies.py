@@ -1,7 +1,5 @@
 """A reply that never comes: a request that may not run twice is not sent again, and raises."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Lost replies of delay queues and RSMQ: only what does no harm twice is sent again."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

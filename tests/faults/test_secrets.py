@@ -1,7 +1,5 @@
 """A password is in no error, no repr, no traceback and no warning, whatever goes wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import traceback
 import warnings

@@ -1,7 +1,5 @@
 """Receipts of two processes differ, even if both seeded `random` alike."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A server that refuses: full, read-only, alone, loading, busy, or with the wrong keys."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """One queue object used by threads, by both sides of a fork, and by many processes at once."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections import Counter

@@ -3,8 +3,6 @@
 The clients here have no limits of their own, as is the default of redis-py before version 8.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

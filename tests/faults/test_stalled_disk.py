@@ -4,8 +4,6 @@ Under ``appendfsync everysec`` a server that waits for an fsync postpones its wr
 seconds, and answers all the same. Under ``always`` it answers after the fsync.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable

@@ -5,8 +5,6 @@ written afterwards belongs to that transaction when the log is read again, and i
 some EXEC follows. Valkey cuts before the MULTI. docs/guarantees.md says what to do.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path

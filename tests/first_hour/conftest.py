@@ -1,7 +1,5 @@
 """The environments that the tests of this folder share."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.first_hour.environment import Environments

@@ -1,7 +1,5 @@
 """What a new user has: the built wheel in a fresh environment, and an empty home."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """docs/moving-from.md with the real Celery, RQ and BullMQ: both run at once, and the way back."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

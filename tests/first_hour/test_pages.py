@@ -3,8 +3,6 @@
 The other tests of pages run in the environment of a contributor, which has every extra.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

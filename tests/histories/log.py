@@ -15,8 +15,6 @@ leaves a request without an outcome, which may have been applied or not.
 | ``left`` | ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there, ``rows``: ids of what Spark wrote, ``totals`` that the queue counted and ``reasons`` of the dead with their numbers |
 """  # noqa: E501
 
-from __future__ import annotations
-
 import os
 import threading
 import time

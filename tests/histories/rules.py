@@ -9,8 +9,6 @@ another, or times of the server itself. Whatever delays a process makes such an 
 and the rule weaker.
 """
 
-from __future__ import annotations
-
 import bisect
 import gc
 import heapq

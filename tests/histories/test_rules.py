@@ -1,7 +1,5 @@
 """The checker finds each kind of violation, and nothing in a sound history."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

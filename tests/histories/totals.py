@@ -5,8 +5,6 @@ lost: in the end nothing is stored, so each message that ever entered was acked 
 last receive count of each tells how often it was delivered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

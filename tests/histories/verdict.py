@@ -1,7 +1,5 @@
 """What a run showed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any

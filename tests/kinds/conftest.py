@@ -1,7 +1,5 @@
 """A stocked queue of each kind in turn, and the tools that look at it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 

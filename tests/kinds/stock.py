@@ -4,8 +4,6 @@ The dead letters died of errors: a KeyError twice, and a ValueError. To add a ki
 manager that yields its `Stock`, and add it to `STOCKS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The commands that take the name of a queue of any kind."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

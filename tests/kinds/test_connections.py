@@ -1,7 +1,5 @@
 """A command, and a view of the page, needs one connection to Redis."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 from starlette.testclient import TestClient

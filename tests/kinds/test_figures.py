@@ -1,7 +1,5 @@
 """The figures of a queue of every kind: in the live view, on the page, and why messages died."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What the page does with a queue of every kind."""
 
-from __future__ import annotations
-
 import html
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures of the coordinator's tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

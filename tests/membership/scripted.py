@@ -1,7 +1,5 @@
 """The scripts of a consumer group, called as they are or with a planted mistake."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The assignment as a pure function: one owner each, a spread of one, nothing moved in vain."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """When a member joins, sends heartbeats and leaves, in both flavours, with no server."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

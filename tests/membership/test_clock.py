@@ -1,7 +1,5 @@
 """The server's clock is set back: a dead member is noticed as soon as at any other time."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.membership.scripted import NOW, SECOND, Group

@@ -1,7 +1,5 @@
 """The group that `python -m benchmarks fleet` simulates answers as the scripts do."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A member in a process that forks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Members join, leave, fall silent and come back, on every server and through both faces."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

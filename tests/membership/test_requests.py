@@ -4,8 +4,6 @@ The requests and replies are in `requests.txt`, as `tests.traces` explains. A di
 of what releases that share a group send to one another.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The scripts of a group: what each member gets, and which assignment counts."""
 
-from __future__ import annotations
-
 from tests.membership.scripted import NOW, SECOND, SESSION, Group
 
 #: µs that a member has to compute an assignment.

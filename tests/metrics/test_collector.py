@@ -1,7 +1,5 @@
 """The metrics of queues: true figures, in a format that Prometheus's own parser reads."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

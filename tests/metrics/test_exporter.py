@@ -1,7 +1,5 @@
 """The exporter answers scrapers and scalers truly, or with an error that stops them."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import http.client

@@ -1,7 +1,5 @@
 """The dashboard and the alert rules load, and name only metrics that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

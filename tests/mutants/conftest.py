@@ -1,7 +1,5 @@
 """The fixtures of the script tests, on one server, with scripts of the mutant's own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

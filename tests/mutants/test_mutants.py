@@ -5,8 +5,6 @@ of mistakes cost seconds. A mistake counts as noticed only if an assertion fails
 no longer compiles, or that ends in an error where none was planted, would prove nothing.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A test that starts the servers of the run before `plugin` forks."""
 
-from __future__ import annotations
-
 from tests.servers import Fleet, Survey
 
 

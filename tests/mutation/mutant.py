@@ -1,7 +1,5 @@
 """A mutant: one change in one function."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 #: The first line of a generated blocking client; its asyncio twin is mutated.

@@ -1,7 +1,5 @@
 """Where a line of ackq is: its function, and its statement there."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterator

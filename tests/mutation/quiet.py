@@ -4,8 +4,6 @@ A lock is not taken, an error is caught that should pass, or passes that should 
 is ten times as long, a default differs, a pause is left out.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import re

@@ -1,7 +1,5 @@
 """Which statements of ackq each test runs: recorded once, and again for files that change."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -3,8 +3,6 @@
 docs/campaign.md includes the files of docs/_mutation.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable

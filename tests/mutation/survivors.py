@@ -1,7 +1,5 @@
 """Survivors, each with the reason: survivors.toml."""
 
-from __future__ import annotations
-
 import functools
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Quiet mutants of each kind, and no others."""
 
-from __future__ import annotations
-
 from .places import ROOT
 from .quiet import _in_functions, _of_constants
 

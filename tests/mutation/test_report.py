@@ -1,7 +1,5 @@
 """The page on mutants shows the stored results, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tests of a line."""
 
-from __future__ import annotations
-
 from .tests_of import main, running
 
 

@@ -1,7 +1,5 @@
 """A mistake in an asyncio client is one in the blocking client, too."""
 
-from __future__ import annotations
-
 from .places import ROOT, statements
 from .twins import twin_of
 

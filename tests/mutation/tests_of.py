@@ -1,7 +1,5 @@
 """``make tests-of FILE:LINE``: the tests that run a line, those that run the least else first."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

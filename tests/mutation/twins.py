@@ -4,8 +4,6 @@
 and tests of either may notice it.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Why messages failed: counts for each cause that outlive the dead letters."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress

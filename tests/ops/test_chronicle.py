@@ -1,7 +1,5 @@
 """The past of queues: the record in Redis, its minutes, and who writes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What the doctor reports about servers that are set up well or badly, or that answer nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An overview finds the queues of every kind, and reads true figures in few round trips."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

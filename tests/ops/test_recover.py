@@ -1,7 +1,5 @@
 """What consumers left in processing lists goes back to the front of the queue."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

@@ -1,7 +1,5 @@
 """What is known of queues from one reading to the next, and how it is shown."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

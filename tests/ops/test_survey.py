@@ -1,7 +1,5 @@
 """What a survey sees of a list, with which means, and that it changes nothing."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a survey's findings mean, and what to do."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,7 +1,5 @@
 """Fixtures: what the SDK's in-memory exporters got, and clients of every product."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The drop-in is traced as the queue below it; Spark's calls are not traced."""
 
-from __future__ import annotations
-
 import orjson
 import redis
 

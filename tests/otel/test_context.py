@@ -1,7 +1,5 @@
 """Trace context in messages: what is added, what never is, and what a hostile body can do."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

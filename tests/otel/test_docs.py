@@ -1,7 +1,5 @@
 """What docs/tracing.md shows, works."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

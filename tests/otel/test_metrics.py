@@ -1,7 +1,5 @@
 """The metrics of the conventions."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

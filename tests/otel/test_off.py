@@ -1,7 +1,5 @@
 """Where OpenTelemetry is not installed, not switched on, or only its API is there."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Each kind of queue: names, kinds, attributes and links of its spans."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The handlers of workers and of a delay queue's consume; blocks of an application's own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Runs ``ackq work`` as users do, in processes that a test may kill."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

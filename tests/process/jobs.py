@@ -1,7 +1,5 @@
 """Handlers for worker processes of the tests. They write what happens into ``$JOURNAL``."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

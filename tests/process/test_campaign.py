@@ -5,8 +5,6 @@ second: 1,000 messages in some 20 seconds, and 20,000 in the campaign. ``ACKQ_SO
 times as many.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """The figures of several worker processes, added up and served on one port."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

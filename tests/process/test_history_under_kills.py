@@ -1,7 +1,5 @@
 """The minutes that workers and a watcher record are the account, whoever is killed meanwhile."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Processes that are killed because a handler is stuck, or replaced because they did enough."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

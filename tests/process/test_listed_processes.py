@@ -1,7 +1,5 @@
 """Worker processes in the list of workers: killed, frozen, quiet, stopped, cut off."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

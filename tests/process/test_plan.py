@@ -1,7 +1,5 @@
 """The settings of ``ackq work`` reach the worker."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import sys

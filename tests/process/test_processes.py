@@ -1,7 +1,5 @@
 """``ackq work`` as processes: how they start, end, are replaced and reloaded."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

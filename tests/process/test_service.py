@@ -1,7 +1,5 @@
 """What ``ackq work`` reports to systemd."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``ackq work`` with a sharded queue, killed and resized while it works."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random

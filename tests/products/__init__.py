@@ -4,8 +4,6 @@ A product says what its clients promise to the checker, and wraps their calls, b
 uses public names only: the campaign's workloads also run with the previous release.
 """
 
-from __future__ import annotations
-
 from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import ListQueue
 from .product import LEASE, WATCH, Got, Product, value

@@ -1,7 +1,5 @@
 """The names of messages, and the one body that each may have."""
 
-from __future__ import annotations
-
 import zlib
 
 #: The checksum of a body.

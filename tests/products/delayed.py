@@ -1,7 +1,5 @@
 """The delay queue, plain and partitioned."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The list queue."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 from zlib import crc32

@@ -1,7 +1,5 @@
 """What producers and consumers do with a product, and what they write down."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How calls end."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """RSMQ, whose deletes are not fenced."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The topic, with consumer ids that several readers share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -6,8 +6,6 @@ be lost, none may wedge the queue, and every one must live through each way in w
 travels.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Operators and consumers who want the same delayed messages at the same moment."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

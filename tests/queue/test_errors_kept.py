@@ -1,7 +1,5 @@
 """Why messages failed: passed by consumers, kept by the queue, read by operators."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from pathlib import Path

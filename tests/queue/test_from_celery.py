@@ -1,7 +1,5 @@
 """The handler of docs/moving-from.md does the tasks of messages that Celery 5.7.0 wrote."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

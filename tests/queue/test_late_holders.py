@@ -4,8 +4,6 @@ A message that is gone was settled by its holder, or it was not. The holder know
 settle may be repeated, and anything else is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How long a lease lasts."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import MakeQueue

@@ -1,7 +1,5 @@
 """The block of `lease` keeps its message for as long as it runs, and gives it back if it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

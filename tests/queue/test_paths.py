@@ -3,8 +3,6 @@
 If one changes on purpose, change it here, and "The path of one pop" in docs/architecture.md.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """find_all and search agree with a look at every key, whatever the queue holds."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

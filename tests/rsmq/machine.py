@@ -5,8 +5,6 @@ to compare them with one another and with the server's clock, so this is what a 
 clock went on by that span. What is about to become visible by itself is made so first.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The original from npm: installed once into a cache, then required by peer.js."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

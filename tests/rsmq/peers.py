@@ -1,7 +1,5 @@
 """Every implementation behind one interface, so that each test can swap them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the processes do that the kill tests kill."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

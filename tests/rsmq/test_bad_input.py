@@ -1,7 +1,5 @@
 """What other programs may have left on the keys: nothing of it loses a message or stops a queue."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

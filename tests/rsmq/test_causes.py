@@ -1,7 +1,5 @@
 """Why messages of RSMQ failed: kept beside RSMQ's own keys, and with the dead letters."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

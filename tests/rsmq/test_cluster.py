@@ -1,7 +1,5 @@
 """A cluster: with a hash tag every operation works, on one node, and others can be read there."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

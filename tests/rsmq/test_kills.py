@@ -1,7 +1,5 @@
 """Processes and the server are killed: a sent message is received until it is deleted."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator

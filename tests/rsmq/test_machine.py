@@ -3,8 +3,6 @@
 ``ACKQ_SOAK=20`` tries twenty times as many sequences.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from typing import Any

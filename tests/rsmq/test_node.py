@@ -1,7 +1,5 @@
 """Where the original cannot be had, the run says why."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ackq beside the original and PyRSMQ, on the same keys, in every combination."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations, product

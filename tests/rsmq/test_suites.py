@@ -4,8 +4,6 @@ The cases are ours. Each runs through ackq and through the original, so both hav
 those suites check of one call's effect on another client is in `test_peers`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

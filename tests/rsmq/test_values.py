@@ -1,7 +1,5 @@
 """The counts of a queue as its script returns them, and the settings of a client; no server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

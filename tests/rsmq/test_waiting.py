@@ -1,7 +1,5 @@
 """A blocking receive: woken at once by ackq, within a second by others, and by time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

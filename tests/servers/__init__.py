@@ -1,7 +1,5 @@
 """The real servers that the suite runs on, started when a test first asks for them."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

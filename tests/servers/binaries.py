@@ -1,7 +1,5 @@
 """The redis-server binaries of this machine."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A Redis Cluster of three primaries on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server in a container, if a Docker engine answers."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

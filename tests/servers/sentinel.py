@@ -1,7 +1,5 @@
 """A primary, a replica, and the Sentinel that knows which is which."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a test knows about a server, and what a session knows before it starts one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

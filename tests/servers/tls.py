@@ -1,7 +1,5 @@
 """A server that speaks TLS only."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 from collections.abc import Iterator

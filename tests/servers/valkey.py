@@ -1,7 +1,5 @@
 """Valkey: the bundled server; a cluster, and a primary with its replica and Sentinel."""
 
-from __future__ import annotations
-
 from . import cluster, sentinel
 from .binaries import bundled_valkey, valkey_server
 from .process import plain

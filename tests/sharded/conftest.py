@@ -1,7 +1,5 @@
 """Fixtures of the sharded queue's tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

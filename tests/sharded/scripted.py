@@ -1,7 +1,5 @@
 """The scripts of a sharded queue, called as they are or with a planted mistake."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which shard a take tries, and what looks and acks cost."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

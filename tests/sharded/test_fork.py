@@ -1,7 +1,5 @@
 """A consumer of several shards in a process that forks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Consumers of a sharded queue on a real cluster, killed while they work."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The names of a queue's shards, and the record of how many there are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

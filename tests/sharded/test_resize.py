@@ -1,7 +1,5 @@
 """The number of shards changes while messages are in every state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

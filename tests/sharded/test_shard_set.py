@@ -3,8 +3,6 @@
 The blocking set of shards is generated from the asynchronous one; the waiters are by hand.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

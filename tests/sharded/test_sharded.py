@@ -1,7 +1,5 @@
 """One queue over several shards, on every server, the cluster first, through both faces."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """What a sharded queue decides between two replies, with no server."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

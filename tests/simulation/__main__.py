@@ -1,7 +1,5 @@
 """``python -m tests.simulation``: simulate histories, and shrink those that break a rule."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Which fault strikes at which request, and how long each request takes."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The history of a simulation: events in the order in which they happened, at virtual times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.histories.log import Log

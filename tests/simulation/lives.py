@@ -1,7 +1,5 @@
 """What simulated processes do."""
 
-from __future__ import annotations
-
 import random
 
 from tests.products.loops import Consumer, Habits, Producer

@@ -1,7 +1,5 @@
 """Planted faults, each of which the simulation must find: else its silence shows nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """One history: everything follows from the seed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A real redis-server that does one request at a time, at a time that the simulation sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Find few faults that still break a rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

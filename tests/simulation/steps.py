@@ -1,7 +1,5 @@
 """Coroutines in virtual time: the world answers the effects of the operations that they await."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any
 

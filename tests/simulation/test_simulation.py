@@ -1,7 +1,5 @@
 """A minute's worth of histories in short: what the simulation promises, and that it can fail."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A producer that stages rows and commits them in batches, as Spark's sink does."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A sink that remembers every attempt at every batch."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A standalone cluster of Spark: a master and workers, each a process of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

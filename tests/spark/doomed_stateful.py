@@ -3,8 +3,6 @@
 ``python -m tests.spark.doomed_stateful FOLDER CONFIG POINT``, where CONFIG is JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ A driver that dies leaves its two logs and nothing else; another `Engine` on the
 as Spark does. The order is that of MicroBatchExecution in Spark 4.3.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

@@ -8,8 +8,6 @@ Spark runs from there as from the wheel, with two differences:
 - An archive of Java's classes. It saves a JVM from loading and verifying 15,000 classes.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Kill a driver with all its processes, and search its files for secrets."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

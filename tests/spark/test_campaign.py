@@ -6,8 +6,6 @@ files are counted by id. On a standalone cluster of two workers, executors are k
 ``ACKQ_SOAK=0.02`` makes it a small one, ``ACKQ_SEED`` repeats one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -1,7 +1,5 @@
 """The files of a checkpoint that a run without Structured Streaming writes."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

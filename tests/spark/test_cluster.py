@@ -1,7 +1,5 @@
 """Two executors, each its own JVM; one is killed while it reads."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

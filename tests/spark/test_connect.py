@@ -1,7 +1,5 @@
 """The stream over Spark Connect that docs/pipeline-deploy.md shows."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

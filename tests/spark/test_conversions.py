@@ -1,7 +1,5 @@
 """Values from JSON, one by one and in bulk, and values to JSON: examples, with no Spark session."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import UTC, date, datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """The reader of a delay queue, driven as Spark drives it: deaths, consumers, lost messages."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The options in docs/spark.md and docs/spark-sink.md. Their examples run in tests/first_hour."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

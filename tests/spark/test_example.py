@@ -1,7 +1,5 @@
 """The pipeline of the README, on real data, from the public data set to files and dead letters."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """An error of Spark in one line, which names its cause."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any, cast

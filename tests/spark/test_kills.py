@@ -3,8 +3,6 @@
 The ordinary run kills a driver that has a source and a sink: test_pipeline_kills.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``ACKQ_SOAK=0.02`` makes it a small one, and ``ACKQ_SOAK=10`` ten gigabytes in batches of one.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The session helper, Java from a wheel, and the module that shows the format to Spark."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

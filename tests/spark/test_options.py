@@ -1,7 +1,5 @@
 """Options: refused by name, and never a secret among them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

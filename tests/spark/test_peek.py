@@ -1,7 +1,5 @@
 """``spark.read`` shows the messages of a queue and takes none."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

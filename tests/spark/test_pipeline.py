@@ -1,7 +1,5 @@
 """The pipeline in one session: everything arrives once, and nothing holds up the rest."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run with ``--once`` takes a backlog in larger batches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

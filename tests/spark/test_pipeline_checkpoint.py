@@ -1,7 +1,5 @@
 """How a checkpoint is written. The kills of test_pipeline_kills use the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

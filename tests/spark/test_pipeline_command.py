@@ -1,7 +1,5 @@
 """`ackq pipeline run` as a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

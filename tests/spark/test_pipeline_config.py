@@ -1,7 +1,5 @@
 """The configuration of a pipeline, and the errors for an invalid one."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """Rows are counted while a sink writes them, and only then counted again if some were not read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

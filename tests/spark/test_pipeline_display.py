@@ -1,7 +1,5 @@
 """What `ackq pipeline run` shows, in terminals of any width, in a log and as JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

@@ -1,7 +1,5 @@
 """Rows at which the transform or the sink fails: they, and no others, become dead letters."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pipelines over bodies that are no plain JSON: rows in the sink, dead letters as they were."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`ackq pipeline infer`: the schema that fits a sample."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 

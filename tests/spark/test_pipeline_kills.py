@@ -1,7 +1,5 @@
 """The driver of a pipeline is killed at every point of a batch; the next run goes on."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

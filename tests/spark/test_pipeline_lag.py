@@ -1,7 +1,5 @@
 """The lag of a pipeline, counted once a second and unknown while Redis is away."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The metrics of a pipeline change under a lock, as those in tests/test_locks.py do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

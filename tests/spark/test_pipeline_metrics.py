@@ -1,7 +1,5 @@
 """The metrics of `ackq pipeline run --metrics-port`."""
 
-from __future__ import annotations
-
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Several sinks, static tables, and a run that stops at too many rejects."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A rejected row is a dead letter, once, however often its batch is replayed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Sinks whose SQL covers all rows over time: windows and totals, late rows, replays, errors."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

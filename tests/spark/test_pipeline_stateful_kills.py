@@ -1,7 +1,5 @@
 """The driver of stateful sinks is killed at every point; their results are exact."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`ackq pipeline status`: how far a pipeline is, without Spark."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@ campaign kills real drivers, each with a pipeline from every source to every sin
 test_pipeline_kills kills them within a read and within the commit of a sink.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

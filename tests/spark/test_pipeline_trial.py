@@ -1,7 +1,5 @@
 """What a configuration would reject, without taking a message, and a redrive of what it accepts."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """What reads, beats and tries again within the source, without a session."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

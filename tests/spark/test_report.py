@@ -1,7 +1,5 @@
 """The report on many queues: its counts, its files, and that it changes nothing."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

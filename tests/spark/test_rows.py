@@ -1,7 +1,5 @@
 """From bodies to rows: as Spark's own JSON reader makes them, whichever way they are read."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The examples for Airflow and Dagster run a pipeline, with the packages from PyPI."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The sink under Spark: batches and streams to queues, topics and delay queues."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

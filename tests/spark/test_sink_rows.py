@@ -1,7 +1,5 @@
 """From rows to messages, without a session."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from datetime import UTC, date, datetime

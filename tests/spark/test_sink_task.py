@@ -1,7 +1,5 @@
 """One task of the sink, on a real server and without a session."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """The queue as a stream: limits, acks, replay, fencing, and Redis that goes away."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`ackq pipeline submit` on a cluster of two workers, whose Python has no packages of ackq's."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

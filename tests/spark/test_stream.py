@@ -1,7 +1,5 @@
 """The reader of a queue, driven as Spark drives it, without a JVM: deaths, limits, refusals."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """What the readers of a queue and of a delay queue have in common, driven as Spark drives them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

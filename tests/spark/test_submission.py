@@ -1,7 +1,5 @@
 """`ackq pipeline submit`: what is sent to a cluster, and what is refused."""
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A topic as a source: batches are replayed by their indexes, whatever process dies."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Fixtures: stagings of this test's queue, topic or delay queue."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A batch goes into a delay queue once, and a key that is taken loses no message."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 The requests and replies are in `requests.txt`, as `tests.traces` explains.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 from pathlib import Path

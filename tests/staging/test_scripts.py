@@ -1,7 +1,5 @@
 """The scripts alone: they refuse bad calls before they change anything, also on a full server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A batch becomes visible once, whatever dies, and nothing that was committed is lost."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """A batch is published in a topic once, after its commit, under indexes without gaps."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Any consumer of a topic or a delay queue finishes a commit whose driver never comes back."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

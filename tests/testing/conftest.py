@@ -1,7 +1,5 @@
 """The calls of `ackq.testing`, each for a blocking queue and for one of asyncio."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

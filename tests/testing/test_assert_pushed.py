@@ -1,7 +1,5 @@
 """`assert_pushed` finds messages wherever they are, and a failure shows what is there instead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`drain` settles as a worker does, and shows what a handler raises."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading

@@ -1,7 +1,5 @@
 """The pytest plugin and the server of tests, as users' own test runs meet them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`drain` of tasks, and tasks that are called inline."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

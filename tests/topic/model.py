@@ -1,7 +1,5 @@
 """What a topic ought to do, in lists: no server, no time, no keys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What child processes do to a topic, each step noted in a journal that survives a SIGKILL."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

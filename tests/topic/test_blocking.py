@@ -1,7 +1,5 @@
 """Waiting for messages: woken at once by ackq's producers, within a second by others."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

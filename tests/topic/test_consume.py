@@ -1,7 +1,5 @@
 """Consuming: in order, each id at its own place, sharers without doubles, nothing skipped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a topic guesses, waits and draws between two requests, with no server."""
 
-from __future__ import annotations
-
 import math
 
 from ackq.core.io.outside import SYSTEM

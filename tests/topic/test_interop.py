@@ -1,7 +1,5 @@
 """The article's producer and consumer, as another language would write them, on the same keys."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

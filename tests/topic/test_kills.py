@@ -1,7 +1,5 @@
 """Producers and readers as real processes, killed all the time, and the server killed once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

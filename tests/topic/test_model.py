@@ -1,8 +1,6 @@
 """Any sequence of operations, of ackq and of readers who know only the article's keys, agrees
 with the model, and no place ever passes an index that nobody has handled."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Publishing: one order without gaps, whatever the messages, however many producers."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from typing import Any

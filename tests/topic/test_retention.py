@@ -1,7 +1,5 @@
 """Retention by age and by count, and the error for a consumer whose messages are gone."""
 
-from __future__ import annotations
-
 import pytest
 
 from ackq.errors import PlaceLost

@@ -1,7 +1,5 @@
 """The scripts alone: they refuse bad calls before they change anything, also on a full server."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Many readers under one id, in threads and processes, and the faults that they may meet."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any

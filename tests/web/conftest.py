@@ -1,7 +1,5 @@
 """Queues of every kind, full of hostile text, and a page that shows them."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Iterator

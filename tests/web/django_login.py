@@ -1,7 +1,5 @@
 """A project of Django with a login, for the example in docs/web.md; ada is of the staff."""
 
-from __future__ import annotations
-
 import sys
 import types
 

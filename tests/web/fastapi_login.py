@@ -1,7 +1,5 @@
 """A login for the example of FastAPI in docs/web.md; ada is of the staff."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from fastapi import Depends, FastAPI, Request

@@ -1,7 +1,5 @@
 """The API under the page: every answer is as its OpenAPI document says."""
 
-from __future__ import annotations
-
 import json
 import secrets
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages in a real browser: hostile text, other sites, live figures, themes, widths."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The page of causes: what fails, since when, why, and the way to the messages."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

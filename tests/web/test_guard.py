@@ -1,7 +1,5 @@
 """Who gets an answer, and what every answer carries."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

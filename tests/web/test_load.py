@@ -1,7 +1,5 @@
 """What the page costs where there is much to show."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

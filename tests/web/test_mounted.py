@@ -1,7 +1,5 @@
 """The page in applications of FastAPI and Django, behind their logins, as docs/web.md shows."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import threading

@@ -1,7 +1,5 @@
 """What people do through the page happens, and is recorded; nobody else can do it."""
 
-from __future__ import annotations
-
 import html
 import re
 import subprocess

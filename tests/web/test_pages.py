@@ -1,7 +1,5 @@
 """What the pages show equals what the queues have, without a browser."""
 
-from __future__ import annotations
-
 import html
 import os
 import re

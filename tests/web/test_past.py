@@ -1,7 +1,5 @@
 """The past of a queue on its page: curves, gaps, marks and tasks."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whoever connects and says nothing, or speaks slowly, keeps no one else out."""
 
-from __future__ import annotations
-
 import http.client
 import logging
 import socket

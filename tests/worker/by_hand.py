@@ -1,7 +1,5 @@
 """A worker's state without a server: bells that count, and time that a test sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Handlers of batches: what a batch holds, and how its messages are settled."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

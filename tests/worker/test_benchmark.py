@@ -1,7 +1,5 @@
 """How the worker benchmark compares; that it runs is tested with the other benchmarks."""
 
-from __future__ import annotations
-
 import sys
 
 from benchmarks.servers import target

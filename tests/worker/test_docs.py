@@ -1,7 +1,5 @@
 """What docs/worker.md shows, works."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

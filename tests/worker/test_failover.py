@@ -1,7 +1,5 @@
 """A worker finds the primary again after Sentinel has made another server the primary."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Iterator

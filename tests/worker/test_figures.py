@@ -1,7 +1,5 @@
 """The worker's port shows what its handlers did, complete even if there are several processes."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What a handler returns or raises decides how its message is settled."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

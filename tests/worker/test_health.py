@@ -1,7 +1,5 @@
 """The health check is red if work is stuck, and only then."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """What a health check decides and answers, with no server."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

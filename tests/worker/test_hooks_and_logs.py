@@ -1,7 +1,5 @@
 """A worker's hooks and logs."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging

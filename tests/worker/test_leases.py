@@ -1,7 +1,5 @@
 """Leases are renewed while their handlers run; what happens when one is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -1,7 +1,5 @@
 """Workers in the lists of workers: what they show of themselves, and the orders that they obey."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

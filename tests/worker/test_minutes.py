@@ -1,7 +1,5 @@
 """What workers keep of each minute: the counts of their queues, and how long handlers took."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

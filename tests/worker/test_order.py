@@ -1,7 +1,5 @@
 """The order in which other consumers get released messages."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

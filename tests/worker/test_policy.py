@@ -1,7 +1,5 @@
 """The decisions of a worker, without a queue."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 from typing import Any

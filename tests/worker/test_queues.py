@@ -1,7 +1,5 @@
 """Several queues, pauses and rates."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Messages that could not be settled during an outage are settled later."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a worker's routines do at each of their steps, answered by hand, with no server."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How threads and tasks run a worker's routines, with no server."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -1,7 +1,5 @@
 """Ticks: each pushed once, however many workers, and the missed ones counted."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

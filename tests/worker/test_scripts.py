@@ -1,7 +1,5 @@
 """The worker's own scripts, raw, on every server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A worker on every server: cluster, Sentinel, TLS and all."""
 
-from __future__ import annotations
-
 from ackq.worker import RateLimit, Schedule
 from tests.conftest import MakeQueue
 from tests.waiting import wait_until

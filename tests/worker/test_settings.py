@@ -1,7 +1,5 @@
 """Every setting of a worker: its least and its greatest value, and where it goes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, cast

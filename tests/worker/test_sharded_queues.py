@@ -1,7 +1,5 @@
 """A worker takes from a sharded queue as from one queue."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """How a worker stops, and which failures it survives."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import shutil

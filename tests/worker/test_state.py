@@ -1,7 +1,5 @@
 """How messages change a worker's state, and what a schedule decides, with no server."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Schedules that are stored for a queue: changed while workers run, each tick pushed once."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Each message has its own context, and the terms that its handler gives it."""
 
-from __future__ import annotations
-
 import asyncio
 from contextvars import ContextVar
 from typing import Any

@@ -1,7 +1,5 @@
 """The server's clock jumps."""
 
-from __future__ import annotations
-
 import random
 
 from .stage import Stage, nemesis

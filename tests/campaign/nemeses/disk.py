@@ -1,7 +1,5 @@
 """The server dies, its power is cut, its disk is slow or full."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import threading

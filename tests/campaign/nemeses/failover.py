@@ -1,7 +1,5 @@
 """Another server becomes the primary; a slot moves to another node."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """A proxy before the server breaks connections."""
 
-from __future__ import annotations
-
 import random
 import time
 

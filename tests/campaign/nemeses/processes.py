@@ -1,7 +1,5 @@
 """Producers and consumers are killed and frozen."""
 
-from __future__ import annotations
-
 import random
 
 from tests.products import LEASE

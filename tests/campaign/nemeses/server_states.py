@@ -1,7 +1,5 @@
 """The server refuses: full memory, read-only, busy, scripts forgotten."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import time

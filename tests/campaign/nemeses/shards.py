@@ -1,7 +1,5 @@
 """The number of a queue's shards changes."""
 
-from __future__ import annotations
-
 import random
 import signal
 

@@ -1,7 +1,5 @@
 """What a nemesis acts on, and how it says what it did."""
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import itertools

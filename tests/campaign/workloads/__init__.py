@@ -1,7 +1,5 @@
 """The ways in which a run uses ackq, by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .delayed import DelayRig, PartitionedRig

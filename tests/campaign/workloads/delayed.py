@@ -1,7 +1,5 @@
 """The delay queue, plain and partitioned. Only its blocking clients run here."""
 
-from __future__ import annotations
-
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from tests import products
 

@@ -1,7 +1,5 @@
 """The drop-in, which settles what a thread popped when it pops again."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, ClassVar
 

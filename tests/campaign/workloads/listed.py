@@ -1,7 +1,5 @@
 """The list queue."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ackq

@@ -1,7 +1,5 @@
 """Worker processes, as ``ackq work --processes`` runs them: parents that replace children."""
 
-from __future__ import annotations
-
 import os
 import random
 import threading

@@ -4,8 +4,6 @@
 reads them, into a queue. It goes on until it is killed; with ``--once``, until nothing is left.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

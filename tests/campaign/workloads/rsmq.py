@@ -1,7 +1,5 @@
 """RSMQ."""
 
-from __future__ import annotations
-
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from tests import products
 

@@ -1,7 +1,5 @@
 """The sharded queue."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from ackq.sharded import AsyncShardedQueue, ShardedQueue

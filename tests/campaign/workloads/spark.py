@@ -3,8 +3,6 @@
 Each row must be there once in the end, whoever was killed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """The topic."""
 
-from __future__ import annotations
-
 from ackq.topic import AsyncTopic, Topic
 from tests import products
 

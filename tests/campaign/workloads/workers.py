@@ -1,7 +1,5 @@
 """Workers of threads and of tasks."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import random

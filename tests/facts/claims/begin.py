@@ -1,7 +1,5 @@
 """The facts of claims/begin.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import claims
 from benchmarks.worst.claims import OPEN, claimed
 from benchmarks.worst.scene import Act, Scene, times

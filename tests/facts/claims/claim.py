@@ -1,7 +1,5 @@
 """The facts of claims/claim.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import claims
 from benchmarks.worst.claims import begun
 from benchmarks.worst.scene import KIB, LARGE, MIB, Act, Scene

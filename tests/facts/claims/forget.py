@@ -1,7 +1,5 @@
 """The facts of claims/forget.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import claims
 from benchmarks.worst.claims import claimed
 from benchmarks.worst.scene import LARGE, Act, Scene

@@ -1,7 +1,5 @@
 """The facts of delay/cancel.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.delay import DelayEntry
 from benchmarks.worst.delay import of, partitioned, stored
 from benchmarks.worst.scene import LARGE, Act, Scene

@@ -1,7 +1,5 @@
 """The facts of delay/claim.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import EXTENDED, LEASES, RECEIVES, H, Z, claiming, stored, taken
 from benchmarks.worst.scene import MIB, Act, Scene
 from tests.facts.facts import Facts

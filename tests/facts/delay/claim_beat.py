@@ -1,7 +1,5 @@
 """The facts of delay/claim_beat.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.delay import DelayClaims
 from benchmarks.worst.delay import beside, claimed
 from benchmarks.worst.scene import NAME, Act, Scene

@@ -1,7 +1,5 @@
 """The facts of delay/drop.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import STREAM, of
 from benchmarks.worst.scene import DEAD, KIB, Act, Scene
 from tests.facts.facts import Facts

@@ -1,7 +1,5 @@
 """The facts of delay/extend.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import of, taken
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.facts import Facts

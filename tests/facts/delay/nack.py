@@ -1,7 +1,5 @@
 """The facts of delay/nack.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import ERRORS, failed, of, taken
 from benchmarks.worst.scene import KIB, LARGE, Act, Scene
 from tests.facts.facts import Facts

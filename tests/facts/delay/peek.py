@@ -1,7 +1,5 @@
 """The facts of delay/peek.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import of, stored
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts

@@ -1,7 +1,5 @@
 """The facts of delay/redrive.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import STREAM, of
 from benchmarks.worst.scene import DEAD, LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts

@@ -1,7 +1,5 @@
 """The facts of delay/reschedule.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import of, stored
 from benchmarks.worst.scene import Act, Scene, times
 from tests.facts.facts import Facts

@@ -1,7 +1,5 @@
 """The facts of delay/take.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from benchmarks.worst.delay import (
     ERRORS,
     EXTENDED,

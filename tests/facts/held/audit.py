@@ -1,7 +1,5 @@
 """The facts of held/audit.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import inspection
 from benchmarks.worst.scene import Act, Scene
 from benchmarks.worst.taking import hold_lists

@@ -1,7 +1,5 @@
 """The facts of held/give_back.lua: see `tests.facts.facts`."""
 
-from __future__ import annotations
-
 from ackq.queue import held_lists
 from benchmarks.worst.claims import claimed
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene

@@ -1,7 +1,5 @@
 """Users with a role, on each plain server of this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator

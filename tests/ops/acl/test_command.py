@@ -1,7 +1,5 @@
 """``ackq acl`` prints what a server accepts."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The exporter of a named queue needs no more than a role that reads."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The roles of a queue that is popped from the left."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

@@ -1,7 +1,5 @@
 """Roles of delay queues, partitioned or not, topics and RSMQ queues: each can do what it is for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

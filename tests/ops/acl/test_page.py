@@ -1,7 +1,5 @@
 """The page does with a role what the role is for, and says what it may not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A role can do what it is for, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Roles for all shards of a sharded queue."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A worker does all that it can do with the rights of its role."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """Groups of claims, and the queues that they take from."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

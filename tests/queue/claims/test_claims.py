@@ -1,7 +1,5 @@
 """Claims: batches that are replayed exactly, by one driver at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 ``ACKQ_SOAK=20`` takes twenty times as many walks.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

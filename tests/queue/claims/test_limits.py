@@ -1,7 +1,5 @@
 """The largest numbers that claims take, with no server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

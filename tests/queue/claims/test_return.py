@@ -1,7 +1,5 @@
 """Claims of a dead driver go back to the queue with the next take of any consumer."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Each test runs on a queue that is popped from one end: which one, the run's seed decides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from zlib import crc32

@@ -1,7 +1,5 @@
 """All clients of a queue pop from one end; a client that disagrees is refused."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

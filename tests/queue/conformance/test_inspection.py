@@ -1,7 +1,5 @@
 """What operators may rely on, on every server and through both faces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

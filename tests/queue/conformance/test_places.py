@@ -1,7 +1,5 @@
 """find, find_all and search: where messages are, on every server and through both faces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What producers may rely on, on every server and through both faces."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import enum

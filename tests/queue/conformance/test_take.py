@@ -1,7 +1,5 @@
 """What consumers may rely on, on every server and through both faces."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """For how long messages wait: as far as it is stored, and never guessed."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Unique pushes, on every server and through both faces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The examples of calls that stand in `tests.facts`."""
 
-from __future__ import annotations
-
 from tests import facts
 from tests.queue.scripts.busy import Call
 from tests.queue.scripts.headers import is_of_the_list_queue

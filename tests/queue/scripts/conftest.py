@@ -1,7 +1,5 @@
 """The fixtures of this folder; tests/mutants has them too."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import asked_for, survey_of

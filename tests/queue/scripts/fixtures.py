@@ -1,7 +1,5 @@
 """Fixtures of the script tests, which the mutants use on other copies of the scripts."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator

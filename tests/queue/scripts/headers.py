@@ -1,7 +1,5 @@
 """What the header of a script declares."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A meter for scripts: how many bytes a call reads, and in how large a piece."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

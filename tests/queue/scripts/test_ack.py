@@ -1,7 +1,5 @@
 """ack: delete what the caller still holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body

@@ -1,7 +1,5 @@
 """ack_id: the article's ack, by bare id and without a fence."""
 
-from __future__ import annotations
-
 from tests.queue.scripts.space import FUTURE, MIB, PAST, Space, body
 
 

@@ -1,7 +1,5 @@
 """Every script refuses an argument out of its range before it changes anything."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """audit and audit_scan: find records that do not belong together, and repair them."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

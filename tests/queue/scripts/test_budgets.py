@@ -1,7 +1,5 @@
 """The scripts beside the list queue's: how much one call reads and moves, whatever is stored."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """cancel of what is leased: the lease ends, and its holder can find out why."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body

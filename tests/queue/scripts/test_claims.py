@@ -1,7 +1,5 @@
 """claims/*: a group takes messages by the batch, and only its latest driver may change anything."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """On a cluster every key of a call is in the slot of its queue, and found there again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

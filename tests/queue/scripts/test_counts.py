@@ -1,7 +1,5 @@
 """What is counted while a client watches, and what follows from the counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from ackq.queue.inspection import read_counters

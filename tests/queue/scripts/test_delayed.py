@@ -1,7 +1,5 @@
 """run_now and cancel: chosen delayed messages become ready, or dead letters."""
 
-from __future__ import annotations
-
 from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, Space, body
 
 

@@ -1,7 +1,5 @@
 """drain: back to a plain list."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, Space, body

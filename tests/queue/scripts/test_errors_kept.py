@@ -1,7 +1,5 @@
 """Why messages failed: noted by nack, kept while they live, moved to their dead letters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

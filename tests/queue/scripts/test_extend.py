@@ -1,7 +1,5 @@
 """extend: move the end of a lease; the receipt stays."""
 
-from __future__ import annotations
-
 from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body
 
 

@@ -1,7 +1,5 @@
 """find and search: where messages are, without taking them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The headers are true, and the scripts keep to their keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterator
 from copy import deepcopy

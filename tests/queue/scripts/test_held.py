@@ -1,7 +1,5 @@
 """held/*, and how pop, stats and the others treat lists that are held outside the queue."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import CLAIM, FUTURE, MIB, NOW, PAST, SECOND, Space, body

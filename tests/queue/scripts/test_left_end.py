@@ -3,8 +3,6 @@
 A client of the other end meets a key of another type: nothing is taken from a wrong end.
 """
 
-from __future__ import annotations
-
 import pytest
 from redis.exceptions import ResponseError
 

@@ -1,7 +1,5 @@
 """overview/lists: the figures of several queues are those of stats, oldest and watch."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """nack: give messages back; with a charge of 0 it is a release."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Space, body, listed_count

@@ -1,7 +1,5 @@
 """oldest: since when the oldest ready message has been ready, as far as that is stored."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import NOW, PAST, Space, body

@@ -1,7 +1,5 @@
 """Servers that refuse writes: full, replicas, or without enough replicas."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 from redis.exceptions import RedisError, ResponseError

@@ -1,7 +1,5 @@
 """peek: look without taking."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import CLAIM, FUTURE, MIB, NOW, PAST, Space, body

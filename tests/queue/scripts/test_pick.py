@@ -1,7 +1,5 @@
 """pick: chosen ready messages become dead letters, or the next ones. Notes of pick in pop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

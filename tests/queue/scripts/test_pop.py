@@ -1,7 +1,5 @@
 """pop: settle, then take."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

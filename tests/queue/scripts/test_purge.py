@@ -1,7 +1,5 @@
 """purge: delete everything."""
 
-from __future__ import annotations
-
 from tests.queue.scripts.space import FUTURE, PAST, Space, body
 
 

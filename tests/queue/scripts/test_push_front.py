@@ -1,7 +1,5 @@
 """push_front: messages before all ready ones."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

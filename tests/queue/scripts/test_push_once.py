@@ -1,7 +1,5 @@
 """push_once: messages, one a marker and window."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

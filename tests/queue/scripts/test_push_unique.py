@@ -1,7 +1,5 @@
 """push_unique: messages, each unless one with its id is in the queue."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

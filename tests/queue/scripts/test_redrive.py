@@ -1,7 +1,5 @@
 """redrive: from dead to ready."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.queue.scripts.space import FUTURE, MIB, NOW, Space, body

@@ -1,7 +1,5 @@
 """reject: dead at once."""
 
-from __future__ import annotations
-
 from tests.queue.scripts.space import FUTURE, MIB, NOW, Space, body
 
 

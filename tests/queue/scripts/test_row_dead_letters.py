@@ -1,7 +1,5 @@
 """pipeline/reject: each rejected row of a batch is appended once, and only while its batch runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.queue.scripts.space import Space

@@ -1,7 +1,5 @@
 """schedule: store now, deliver later."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """stats: every message is counted once, where it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.queue.scripts.space import NOW, PAST, Space, body

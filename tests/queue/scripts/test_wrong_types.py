@@ -1,7 +1,5 @@
 """A key of another type stops a script before it has changed anything."""
 
-from __future__ import annotations
-
 import pytest
 from redis.exceptions import ResponseError
 

@@ -1,7 +1,5 @@
 """The products, as simulated processes use them."""
 
-from __future__ import annotations
-
 from .claimed import ClaimedListQueue
 from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import EqualIds, ListQueue

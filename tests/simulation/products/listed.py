@@ -1,7 +1,5 @@
 """The list queue."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """RSMQ. Its consumers cannot give messages back, but forget some."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import redis.asyncio

@@ -1,7 +1,5 @@
 """Rows that become visible with a commit, for each product that takes them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

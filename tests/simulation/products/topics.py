@@ -1,7 +1,5 @@
 """The topic."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ are in the file PIDS, at the given time that the batch comes to that place. Then
 With NO_PANDAS, pandas cannot be imported, as after `pip install ackq[spark]`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Descriptors of Protobuf, as ``protoc --include_imports --descriptor_set_out`` writes them."""
 
-from __future__ import annotations
-
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,

@@ -1,7 +1,5 @@
 """A server with the interface of a schema registry, as far as consumers use it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -1,7 +1,5 @@
 """From bodies of each format to rows, and why others are dead letters."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

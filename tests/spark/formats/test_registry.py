@@ -1,7 +1,5 @@
 """Bodies that name their schema, which is in a registry."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator
