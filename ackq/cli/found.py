@@ -10,6 +10,7 @@ import click
 from ackq.cli.output import body_fields, id_fields, print_json
 from ackq.cli.tables import print_table
 from ackq.core.inspection_results import Found
+from ackq.ops.figures import place_of
 from ackq.queue.places import WITHIN
 
 
@@ -59,7 +60,7 @@ def print_found(matches: Sequence[Found], as_json: bool) -> None:
                 (
                     match.id,
                     match.state.replace("_", " "),
-                    _where(match),
+                    place_of(match),
                     match.receive_count,
                     match.errors[-1].cause if match.errors else "",
                     match.body,
@@ -67,17 +68,3 @@ def print_found(matches: Sequence[Found], as_json: bool) -> None:
                 for match in matches
             ],
         )
-
-
-def _where(found: Found) -> str:
-    """Say what matters in its state: its position, its end, or why it is dead."""
-    match found.state:
-        case "ready":
-            place = "next" if found.position == 0 else f"{found.position:,} before it"
-            return f"{place}, canceled" if found.canceled else place
-        case "in_flight":
-            worker = f", {found.worker}" if found.worker else ""
-            return f"lease ends in {found.lease_ends_in:.0f} s{worker}"
-        case "delayed":
-            return f"due in {found.due_in:.0f} s"
-    return found.reason

@@ -6,27 +6,26 @@ import sys
 from typing import Any
 
 import click
-import orjson
 
 from ackq.cli import NOTHING
 from ackq.cli.found import print_found, within_option
 from ackq.cli.options import examples, json_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_any_queue, open_any
+from ackq.errors import ConfigurationError
+from ackq.queue.places import condition_of
 
 
 def _fields(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:
     fields: dict[str, Any] = {}
     for condition in given:
-        name, equals, value = condition.partition("=")
-        if not name or not equals:
-            raise click.BadParameter(f"{condition!r} is not FIELD=VALUE")
+        try:
+            name, value = condition_of(condition)
+        except ConfigurationError as error:
+            raise click.BadParameter(str(error)) from error
         if name in fields:
             raise click.BadParameter(f"{name!r} is given twice")
-        try:
-            fields[name] = orjson.loads(value)
-        except ValueError:
-            fields[name] = value
+        fields[name] = value
     return fields
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ackq.core.inspection_results import Found
 from ackq.ops.readings import Reading
 from ackq.ops.samples import Row
 
@@ -36,6 +37,20 @@ def span(seconds: float | None) -> str:
     if whole < 6000:
         return f"{whole // 60} min"
     return f"{whole // 3600} h" if whole < 360_000 else f"{whole / 86_400:,.1f} d"
+
+
+def place_of(found: Found) -> str:
+    """Say what matters of a message in its state: its position, its end, or why it is dead."""
+    match found.state:
+        case "ready":
+            place = "next" if found.position == 0 else f"{found.position:,} before it"
+            return f"{place}, canceled" if found.canceled else place
+        case "in_flight":
+            worker = f", {found.worker}" if found.worker else ""
+            return f"lease ends in {found.lease_ends_in:.0f} s{worker}"
+        case "delayed":
+            return f"due in {found.due_in:.0f} s"
+    return found.reason
 
 
 def by_state(reading: Reading) -> dict[str, int | None]:

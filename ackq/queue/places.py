@@ -37,6 +37,10 @@ MAX_FIELDS, MAX_TEXT = 4, 4096
 OnProgress = Callable[[int], None]
 
 
+def _no_progress(count: int) -> None:
+    """Show nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What is searched for, and how far."""
@@ -50,10 +54,16 @@ class Target:
     within: int | None = WITHIN
     #: Lease keys under which to look first; empty: all.
     keys: Sequence[bytes] = ()
-    on_progress: OnProgress = lambda count: None
+    on_progress: OnProgress = _no_progress
 
     @classmethod
-    def of_id(cls, message_id: str | int, most: float, within: int | None) -> Target:
+    def of_id(
+        cls,
+        message_id: str | int,
+        most: float,
+        within: int | None,
+        on_progress: OnProgress | None = None,
+    ) -> Target:
         """Search for messages with an id.
 
         Raises:
@@ -65,7 +75,11 @@ class Target:
         _check_within(within)
         text = orjson.dumps(key)[1:-1]
         keys = [key.encode(), b"\0" + key.encode()]  # the latter names a message without an id
-        return cls([text], lambda found: found.id == key, most, within, keys)
+
+        def matches(found: Found) -> bool:
+            return found.id == key
+
+        return cls([text], matches, most, within, keys, on_progress or _no_progress)
 
     @classmethod
     def of_fields(
@@ -95,7 +109,7 @@ class Target:
                 return False
             return all(_is_value(fields, name, value) for name, value in where.items())
 
-        return cls(texts, matches, most, within, (), on_progress or (lambda count: None))
+        return cls(texts, matches, most, within, (), on_progress or _no_progress)
 
     def is_enough(self, seen: int) -> bool:
         """Return whether ``seen`` messages of a place are as many as were asked for."""
@@ -122,9 +136,14 @@ def nearest(matches: Sequence[Found | None]) -> Found | None:
     return min(known, key=lambda match: states.index(match.state), default=None)
 
 
-def find_all(spec: QueueSpec, message_id: str | int, within: int | None) -> Operation[list[Found]]:
+def find_all(
+    spec: QueueSpec,
+    message_id: str | int,
+    within: int | None,
+    on_progress: OnProgress | None = None,
+) -> Operation[list[Found]]:
     """Find all messages with an id; see `ackq.Queue.find_all`."""
-    return locate(spec, Target.of_id(message_id, float("inf"), within))
+    return locate(spec, Target.of_id(message_id, float("inf"), within, on_progress))
 
 
 def joined(matches: Sequence[list[Found]]) -> list[Found]:
@@ -394,6 +413,21 @@ def _completed(spec: QueueSpec, matches: Sequence[_Match]) -> Operation[list[Fou
         )
         for match in completed
     ]
+
+
+def condition_of(text: str) -> tuple[str, Any]:
+    """Return the field and the value of a condition: FIELD=VALUE, the value as JSON or as text.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigurationError(f"{text!r} is not FIELD=VALUE")
+    try:
+        return name, orjson.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _texts_of(name: str, value: Any) -> list[bytes]:

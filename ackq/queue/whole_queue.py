@@ -94,7 +94,13 @@ class WholeQueue:
         """
         return self._on_all(places.nearest, places.find, message_id, within)
 
-    def find_all(self, message_id: str | int, *, within: int | None = places.WITHIN) -> list[Found]:
+    def find_all(
+        self,
+        message_id: str | int,
+        *,
+        within: int | None = places.WITHIN,
+        on_progress: places.OnProgress | None = None,
+    ) -> list[Found]:
         """Return where all messages with this id are, shard by shard; see `find`.
 
         Cost: at least one round trip for each place, and one per 2,000 messages or 1 MiB.
@@ -102,11 +108,13 @@ class WholeQueue:
         Args:
             message_id: as in `find`.
             within: as in `find`.
+            on_progress: as in `search`.
 
         Raises:
             ConfigurationError: as in `find`.
         """
-        return self._on_all(places.joined, places.find_all, message_id, within)
+        looked_for = message_id, within, on_progress
+        return self._on_all(places.joined, places.find_all, *looked_for)
 
     def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Make messages the next ones to be delivered, and return how many.

@@ -96,7 +96,11 @@ class AsyncWholeQueue:
         return await self._on_all(places.nearest, places.find, message_id, within)
 
     async def find_all(
-        self, message_id: str | int, *, within: int | None = places.WITHIN
+        self,
+        message_id: str | int,
+        *,
+        within: int | None = places.WITHIN,
+        on_progress: places.OnProgress | None = None,
     ) -> list[Found]:
         """Return where all messages with this id are, shard by shard; see `find`.
 
@@ -105,11 +109,13 @@ class AsyncWholeQueue:
         Args:
             message_id: as in `find`.
             within: as in `find`.
+            on_progress: as in `search`.
 
         Raises:
             ConfigurationError: as in `find`.
         """
-        return await self._on_all(places.joined, places.find_all, message_id, within)
+        looked_for = message_id, within, on_progress
+        return await self._on_all(places.joined, places.find_all, *looked_for)
 
     async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
         """Make messages the next ones to be delivered, and return how many.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from urllib.parse import unquote
+from dataclasses import replace
 
 import redis
 
@@ -18,9 +17,11 @@ from ackq.ops.operation_log import OperationLog
 from ackq.ops.workers import send_order, workers
 from ackq.queue.registry import Order
 from ackq.topic.client import Topic
-from ackq.web import format, queue_details
+from ackq.web import format, message_actions, queue_details, schedule_actions
 from ackq.web.jobs import Job, Jobs, Step
-from ackq.web.requests import Ask
+from ackq.web.message_actions import MessageActions, message_of
+from ackq.web.requests import Ask, Preview, short
+from ackq.web.schedule_actions import ScheduleActions
 
 #: What a kind of queue has to do for each action.
 NEEDED: dict[str, Verb] = {
@@ -30,6 +31,10 @@ NEEDED: dict[str, Verb] = {
     "drop": "dead",
     "run_now": "run_now",
     "cancel": "run_now",
+    "cancel_running": "cancel",
+    "pause_schedule": "schedules",
+    "resume_schedule": "schedules",
+    "remove_schedule": "schedules",
     "seek": "seek",
     "quiet_worker": "workers",
     "resume_worker": "workers",
@@ -41,28 +46,6 @@ ORDERS: dict[str, Order] = {
     "resume_worker": "resume",
     "stop_worker": "stop",
 }
-#: The result for a message that was taken, settled or delayed again since the page was loaded.
-NOT_DELAYED = "nothing: the message is not delayed any more"
-#: Characters of a text that is quoted in a sentence.
-SHOWN = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What an action would do, before it is confirmed."""
-
-    ask: Ask
-    title: str
-    #: What would happen.
-    text: str
-    #: What cannot be taken back; may be empty.
-    warning: str = ""
-    #: How many messages it affects; None: not counted.
-    count: int | None = None
-    #: Whether not all messages were counted, so it may affect more.
-    partly: bool = False
-    #: Whether a pace can be chosen.
-    paced: bool = False
 
 
 class Actions:
@@ -79,6 +62,8 @@ class Actions:
         self._client = client
         self._log = log
         self._jobs = jobs
+        self._messages = MessageActions(client)
+        self._schedules = ScheduleActions(client)
 
     def preview(self, ask: Ask) -> Preview:
         """Return what would happen. Nothing is changed.
@@ -91,8 +76,10 @@ class Actions:
             return self._preview_dead(ask)
         if ask.action == "seek":
             return self._preview_seek(ask)
-        if ask.action == "cancel":
-            return _preview_cancel(ask)
+        if ask.action in ("cancel", "cancel_running"):
+            return self._messages.preview_cancel(ask, ask.action == "cancel_running")
+        if ask.action == "remove_schedule":
+            return schedule_actions.preview_remove(ask)
         if ask.action == "stop_worker":
             return Preview(
                 ask,
@@ -132,9 +119,14 @@ class Actions:
         if ask.action == "resume":
             return "Resume the queue", lambda: self._set_paused(ask, False)
         if ask.action == "run_now":
-            return f"Make message {message_of(ask)} ready now", lambda: self._run_now(ask)
-        if ask.action == "cancel":
-            return f"Cancel message {message_of(ask)}", lambda: self._cancel(ask)
+            what = f"Make message {message_of(ask)} ready now"
+            return what, lambda: self._messages.run_now(ask)
+        if ask.action in ("cancel", "cancel_running"):
+            running = ask.action == "cancel_running"
+            what = f"Cancel{' running' if running else ''} message {message_of(ask)}"
+            return what, lambda: self._messages.cancel(ask, running)
+        if ask.schedule:
+            return schedule_actions.sentence_of(ask), lambda: self._schedules.perform(ask)
         if ask.action == "seek":
             to = ask.to if ask.to in ("oldest", "end") else format.count(target_of(ask.to))
             return f"Move consumer {short(ask.consumer)} to {to}", lambda: self._seek(ask)
@@ -159,20 +151,6 @@ class Actions:
                 f"{queue.name!r} has no messages and no workers: the name may be wrong. To pause it"
                 " anyway, use ackq pause"
             )
-
-    def _run_now(self, ask: Ask) -> str:
-        with opened(self._client, ask.kind, ask.name, "run_now") as queue:
-            if ask.kind == "list":
-                done = queue.client.run_now(ask.key)
-            else:
-                done = queue.client.reschedule(ask.key, delay=0)
-        return "ready" if done else NOT_DELAYED
-
-    def _cancel(self, ask: Ask) -> str:
-        with opened(self._client, ask.kind, ask.name, "run_now") as queue:
-            done = queue.client.cancel(ask.key)
-        canceled = "canceled, now a dead letter" if ask.kind == "list" else "canceled"
-        return canceled if done else NOT_DELAYED
 
     def _seek(self, ask: Ask) -> str:
         to = ask.to
@@ -202,9 +180,9 @@ class Actions:
             f" {format.count(to)}, not {format.count(position + 1)}. "
         )
         if to <= position:
-            text += f"{messages(position + 1 - to)} are delivered to it again."
+            text += f"{format.messages(position + 1 - to)} are delivered to it again."
         elif to > position + 1:
-            text += f"{messages(to - position - 1)} are not delivered to it."
+            text += f"{format.messages(to - position - 1)} are not delivered to it."
         return Preview(
             ask,
             "Move a consumer",
@@ -311,13 +289,10 @@ def check(ask: Ask) -> None:
     if ask.action not in NEEDED:
         raise ConfigurationError("there is no such operation")
     kind_for(NEEDED[ask.action], ask.kind)
-
-
-def message_of(ask: Ask) -> str:
-    """Return the key of a message for a sentence; of a list queue's, without its due time."""
-    if ask.kind != "list":
-        return short(ask.key)
-    return short(unquote(ask.key.partition("-")[2], errors="surrogateescape"))
+    if ask.action in ("run_now", "cancel", "cancel_running"):
+        message_actions.check(ask)
+    if NEEDED[ask.action] == "schedules" and not ask.schedule:
+        raise ConfigurationError("name a schedule")
 
 
 def target_of(text: str) -> int:
@@ -331,11 +306,6 @@ def target_of(text: str) -> int:
     return int(text)
 
 
-def short(text: str) -> str:
-    """Return the beginning of a text, for a sentence."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
-
-
 def chosen_by(ask: Ask) -> str:
     """Return which dead letters are meant, such as “the cause … and the task …”; empty for all."""
     chosen = [f"the cause “{short(ask.cause)}”"] if ask.cause is not None else []
@@ -344,28 +314,9 @@ def chosen_by(ask: Ask) -> str:
     return " and ".join(chosen)
 
 
-def messages(number: int) -> str:
-    """Return a number of messages."""
-    return f"{format.count(number)} message{'' if number == 1 else 's'}"
-
-
 def dead(number: int) -> str:
     """Return a number of dead letters."""
     return f"{format.count(number)} dead letter{'' if number == 1 else 's'}"
-
-
-def _preview_cancel(ask: Ask) -> Preview:
-    title, which = "Cancel a delayed message", f"The message {message_of(ask)} of {short(ask.name)}"
-    if ask.kind == "list":
-        return Preview(
-            ask,
-            title,
-            f"{which} moves to the dead letters with the cause"
-            " “canceled”. It is not delivered unless you redrive it.",
-        )
-    return Preview(
-        ask, title, f"{which} is deleted and will not be delivered.", "It cannot be restored."
-    )
 
 
 def _redrive(part: Part, entries: Sequence[str]) -> int:

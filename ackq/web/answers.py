@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from ackq.core.inspection_results import DeadLetter
+from ackq.core.inspection_results import DeadLetter, Found
 from ackq.ops.chronicle.causes import Cause
 from ackq.ops.chronicle.minutes import STATES, Minute
 from ackq.ops.dead_letters import DeadPage
@@ -17,6 +17,7 @@ from ackq.ops.operation_log import Entry
 from ackq.ops.readings import Reading, Totals
 from ackq.ops.samples import Row, Sample
 from ackq.ops.worker_info import WorkerInfo
+from ackq.queue.schedules import StoredSchedule
 
 Time = Annotated[float, "Seconds since the epoch, by the server's clock."]
 Kind = Annotated[str, "list, sharded, delay, topic or rsmq."]
@@ -161,6 +162,56 @@ class DeadAnswer:
     total: Annotated[int, "Dead letters of the queue, of any cause."]
     letters: list[LetterAnswer]
     before: Annotated[str | None, "Pass it to get the next page; null: there is none."]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAnswer:
+    """A message and where it was when it was found, without its body."""
+
+    id: str
+    queue: Annotated[str, "The queue, or the shard or partition."]
+    state: Annotated[str, "ready, in_flight, delayed or dead."]
+    position: Annotated[int | None, "How many messages are delivered before it, if it is ready."]
+    canceled: Annotated[bool, "Whether it is ready, but becomes a dead letter when its turn comes."]
+    lease_ends_in_seconds: float | None
+    due_in_seconds: float | None
+    worker: Annotated[str | None, "The worker that handles it; null: unknown."]
+    deliveries: int
+    cause: Annotated[str, "Of the last error; empty: none is recorded."]
+    reason: Annotated[str, "Of a dead letter."]
+    entry: Annotated[str, "Of a delayed message or a dead letter, for the commands of ackq."]
+    size: Annotated[int, "Bytes of the body."]
+
+
+@dataclass(frozen=True, slots=True)
+class FindAnswer:
+    """The messages that were found."""
+
+    looked: Annotated[int, "How many messages were looked through."]
+    messages: list[FoundAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleAnswer:
+    """A schedule that is stored for a queue."""
+
+    name: str
+    every_seconds: float | None
+    cron: Annotated[str | None, "The fields of cron; null: it has every_seconds."]
+    zone: Annotated[str, "The time zone of cron."]
+    paused: bool
+    next_at: Annotated[float | None, "The next tick; null: it is paused."]
+    last_at: Annotated[float, "The last tick that was pushed, or when it was stored."]
+    missed: Annotated[int, "Ticks that were missed, since no worker ran."]
+    catch_up: Annotated[str, "none, or last."]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulesAnswer:
+    """The stored schedules of a list queue."""
+
+    known: Annotated[bool, "false: this user may not read them."]
+    schedules: list[ScheduleAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +377,40 @@ def _letter(letter: DeadLetter) -> LetterAnswer:
         letter.receive_count,
         len(letter.body),
         letter.died_at,
+    )
+
+
+def found_of(found: Found) -> FoundAnswer:
+    """Return a message that was found."""
+    return FoundAnswer(
+        found.id,
+        found.queue,
+        found.state,
+        found.position,
+        found.canceled,
+        found.lease_ends_in,
+        found.due_in,
+        found.worker,
+        found.receive_count,
+        found.errors[-1].cause if found.errors else "",
+        found.reason,
+        found.entry,
+        len(found.body),
+    )
+
+
+def schedule_of(stored: StoredSchedule) -> ScheduleAnswer:
+    """Return a stored schedule."""
+    return ScheduleAnswer(
+        stored.name,
+        stored.every,
+        stored.cron,
+        stored.zone,
+        stored.paused,
+        stored.next,
+        stored.last,
+        stored.missed,
+        stored.catch_up,
     )
 
 

@@ -20,7 +20,9 @@ from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.kinds.kind import Redis
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
+from ackq.queue.places import WITHIN
 from ackq.web import answers, failures, overview, queue_details
+from ackq.web.finding import By, Searches, Wanted
 from ackq.web.openapi import Endpoint, Parameter, document
 from ackq.web.rendering import root_of
 
@@ -70,6 +72,24 @@ _ENDPOINTS = (
             Parameter("task", "Only those of this task; empty: of none."),
         ),
     ),
+    Endpoint(
+        "/find",
+        "Messages with an id or with some fields, and where they are, without bodies.",
+        answers.FindAnswer,
+        (
+            _KIND,
+            _NAME,
+            Parameter("id", "The id of the messages; or give where."),
+            Parameter("where", "A field of the body, as in customer=17; & is between several."),
+            Parameter("within", f"Messages of each state to look through.  [{WITHIN}]"),
+        ),
+    ),
+    Endpoint(
+        "/schedules",
+        "The schedules that are stored for a list queue.",
+        answers.SchedulesAnswer,
+        (_NAME,),
+    ),
     Endpoint("/workers", "All workers.", answers.WorkersAnswer),
     Endpoint("/operations", "What was done through the page, and marks.", answers.OperationsAnswer),
 )
@@ -84,6 +104,7 @@ class Api:
         look: Callable[[], Sample],
         readable: Callable[[], Sample],
         log: OperationLog,
+        searches: Searches,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -92,11 +113,13 @@ class Api:
             look: returns the newest sample, which may be outdated.
             readable: the same, or raises an error if Redis cannot be read.
             log: of operations.
+            searches: look for messages.
         """
         self._client = client
         self._look = look
         self._readable = readable
         self._log = log
+        self._searches = searches
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -159,6 +182,27 @@ class Api:
         chosen = (query.get("before") or None, query.get("cause"), query.get("task"))
         page = dead_letters.page(self._client, kind, name, *chosen)
         return answers.dead_of(dead_letters.newest(self._client, kind, name)[0], page)
+
+    def find(self, query: dict[str, str]) -> answers.FindAnswer:
+        """Return the messages that are looked for."""
+        kind, name = _named(query)
+        kind_for("find", kind)
+        self._readable()
+        within = _number(query, "within", WITHIN, 10**7)
+        if ("id" in query) == ("where" in query):
+            raise ConfigurationError("say what to find: ?id=… or ?where=FIELD=VALUE")
+        by: By = "id" if "id" in query else "fields"
+        text = query["id" if by == "id" else "where"]
+        search = self._searches.search(Wanted(kind, name, text, by, within))
+        search.run()
+        return answers.FindAnswer(search.looked, [*map(answers.found_of, search.matches)])
+
+    def schedules(self, query: dict[str, str]) -> answers.SchedulesAnswer:
+        """Return the stored schedules of a list queue."""
+        _, name = _named(query)
+        self._readable()
+        found = queue_details.schedules_of(self._client, name)
+        return answers.SchedulesAnswer(found is not None, [*map(answers.schedule_of, found or ())])
 
     def workers(self, query: dict[str, str]) -> answers.WorkersAnswer:
         """Return all workers."""

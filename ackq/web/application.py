@@ -43,8 +43,10 @@ from ackq.ops.chronicle.reader import read_past
 from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
-from ackq.web import failures, overview, past, queue_details, rendering
+from ackq.queue.places import WITHIN
+from ackq.web import failures, finding, forms, overview, past, queue_details, rendering
 from ackq.web.api import Api, is_api, problem
+from ackq.web.finding import Searches, Wanted
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
@@ -149,7 +151,7 @@ def application(
         routes=[
             *site.routes(),
             *operating.routes(),
-            *Api(lent, site.watcher.sample, site.readable, log).routes(),
+            *Api(lent, site.watcher.sample, site.readable, log, site.searches).routes(),
             Mount("/static", StaticFiles(directory=FILES), name="static"),
         ],
         exception_handlers=site.problems(),
@@ -181,7 +183,9 @@ class _Site:
     ) -> None:
         self.client = client
         self.watcher = watcher
+        self._renderer = renderer
         self._show = renderer.show
+        self.searches = Searches(client)
         self._log = renderer.log
         self._time_field = time_field
 
@@ -190,6 +194,7 @@ class _Site:
         handlers = (
             self.live,
             self.queue,
+            self.find,
             self.dead,
             self.letter,
             self.body,
@@ -274,11 +279,40 @@ class _Site:
         if kind in ("list", "sharded"):
             values["workers"] = queue_details.workers_of(self.client, name)
         if kind == "list":
+            values["schedules"] = queue_details.schedules_of(self.client, name)
             shared["paused"] = values["stats"]["paused"]
             shared["known"] = bool(
                 row or values["workers"] or queue_details.has_traces(values["stats"])
             )
         return self._show(request, f"{shown}.html", **values, **shared)
+
+    def find(self, request: Request) -> Response:
+        """Show the messages with an id, or with fields, and how far the search is until then."""
+        fields = forms.parsed(request.url.query)
+
+        def text(name: str) -> str:
+            return fields.get(name, [""])[-1]
+
+        kind, name = text("kind") or "list", text("name")
+        wanted = Wanted(
+            kind_for("find", kind).name,
+            name,
+            text("q")[: finding.MAX_TEXT],
+            "id" if text("by") == "id" else "auto",
+            None if text("within") == "all" else WITHIN,
+        )
+        self.readable()
+        return self._renderer.stream(
+            request,
+            "find.html",
+            kind=kind,
+            name=name,
+            wanted=wanted,
+            where=wanted.where,
+            search=self.searches.search(wanted),
+            limit=finding.LIMIT,
+            bodies=text("bodies") == "1",
+        )
 
     def _past(self, kind: str, name: str, span: str) -> past.Past | None:
         """Return the last hours of a queue; None if this user may not read them."""

@@ -27,6 +27,11 @@ def short_span(seconds: float | None) -> str:
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
+def messages(number: int) -> str:
+    """Return a number of messages."""
+    return f"{count(number)} message{'' if number == 1 else 's'}"
+
+
 def moment(seconds: float | None) -> str:
     """Return a time since the epoch, in UTC."""
     if seconds is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -151,4 +152,6 @@ def _page_after(ask: Ask, jobs: Jobs) -> str:
         return f"dead?{here}"
     if ask.action in ("redrive", "drop", "stop_job"):
         return f"operations?{here}"
+    if ask.id:
+        return f"find?{here}&{urlencode({'q': ask.id, 'by': 'id'}, errors='surrogateescape')}"
     return f"workers?{here}" if ask.worker else f"queue?{here}"

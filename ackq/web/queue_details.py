@@ -16,12 +16,14 @@ from ackq.core.io.nodes import nodes_of
 from ackq.core.io.routes import SingleRoute
 from ackq.ops.diagnosis import DURABILITY, Finding, durability_of, judge_server
 from ackq.ops.facts import read_facts
+from ackq.ops.kinds import opened
 from ackq.ops.kinds.kind import Opened, Redis
 from ackq.ops.kinds.lists import LIST
 from ackq.ops.samples import Row
 from ackq.ops.script_times import ScriptTimes, script_times
 from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import workers
+from ackq.queue.schedules import StoredSchedule
 
 #: Messages of a page.
 PAGE = 50
@@ -66,6 +68,15 @@ def workers_of(client: Redis, name: str) -> Sequence[WorkerInfo] | None:
     """Return the workers of a list queue, sharded or not, or None if this user may not ask."""
     try:
         return workers(one_node(client), [name])
+    except NoPermissionError:
+        return None
+
+
+def schedules_of(client: Redis, name: str) -> Sequence[StoredSchedule] | None:
+    """Return the stored schedules of a list queue, or None if this user may not ask."""
+    try:
+        with opened(client, "list", name, "schedules") as queue:
+            return queue.client.schedules.list()  # type: ignore[no-any-return]
     except NoPermissionError:
         return None
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 import ackq
+from ackq.core.ids import usable_id
 from ackq.escaping import printable
 from ackq.ops.chronicle.minutes import OTHERS
-from ackq.ops.figures import cells
+from ackq.ops.figures import cells, place_of
+from ackq.ops.kinds import KINDS
 from ackq.ops.operation_log import OperationLog
 from ackq.web import format, forms, overview, past
 from ackq.web.guard import USER
@@ -35,6 +38,12 @@ PAGES = {
 }
 
 
+#: Ends what is sent at once of a page that is sent while it is made.
+FLUSH = Markup("<!-- -->")
+
+R = TypeVar("R", bound=Response)
+
+
 @dataclass(frozen=True, slots=True)
 class Renderer:
     """Shows templates."""
@@ -48,6 +57,23 @@ class Renderer:
         self, request: Request, template: str, status: int = 200, **values: Any
     ) -> HTMLResponse:
         """Return a page."""
+        session = forms.session_of(request)
+        made = self.templates.get_template(template)
+        html = made.render(self._all(request, session, template, values))
+        return self._remembering(request, session, HTMLResponse(html, status))
+
+    def stream(self, request: Request, template: str, **values: Any) -> StreamingResponse:
+        """Return a page that is sent while it is made, up to each `FLUSH` in its template."""
+        session = forms.session_of(request)
+        made = self.templates.get_template(template)
+        pieces = made.generate(self._all(request, session, template, values))
+        response = StreamingResponse(_chunks(pieces), media_type="text/html")
+        return self._remembering(request, session, response)
+
+    def _all(
+        self, request: Request, session: str, template: str, values: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the values of a template, with those that every page has."""
         root = root_of(request)
 
         def url(path: str, **query: object) -> str:
@@ -55,23 +81,36 @@ class Renderer:
             text = urlencode(chosen, errors="surrogateescape")
             return f"{root}/{path}" + (f"?{text}" if text else "")
 
-        who, session = who_of(request), forms.session_of(request)
+        who = who_of(request)
         done = request.query_params.get("done", "") if self.operate else ""
-        html = self.templates.get_template(template).render(
-            url=url,
-            here=PAGES.get(template, "queues"),
-            operate=self.operate,
-            who=who,
-            token=forms.token_of(session, who) if self.operate else "",
-            refresh_every=REFRESH,
-            past_every=PAST_REFRESH,
-            notice=self.log.entry(done) if forms.ENTRY.fullmatch(done) else None,
+        return {
+            "url": url,
+            "here": PAGES.get(template, "queues"),
+            "operate": self.operate,
+            "who": who,
+            "token": forms.token_of(session, who) if self.operate else "",
+            "refresh_every": REFRESH,
+            "past_every": PAST_REFRESH,
+            "notice": self.log.entry(done) if forms.ENTRY.fullmatch(done) else None,
             **values,
-        )
-        response = HTMLResponse(html, status)
+        }
+
+    def _remembering(self, request: Request, session: str, response: R) -> R:
+        """Return a response that sets the cookie of a new session."""
         if self.operate and request.cookies.get(forms.COOKIE) != session:
-            forms.remember(response, session, f"{root}/", request.url.scheme == "https")
+            path = f"{root_of(request)}/"
+            forms.remember(response, session, path, request.url.scheme == "https")
         return response
+
+
+def _chunks(pieces: Iterable[str]) -> Iterator[str]:
+    gathered: list[str] = []
+    for piece in pieces:
+        gathered.append(piece)
+        if piece == FLUSH:
+            yield "".join(gathered)
+            gathered.clear()
+    yield "".join(gathered)
 
 
 def who_of(request: Request) -> str:
@@ -100,6 +139,10 @@ def templates() -> Environment:
     environment.globals |= {
         "format": format,
         "cells": cells,
+        "place_of": place_of,
+        "flush": FLUSH,
+        "finding_kinds": {kind.name for kind in KINDS.values() if "find" in kind.does},
+        "usable_id": usable_id,
         "label_of": overview.label_of,
         "tone_of": overview.tone_of,
         "kinds": overview.LABELS_OF_KINDS,

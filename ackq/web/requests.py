@@ -15,6 +15,8 @@ PACES = (1, 10, 100, 1000, 10_000)
 PACE = 100
 #: Most dead letters that can be chosen one by one.
 MAX_ENTRIES = 200
+#: Characters of a text that is quoted in a sentence.
+SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class Ask:
     until: str = ""
     #: A delayed message: the key in a delay queue, `PeekedMessage.entry` in a list queue.
     key: str = ""
+    #: All messages of a list queue with this id, wherever they are.
+    id: str = ""
+    #: The name of a stored schedule.
+    schedule: str = ""
     #: A consumer of a topic, and where to move it.
     consumer: str = ""
     to: str = ""
@@ -50,6 +56,8 @@ class Ask:
             "entry": self.entries,
             "until": self.until,
             "key": self.key,
+            "id": self.id,
+            "schedule": self.schedule,
             "consumer": self.consumer,
             "to": self.to,
             "worker": self.worker,
@@ -60,6 +68,24 @@ class Ask:
             if text is not None:
                 chosen[field] = text
         return urlencode(chosen, doseq=True, errors="surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an action would do, before it is confirmed."""
+
+    ask: Ask
+    title: str
+    #: What would happen.
+    text: str
+    #: What cannot be taken back; may be empty.
+    warning: str = ""
+    #: How many messages it affects; None: not counted.
+    count: int | None = None
+    #: Whether not all messages were counted, so it may affect more.
+    partly: bool = False
+    #: Whether a pace can be chosen.
+    paced: bool = False
 
 
 def read(fields: Mapping[str, Sequence[str]]) -> Ask:
@@ -89,9 +115,16 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
         fields["task"][-1] if "task" in fields else None,
         one("until"),
         one("key"),
+        one("id"),
+        one("schedule"),
         one("consumer"),
         one("to"),
         one("worker"),
         one("job"),
         int(pace),
     )
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text, for a sentence."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

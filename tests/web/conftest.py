@@ -48,6 +48,7 @@ def stock(plain_client: redis.Redis, token: str) -> Stock:
             queue.nack(*queue.pop_many(1), delay=0, error=KeyError(HOSTILE))
         queue.pop_many(1)
         queue.push({"id": f"later{HOSTILE}"}, delay=3600)
+        queue.schedules.put(HOSTILE, {"text": HOSTILE}, every=3600)
         fields = {
             "name": f"worker{HOSTILE}",
             "host": HOSTILE,

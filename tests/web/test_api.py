@@ -72,6 +72,15 @@ def test_every_answer_is_as_the_document_says(
     chosen = ask(http, "/dead", name=stock.jobs, cause=HOSTILE, task="")
     assert [each["cause"] for each in chosen["letters"]] == [HOSTILE]
     assert ask(http, "/dead", name=stock.jobs, task="none")["letters"] == []
+    found = ask(http, "/find", name=stock.jobs, id=f"later{HOSTILE}")
+    assert [(each["state"], each["queue"]) for each in found["messages"]] == [
+        ("delayed", stock.jobs)
+    ]
+    found = ask(http, "/find", name=stock.jobs, where=f"secret={HOSTILE}", within="10")
+    assert len(found["messages"]) == 6
+    assert ask(http, "/find", name=stock.jobs, id="none") == {"looked": 7, "messages": []}
+    (schedule,) = ask(http, "/schedules", name=stock.jobs)["schedules"]
+    assert (schedule["name"], schedule["every_seconds"]) == (HOSTILE, 3600)
     (worker,) = ask(http, "/workers")["workers"]
     assert worker["queues"] == [stock.jobs]
     assert ask(http, "/operations")["known"]
@@ -89,6 +98,12 @@ def test_every_answer_is_as_the_document_says(
         ("/dead", 400, {"name": "x", "before": HOSTILE}),
         ("/dead", 400, {"kind": "topic", "name": "x"}),
         ("/failures", 400, {"kind": "odd", "name": "x"}),
+        ("/find", 400, {"name": "x"}),
+        ("/find", 400, {"name": "x", "where": "no condition"}),
+        ("/find", 400, {"name": "x", "id": ""}),
+        ("/find", 400, {"name": "x", "id": "a", "within": "0"}),
+        ("/find", 400, {"kind": "topic", "name": "x", "id": "a"}),
+        ("/schedules", 400, {}),
     ],
 )
 def test_an_error_is_json_too(
@@ -117,8 +132,9 @@ def test_during_an_outage_the_last_figures_say_so_and_the_rest_is_an_error(
         found = ask(http, "/queues")
         assert (found["outdated"], found["queues"][0]["states"]["ready"]) == (True, 1)
         assert found["trouble"]
-        for path in ("/queue", "/history", "/dead", "/failures", "/workers", "/operations"):
-            assert ask(http, path, 503, kind="list", name="jobs")["error"]
+        paths = set(http.get(DOCUMENT).json()["paths"]) - {"/queues"}
+        for path in paths:
+            assert ask(http, path, 503, kind="list", name="jobs", id="a")["error"]
 
 
 def test_it_is_found_under_the_prefix_of_the_page(plain_client: redis.Redis) -> None:

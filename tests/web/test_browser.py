@@ -103,6 +103,9 @@ def paths_of(stock: Stock, client: redis.Redis) -> list[str]:
         ),
         ("queue", {"kind": "topic", "name": stock.prices}),
         ("queue", {"kind": "rsmq", "name": stock.legacy}),
+        ("find", {"name": stock.jobs, "q": f"4{HOSTILE}", "bodies": "1"}),
+        ("find", {"name": stock.jobs, "q": f"secret={HOSTILE}"}),
+        ("find", {"name": stock.jobs, "q": HOSTILE}),
         ("dead", {"name": stock.jobs}),
         ("dead", {"name": stock.jobs, "cause": HOSTILE}),
         ("dead", {"name": stock.jobs, "before": HOSTILE}),
@@ -121,6 +124,8 @@ def previews_of(stock: Stock) -> list[str]:
         Ask("drop", "list", stock.jobs),
         Ask("redrive", "list", stock.jobs, cause=HOSTILE),
         Ask("cancel", "delay", stock.reminders, key=f"later{HOSTILE}"),
+        Ask("cancel_running", "list", stock.jobs, id=f"2{HOSTILE}"),
+        Ask("remove_schedule", "list", stock.jobs, schedule=HOSTILE),
         Ask("seek", "topic", stock.prices, consumer=f"c{HOSTILE}", to="1"),
         Ask("stop_worker", "list", stock.jobs, worker=HOSTILE),
         Ask(HOSTILE, HOSTILE, HOSTILE),
@@ -206,7 +211,7 @@ def test_every_button_does_what_it_says(
         page.get_by_role("link", name="Redrive all").click()
         page.get_by_label("Pace").select_option("1000")
         assert "All 1 dead letter of" in page.inner_text("main")
-        page.get_by_role("link", name="Cancel").click()
+        page.get_by_role("link", name="Go back").click()
         assert queue.stats().dead == 1
         page.get_by_role("link", name="1 dead letter").click()
         page.locator("td.id a").click()
@@ -218,6 +223,23 @@ def test_every_button_does_what_it_says(
         page.get_by_role("link", name="Stop").click()
         press("Stop a worker", "ordered")
         assert [each.order for each in queue.execute(entries)] == ["stop"]
+        go("queue", kind="list", name=stock.jobs)
+        page.keyboard.press("/")
+        page.keyboard.type(f"5{HOSTILE}")
+        page.keyboard.press("Enter")
+        press("Run now", "1 message ready now")
+        page.get_by_role("link", name="Cancel").click()
+        press("Cancel a message", "1 message canceled")
+        page.get_by_role("link", name="Open the dead letter").click()
+        press("Redrive", "1 redriven")
+        go("queue", kind="list", name=stock.jobs, state="in_flight")
+        page.get_by_role("link", name="Cancel").click()
+        press("Cancel a running message", "1 message canceled")
+        go("queue", kind="list", name=stock.jobs)
+        press("Pause", "paused")
+        page.get_by_role("row", name="<script>").get_by_role("link", name="Remove").click()
+        press("Remove a schedule", "removed")
+        assert queue.schedules.list() == []
     go("dead", kind="delay", name=stock.reminders)
     page.get_by_role("link", name="Redrive all").click()
     press("Redrive dead letters (2)", "redriven")
@@ -228,7 +250,7 @@ def test_every_button_does_what_it_says(
         delay.push(f"later2{HOSTILE}", HOSTILE, delay=3600)
         go("queue", kind="delay", name=stock.reminders, state="delayed")
         page.get_by_role("link", name="Cancel").click()
-        press("Cancel a delayed message", "canceled")
+        press("Cancel a message", "canceled")
         assert delay.peek(state="delayed") == []
     go("queue", kind="topic", name=stock.prices)
     page.get_by_label("Index").fill("3")
@@ -237,7 +259,7 @@ def test_every_button_does_what_it_says(
     with Topic(plain_client, stock.prices) as topic:
         assert topic.position(f"c{HOSTILE}") == 2
     page.get_by_role("link", name="Operations").click()
-    expect(page.locator("tbody tr")).to_have_count(10)
+    expect(page.locator("tbody tr")).to_have_count(16)
     assert page.evaluate("[window.canary, ...window.stopped]") == [None]
     assert seen.errors == []
 

@@ -63,6 +63,7 @@ def test_every_link_leads_to_a_page_under_the_prefix(
     assert pages >= {
         "",
         "queue",
+        "find",
         "dead",
         "letter",
         "body",

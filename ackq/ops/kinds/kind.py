@@ -30,6 +30,7 @@ Verb = Literal[
     "delayed",
     "run_now",
     "cancel",
+    "schedules",
     "seek",
     "workers",
 ]

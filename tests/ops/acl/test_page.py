@@ -25,6 +25,8 @@ def pages(queue: Queue) -> list[str]:
             path_of("queue", kind="list", name=name, state=state, bodies="1")
             for state in ("ready", "in_flight", "delayed")
         ),
+        *(path_of("find", name=name, q=each.id) for each in queue.peek(1, "in_flight")),
+        path_of("find", name=name, q="id=none"),
         path_of("dead", name=name),
         path_of("letter", name=name, entry=letter, body="1"),
         "/",
@@ -74,6 +76,9 @@ def test_an_operator_does_all_that_the_page_offers_for_a_list(
             Ask("redrive", name=name, entries=(first,))
         )
         stocked.push({"id": "even later"}, delay=900)
+        stocked.push_many([{"id": "first"}, {"id": "not at all"}])
+        stocked.schedules.put("report", {}, every=60)
+        held = stocked.peek(1, "in_flight")[0].id
         later = [each.entry for each in stocked.peek(2, "delayed")]
         for ask in (
             Ask("pause", name=name),
@@ -82,10 +87,16 @@ def test_an_operator_does_all_that_the_page_offers_for_a_list(
             Ask("cancel", name=name, key=later[1]),
             Ask("redrive", name=name, entries=(first,)),
             Ask("drop", name=name, cause=""),
+            Ask("run_now", name=name, id="first"),
+            Ask("cancel", name=name, id="not at all"),
+            Ask("cancel_running", name=name, id=held),
+            Ask("pause_schedule", name=name, schedule="report"),
+            Ask("resume_schedule", name=name, schedule="report"),
+            Ask("remove_schedule", name=name, schedule="report"),
             Ask("quiet_worker", name=name, worker="w"),
         ):
             assert not re.search("failed|nothing|: 0", operator.do(ask))
-        assert len(logged(http)) == 7
-    assert [each.reason for each in stocked.dead_letters()] == ["canceled"]
+        assert len(logged(http)) == 13
+    assert [each.reason for each in stocked.dead_letters()] == ["canceled"] * 3
     assert [each.order for each in stocked.execute(entries)] == ["quiet"]
     admin.delete(operation_log.KEY)
