@@ -160,6 +160,7 @@ VALUES: dict[str, Any] = {
     "staged": Staged("task"),
     "start": "newest",
     "state": "delayed",
+    "task": "other",
     "tasks": [Staged("task")],
     "timeout": 3.5,
     "to": "oldest",
