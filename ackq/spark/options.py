@@ -147,7 +147,7 @@ class Target:
         return self._with_shards(connection)
 
     def _with_shards(self, connection: Connection) -> Target:
-        with ShardedQueue(connection.client(), self.name, self.shards) as queue:
+        with self._opened(connection, self.name) as queue:
             lists = tuple(shard.name for shard in queue.shards())
             recorded = queue.execute(operations.read, self.name)
         if recorded is None:  # of format 1
@@ -168,8 +168,20 @@ class Target:
         return names
 
     def _shards(self, connection: Connection, name: str) -> tuple[str, ...]:
-        with ShardedQueue(connection.client(), name, self.shards) as queue:
+        with self._opened(connection, name) as queue:
             return tuple(shard.name for shard in queue.shards())
+
+    def _opened(self, connection: Connection, name: str) -> ShardedQueue:
+        """Return a sharded queue; `shards` creates it, unless messages are on a plain list."""
+        queue = ShardedQueue(connection.client(), name, self.shards)
+        is_new = self.shards is not None and queue.execute(operations.read, name) is None
+        if is_new and hides_list(connection.client(), name):
+            queue.close()
+            raise ConfigurationError(
+                f"{name!r} is a list with messages, and not a sharded queue: leave 'shards' out, or"
+                " rename the list first"
+            )
+        return queue
 
     @classmethod
     def of(cls, raw: RawOptions) -> Target:

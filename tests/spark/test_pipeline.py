@@ -11,7 +11,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
 from ackq import Queue
-from ackq.errors import PipelineConfigError, PipelineFailed, PipelineFenced
+from ackq.errors import ConfigurationError, PipelineConfigError, PipelineFailed, PipelineFenced
 from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
@@ -393,6 +393,24 @@ def test_a_claim_that_proved_too_large_is_worked_in_parts_after_its_release(
     assert progress.rows == 40
     assert progress.batches == 4  # the planned batch is empty now
     assert queue.stats().in_flight == 0
+
+
+def test_a_pipeline_runs_once_at_a_time_in_a_session(make: Make, queue: Queue) -> None:
+    pipeline = make()
+    refused = list[str]()
+
+    def start_again(progress: Progress) -> None:
+        for once in (False, True) if progress.state == "waiting" and not refused else ():
+            with pytest.raises(ConfigurationError) as raised:
+                make().run(once=once)
+            refused.append(str(raised.value))
+            pipeline.stop()
+
+    assert pipeline.run(on_progress=start_again).state == "stopped"
+    assert set(refused) == {
+        f"the configuration: name: a query named {queue.name!r} already runs in this session: stop"
+        " it first, or choose another name"
+    }
 
 
 @pytest.mark.campaign

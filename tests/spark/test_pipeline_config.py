@@ -3,6 +3,8 @@
 import copy
 import json
 import re
+import socket
+import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,10 @@ from typing import Any
 import pytest
 
 from ackq.errors import ConfigurationError, PipelineConfigError
-from ackq.spark.pipeline import Pipeline
+from ackq.spark.pipeline import Pipeline, spark_settings
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.parts import RejectPolicy, Table
+from ackq.spark.pipeline.spark_settings import check_places
 from tests.spark.formats.descriptors import descriptor_set, file, message
 
 FILE = """
@@ -324,3 +327,48 @@ def test_a_sink_that_a_pattern_of_the_source_matches_is_refused() -> None:
     says = "[sink] queue: is also the source"
     assert says in refused({**values, "sink": {"queue": "orders-done"}})
     assert PipelineConfig.of({**values, "sink": {"topic": "orders-done"}})
+
+
+@pytest.mark.parametrize(
+    ("master", "says"),
+    [
+        ("spark://nowhere.invalid:7077", "no master answers at spark://nowhere.invalid:7077: "),
+        ("spark://127.0.0.1:1,[::1]:1", "no master answers at spark://127.0.0.1:1,[::1]:1: "),
+        ("spark://127.0.0.1", "'spark://127.0.0.1' is no master; write spark://HOST:7077"),
+        ("spark://a:70770", "'spark://a:70770' is no master; write spark://HOST:7077"),
+    ],
+)
+def test_a_master_that_does_not_answer_is_named_before_spark_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, master: str, says: str
+) -> None:
+    monkeypatch.setattr(spark_settings, "PATIENCE", 0)
+    pipeline = Pipeline({**VALUES, "spark": {"spark.master": master}})
+    with pytest.raises(PipelineConfigError) as raised:
+        pipeline.check()
+    assert f"[spark] spark.master: {says}" in str(raised.value)
+    assert raised.value.key == "spark.spark.master"
+
+
+def test_one_of_several_masters_is_enough_and_it_may_come_up_late() -> None:
+    with socket.socket() as master:
+        master.bind(("127.0.0.1", 0))
+        threading.Timer(0.3, master.listen).start()
+        port = master.getsockname()[1]
+        check_places("p.toml", {"spark.master": f"spark://127.0.0.1:1,127.0.0.1:{port}"})
+
+
+def test_a_folder_in_which_spark_cannot_write_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    wrong, right = f"{tmp_path}/file/a", f"{tmp_path}/new/b"
+    with pytest.raises(PipelineConfigError) as raised:
+        Pipeline({**VALUES, "spark": {"spark.local.dir": f"{wrong},{wrong}2"}}).check()
+    assert str(raised.value) == (
+        f"the configuration: [spark] spark.local.dir: Spark cannot write to {wrong},{wrong}2: Not a"
+        " directory. Name a folder that exists and is writable"
+    )
+    check_places("p.toml", {"spark.local.dir": f"{wrong},{right}"})
+    assert list((tmp_path / "new" / "b").iterdir()) == []
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", right)
+    check_places("p.toml", {"spark.local.dir": wrong})

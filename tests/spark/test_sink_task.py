@@ -285,6 +285,22 @@ def test_a_sharded_queue_is_written_and_read_by_its_name(
         plain_client.delete(token, *(f"{shard.name}COMMITS" for shard in queue.shards()))
 
 
+def test_shards_make_no_sharded_queue_of_a_list_with_messages(
+    begin: Begin, url: str, token: str, plain_client: redis.Redis
+) -> None:
+    plain_client.lpush(token, "x")
+    located: list[Callable[[], object]] = [
+        lambda: begin(queue=token, url=url, shards="4"),
+        lambda: Reading.of({"queue": token, "url": url, "shards": "4"}).located(),
+        lambda: Reading.of({"queues": f"{token},b", "url": url, "shards": "4"}).located(),
+    ]
+    for locate in located:
+        with pytest.raises(ConfigurationError, match=f"'{token}' is a list with messages, and not"):
+            locate()
+    assert plain_client.keys(f"*{token}*") == [token.encode()]
+    plain_client.delete(token)
+
+
 def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
     begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:

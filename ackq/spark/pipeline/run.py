@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType
 from ackq.errors import ConfigurationError, PipelineConfigError, PipelineFailed
 from ackq.spark import offsets
 from ackq.spark.command_session import quiet_session
+from ackq.spark.launch import is_submitted
 from ackq.spark.options import QUEUES, Reading
 from ackq.spark.pipeline.backlog import batch_options
 from ackq.spark.pipeline.backlog_query import BacklogQuery
@@ -29,6 +30,7 @@ from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
 from ackq.spark.pipeline.query import Query, SparkQuery
 from ackq.spark.pipeline.section import refused
+from ackq.spark.pipeline.spark_settings import check_places
 from ackq.spark.pipeline.stateful import StatefulSink
 from ackq.spark.pipeline.trial import Trial, Trials
 from ackq.spark.shards import open_queue
@@ -209,6 +211,8 @@ class Pipeline:
     def _session(self) -> Iterator[SparkSession]:
         with ExitStack() as stack:
             name = f"ackq pipeline {self.config.name}"
+            if self._spark is None and not is_submitted():
+                check_places(self.config.where, self.config.spark)
             try:
                 session = quiet_session(name, self.config.spark, self._spark)
                 spark = stack.enter_context(session)
@@ -298,10 +302,10 @@ class _Run:
             )
 
     def _start(self, once: bool) -> Query:
+        self._check_name()
         options = self._options(once)
         if once and self._log is not None and not self._plan.uses_current_time(self._spark):
             return self._start_backlog(self._log, options)
-        self._check_name()
         reader = self._spark.readStream.format(SOURCE.name()).options(**options)
         if self._plan.schema is not None:
             reader = reader.schema(self._plan.schema)
