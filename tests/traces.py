@@ -16,7 +16,9 @@ write a title and the answers into the file, as ``< 4.9``, fill in the other lin
 import ast
 import builtins
 import importlib
+import itertools
 import random
+import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -110,7 +112,7 @@ def _joined(request: str, answers: list[str]) -> list[str]:
 
 def stored(file: Path) -> dict[str, str]:
     """Return the traces that a file has, by their first lines."""
-    traces = [each.strip("\n") for each in file.read_text().split("\n\n")]
+    traces = re.split(r"\n+(?=# )", file.read_text().rstrip("\n"))
     return {each.partition("\n")[0]: each for each in traces}
 
 
@@ -146,8 +148,11 @@ def compare(file: Path, parts: Iterable[Callable[[], Traces]]) -> None:
 
 
 def write(file: Path, traces: Iterable[str]) -> None:
-    """Store traces, to be looked at before they are committed."""
-    file.write_text("\n\n".join(traces) + "\n")
+    """Store traces, to be looked at before they are committed. Short ones make a list."""
+    text = ""
+    for before, each in itertools.pairwise(("", *traces)):
+        text += f"{each}\n" if before.count("\n") == each.count("\n") == 1 else f"\n{each}\n"
+    file.write_text(text.removeprefix("\n"))
 
 
 def _fields(error: Exception) -> Iterator[tuple[str, Any]]:

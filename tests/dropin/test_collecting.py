@@ -89,7 +89,7 @@ def put_into_a_queue(r: Any, name: str) -> None:
         while job := jobs.get():
             work(job)
 
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)  # it is left alone if a pop fails
     thread.start()
     while raw := r.rpop(name):
         r.ping()
