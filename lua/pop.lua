@@ -107,21 +107,25 @@ local watched
 if sides > 0 then
   watched = redis.call('HEXISTS', counters, 'since') == 1
 end
-sides = sides - (counts_surely and watched and 1 or 0)
-local has_side = sides > 0
+-- Once all keys that exist are met, no other one is asked for.
+local unmet = sides - (counts_surely and watched and 1 or 0)
+local has_side = unmet > 0
 local has_receives, has_delayed, has_errors, has_handoff, has_extended, has_held, is_paused
 if has_side then
-  -- Return whether a key has members. Once all keys that exist are found, ask for no other one.
-  local function has(command, key)
-    local is_found = sides > 0 and redis.call(command, key) > 0
-    sides = sides - (is_found and 1 or 0)
-    return is_found
-  end
-  has('XLEN', dead)
-  has_receives, has_delayed = has('HLEN', receives), has('ZCARD', delayed)
-  has_errors, has_handoff = has('HLEN', errors), has('LLEN', handoff)
-  has_extended, has_held = has('HLEN', extended), has('ZCARD', held)
-  is_paused = has('EXISTS', paused)
+  unmet = redis.call('XLEN', dead) > 0 and unmet - 1 or unmet
+  has_receives = unmet > 0 and redis.call('HLEN', receives) > 0
+  unmet = has_receives and unmet - 1 or unmet
+  has_delayed = unmet > 0 and redis.call('ZCARD', delayed) > 0
+  unmet = has_delayed and unmet - 1 or unmet
+  has_errors = unmet > 0 and redis.call('HLEN', errors) > 0
+  unmet = has_errors and unmet - 1 or unmet
+  has_handoff = unmet > 0 and redis.call('LLEN', handoff) > 0
+  unmet = has_handoff and unmet - 1 or unmet
+  has_extended = unmet > 0 and redis.call('HLEN', extended) > 0
+  unmet = has_extended and unmet - 1 or unmet
+  has_held = unmet > 0 and redis.call('ZCARD', held) > 0
+  unmet = has_held and unmet - 1 or unmet
+  is_paused = unmet > 0 and redis.call('EXISTS', paused) == 1
 end
 
 -- Parts: holds, whole_batch

@@ -64,7 +64,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local expiry = string.format('%.0f', now + believed)
 
--- Parts: score_of, time_of, behind, store, mark, unique_notes
+-- Parts: score_of, time_of, behind, store, mark, unique_notes, unique_state, note_listed
 -- Return the score of a due time in µs.
 local function score_of(time)
   return string.format('%.0f', time)
@@ -163,7 +163,6 @@ end
 -- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
 -- because pop sweeps notes with a :.
 local TAKEN = '\0unique:'
--- End of parts (edit them in lua/parts)
 
 -- Return where a lease key is: delayed, ended, leased or nil.
 local function whereabouts(key)
@@ -215,6 +214,20 @@ local function believe(id, notes, moment)
   end
 end
 
+-- Note a message of a unique push that is on a list, believed until a moment. ``is_free``: none of
+-- the id is in flight, so whatever is noted of it is of a message that is gone.
+local function note_listed(id, body, moment, is_free)
+  if is_free then
+    redis.call('HDEL', receives, id, TAKEN .. id)
+  end
+  redis.call('HSET', receives, unique == 'done' and id or TAKEN .. id,
+    '0:' .. mark(body) .. ':' .. moment)
+  if unique == 'taken' then
+    redis.call('HSET', receives, TAKEN, ':') -- tells pop that there are such notes
+  end
+end
+-- End of parts (edit them in lua/parts)
+
 -- Remove a delayed message that is not due yet, and return whether it is.
 local function remove(key)
   if tonumber(redis.call('ZSCORE', delayed, key)) <= now then
@@ -231,20 +244,15 @@ end
 -- them a message may be stored twice, but no id is blocked.
 local function store_and_note(id, body, is_free)
   local key = store(id, body)
+  if not key then
+    return note_listed(id, body, expiry, is_free)
+  end
   if is_free then
     redis.call('HDEL', receives, id, TAKEN .. id)
   end
-  if key then
-    redis.call('HSET', receives, key, ':')
-    if key ~= id then
-      redis.call('HSET', receives, TAKEN .. id, (string.gsub(key, ':', '-')))
-    end
-  else
-    redis.call('HSET', receives, unique == 'done' and id or TAKEN .. id,
-      '0:' .. mark(body) .. ':' .. expiry)
-  end
-  if not key and unique == 'taken' then
-    redis.call('HSET', receives, TAKEN, ':') -- tells pop that there are such notes
+  redis.call('HSET', receives, key, ':')
+  if key ~= id then
+    redis.call('HSET', receives, TAKEN .. id, (string.gsub(key, ':', '-')))
   end
 end
 

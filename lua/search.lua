@@ -27,7 +27,7 @@
 -- letters, 1,000 keys, and 1 MiB of bodies plus one message.
 -- Redis reports no element lengths: behind short messages up to 16 of any length are read at once,
 -- and 64 in the middle of a long list, which takes Redis long to reach.
--- Roles: scheduler, viewer, operator, doctor
+-- Roles: worker, scheduler, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, claim = KEYS[5], KEYS[6]
 local place, from, taken = ARGV[1], ARGV[2], ARGV[3]

@@ -74,6 +74,11 @@ def _row(schedule: Any) -> tuple[object, ...]:
     default="none",
     help="Missed ticks to push when a worker starts.  [none]",
 )
+@click.option(
+    "--unique",
+    type=click.Choice(["done", "taken"]),
+    help="Push nothing while a message of the same id is queued; see ackq push.",
+)
 def put(queue: str, url: str | None, name: str, json: str, **settings: Any) -> None:
     """Store or replace schedule NAME of QUEUE: push JSON at each tick."""
     try:

@@ -31,12 +31,9 @@ _IN_GROUP = re.compile(r"(?:first|each\[1\])(?: \+ (\d+))?")
 NAMESPACE = "@"
 #: Names that get a value anywhere: locals, parameters, loop variables.
 _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:=|in)")
-#: A call of a command, by `redis.call` or by the function ``has`` of a script, which passes it on.
 #: A command that depends on the end that is popped names that of the left end first. The arguments
 #: are not consumed, since there may be another call among them.
-_CALL = re.compile(
-    r"(?:redis\.p?call|\bhas)\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)"
-)
+_CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _ROLES = re.compile(r"^-- Roles: (.+)$", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")

@@ -17,6 +17,7 @@ from ackq.core.json_values import to_json
 from ackq.core.timetable import Timetable
 from ackq.errors import ConfigurationError
 from ackq.queue.spec import QueueSpec
+from ackq.queue.unique import Uniqueness, check_uniqueness
 
 #: Which missed ticks are pushed when a worker starts: none, or the last one.
 CatchUp = Literal["none", "last"]
@@ -31,7 +32,8 @@ class StoredSchedule:
     """A schedule that is stored for a queue. All times are in seconds since the epoch."""
 
     name: str
-    #: The JSON object that is pushed at each tick. Without an ``id``, it gets ``<name>@<tick>``.
+    #: The JSON object that is pushed at each tick. Without an ``id``, it gets ``<name>@<tick>``,
+    #: or the name if it is ``unique``.
     message: dict[str, Any]
     #: Seconds from tick to tick, counted from the epoch; or None.
     every: float | None
@@ -41,9 +43,11 @@ class StoredSchedule:
     zone: str
     #: "none", or "last" to push the last tick that was missed while no worker ran.
     catch_up: CatchUp
+    #: "done" or "taken" if nothing is pushed while a message of the same id is in the queue.
+    unique: Uniqueness | None
     #: Whether nothing is pushed for now.
     paused: bool
-    #: The latest tick that was pushed, or when this version was stored.
+    #: The latest tick that was pushed or left out as not unique, or when this version was stored.
     last: float
     #: The next tick; None while paused.
     next: float | None
@@ -80,6 +84,7 @@ def put(
     cron: str | None,
     zone: str,
     catch_up: CatchUp,
+    unique: Uniqueness | None,
     paused: bool = False,
 ) -> Operation[bool]:
     """Store or replace a schedule. Return whether there was one of this name."""
@@ -88,6 +93,7 @@ def put(
         raise ConfigurationError(f"the name of a schedule has at most {MAX_NAME} bytes: {name!r}")
     if catch_up not in ("none", "last"):
         raise ConfigurationError(f"catch_up is 'none' or 'last', not {catch_up!r}")
+    check_uniqueness(unique)
     if not isinstance(message, Mapping):
         raise ConfigurationError(
             f"schedule {name!r}: the message is a mapping, which becomes a JSON object, not"
@@ -99,6 +105,7 @@ def put(
         "cron": cron,
         "zone": zone,
         "catch_up": catch_up,
+        "unique": unique,
         "paused": paused,
     }
     definition = to_json({name: value for name, value in fields.items() if value is not None})
@@ -124,7 +131,8 @@ def set_paused(spec: QueueSpec, name: str, paused: bool) -> Operation[bool]:
     """Pause a schedule, or let it tick again from now on. Return False if there is none."""
     for stored in (yield from read(spec)):
         if stored.name == name:
-            settings = stored.every, stored.cron, stored.zone, stored.catch_up
+            times = stored.every, stored.cron, stored.zone
+            settings = (*times, stored.catch_up, stored.unique)
             if stored.paused != paused:
                 yield from put(spec, name, stored.message, *settings, paused)
             return True
@@ -166,6 +174,7 @@ def _stored(now: int, name: bytes, stored: bytes, last: int, missed: int) -> Sto
             cron=fields.get("cron"),
             zone=fields["zone"],
             catch_up=fields["catch_up"],
+            unique=fields.get("unique"),
             paused=fields["paused"],
             last=last / 1_000_000,
             next=None,

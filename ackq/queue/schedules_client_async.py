@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ackq.config import Seconds, in_seconds
 from ackq.queue import schedules
 from ackq.queue.schedules import CatchUp, StoredSchedule
+from ackq.queue.unique import Uniqueness
 
 if TYPE_CHECKING:
     from ackq.queue.client_async import AsyncQueue
@@ -33,6 +34,7 @@ class AsyncSchedules:
         cron: str | None = None,
         zone: str = "UTC",
         catch_up: CatchUp = "none",
+        unique: Uniqueness | None = None,
     ) -> bool:
         """Store a schedule, or replace the one of this name. Return whether there was one.
 
@@ -47,13 +49,16 @@ class AsyncSchedules:
             zone: the time zone of ``cron``, as in "Europe/Berlin". Defaults to UTC.
             catch_up: what to push when a worker starts and ticks were missed since no worker ran:
                 "none", or the "last" one. Missed ticks are counted. Defaults to "none".
+            unique: push nothing for a tick while a message of the same id is in the queue: "done",
+                or "taken" to push again once it is taken; see `ackq.Queue.push`. Without an ``id``,
+                the message then gets the name of the schedule. Defaults to None: push every tick.
 
         Raises:
             ConfigurationError: a setting is invalid, the definition is longer than 16 KiB, or the
                 queue has 256 schedules already.
         """
         seconds = None if every is None else in_seconds(every)
-        settings = seconds, cron, zone, catch_up
+        settings = seconds, cron, zone, catch_up, unique
         return await self._queue.execute(schedules.put, name, message, *settings)
 
     async def remove(self, name: str) -> bool:

@@ -53,8 +53,7 @@ class UniqueTerms:
             if options.unique_by is not None or options.replace:
                 raise ConfigurationError('unique_by and replace need unique="done" or "taken"')
             return None
-        if options.unique not in ("done", "taken"):
-            raise ConfigurationError(f'unique is "done" or "taken", not {options.unique!r}')
+        check_uniqueness(options.unique)
         if options.dedup is not None:
             raise ConfigurationError("give dedup or unique, not both")
         if options.replace and not terms.is_later:
@@ -69,6 +68,12 @@ class UniqueTerms:
             )
         believed = max(1, microseconds(options.unique_for, "unique_for", MAX_DEDUP_WINDOW))
         return cls(options.unique, options.unique_by, options.replace, believed)
+
+
+def check_uniqueness(unique: object) -> None:
+    """Raise an error unless this is a `Uniqueness` or None."""
+    if unique not in (None, "done", "taken"):
+        raise ConfigurationError(f'unique is "done" or "taken", not {unique!r}')
 
 
 def identified(message: Pushable, by: Sequence[str] | None) -> Pushable:
@@ -170,10 +175,17 @@ def store(
             break
         asked = {}
         for at, notes in unknown.items():
-            is_listed = yield from places.is_listed(spec, ids[at])
-            # If consumers changed too much during the search, ask again without an answer.
-            asked[at] = b"" if is_listed is None else (b"+" if is_listed else b"-") + notes
+            asked[at] = yield from search(spec, ids[at], notes)
     return pushed
+
+
+def search(spec: QueueSpec, message_id: str, notes: bytes) -> Operation[bytes]:
+    """Return what a search for a message finds, as the scripts take it.
+
+    If consumers changed too much meanwhile, that is nothing, so the script asks again.
+    """
+    is_listed = yield from places.is_listed(spec, message_id)
+    return b"" if is_listed is None else (b"+" if is_listed else b"-") + notes
 
 
 def _request(spec: QueueSpec, unique: UniqueTerms, terms: Terms, groups: Sequence[Arg]) -> Request:

@@ -23,6 +23,7 @@ from ackq.errors import ConfigurationError
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, Pushed
 from ackq.queue.schedules import CatchUp, zone_of
+from ackq.queue.unique import Uniqueness
 from ackq.sharded import ShardedQueue
 from ackq.tasks.calling import call, entered, is_middleware
 from ackq.tasks.definition import Definition, Settings, define
@@ -268,6 +269,7 @@ class Tasks(Closable):
         args: Mapping[str, Any] | None = None,
         name: str | None = None,
         catch_up: CatchUp = "none",
+        unique: Uniqueness | None = None,
     ) -> Callable[[Task[P, R]], Task[P, R]]:
         """Let workers push a task at every tick, as the decorator above ``@tasks.task``.
 
@@ -282,6 +284,9 @@ class Tasks(Closable):
                 has several schedules, give each another one.
             catch_up: "last" pushes the last tick that was missed while no worker ran. Defaults to
                 "none".
+            unique: push nothing for a tick while the message of an earlier one is in the queue:
+                "done", or "taken" to push again once it is taken. Defaults to None: push every
+                tick.
 
         Raises:
             ConfigurationError: a setting is invalid.
@@ -298,12 +303,14 @@ class Tasks(Closable):
                 )
 
             title, queue = name or definition.name, definition.queue
-            times = {"every": every, "cron": cron, "tz": zone_of(zone), "catch_up": catch_up}
+            times = {"every": every, "cron": cron, "tz": zone_of(zone)}
+            rules = {"catch_up": catch_up, "unique": unique}
             if any((one.name, one.queue) == (title, queue) for one in self._schedules):
                 raise ConfigurationError(
                     f"two schedules are called {title!r}: give one another name="
                 )
-            self._schedules.append(Schedule(title, message, queue=queue, **times))  # type: ignore[arg-type]
+            schedule = Schedule(title, message, queue=queue, **times, **rules)  # type: ignore[arg-type]
+            self._schedules.append(schedule)
             return task
 
         return add

@@ -13,14 +13,23 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import QueueConfig, Seconds, in_seconds
 from ackq.core.call import Keys, call
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import Pushable, encode, mapping_of
+from ackq.core.ids import usable_id
 from ackq.core.io.outside import SYSTEM
 from ackq.core.timetable import Timetable
 from ackq.errors import ConfigurationError, MessageError
 from ackq.ops.trials import is_denial
 from ackq.queue.schedules import CatchUp, StoredSchedule, read, zone_of
 from ackq.queue.spec import QueueSpec
+from ackq.queue.unique import (
+    SEARCHES,
+    Uniqueness,
+    check_found,
+    check_uniqueness,
+    identified,
+    search,
+)
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import is_sharded
 from ackq.worker.logs import log, reason_of
@@ -59,6 +68,10 @@ class Schedule:
     #: What to push when a worker starts and ticks were missed since no worker ran: "none", or the
     #: "last" one.
     catch_up: CatchUp = "none"
+    #: Push nothing for a tick while a message of the same id is in the queue: "done", or "taken" to
+    #: push again once it is taken; see `ackq.Queue.push`. A mapping without an ``id`` gets the name
+    #: of the schedule. Defaults to None: push every tick.
+    unique: Uniqueness | None = None
 
     def __post_init__(self) -> None:
         """Check every setting.
@@ -68,6 +81,7 @@ class Schedule:
         """
         if self.catch_up not in ("none", "last"):
             raise ConfigurationError(f"catch_up is 'none' or 'last', not {self.catch_up!r}")
+        check_uniqueness(self.unique)
         _ = self.timetable
 
     @property
@@ -85,8 +99,13 @@ class Schedule:
         when = datetime.fromtimestamp(tick / 1_000_000, self.tz)
         message = self.message(when) if callable(self.message) else self.message
         if not isinstance(message, bytes | bytearray | memoryview):
-            message = {"id": f"{self.name}@{when.isoformat()}", **mapping_of(message)}
-        _, body = encode(message, limit, SYSTEM, time_field)
+            id = self.name if self.unique else f"{self.name}@{when.isoformat()}"
+            message = {"id": id, **mapping_of(message)}
+        if self.unique:
+            message = identified(message, None)
+        id, body = encode(message, limit, SYSTEM, time_field)
+        if self.unique:
+            check_found(id, body)
         return body
 
 
@@ -99,6 +118,11 @@ class Answer:
     now: int
     missed: int
 
+    @classmethod
+    def of(cls, status: bytes, latest: int, now: int, missed: int) -> Answer:
+        """Return the answer that a reply of ``tick.lua`` means."""
+        return cls(status.decode(), latest, now, missed)
+
 
 def tick(
     spec: QueueSpec,
@@ -108,26 +132,30 @@ def tick(
     missed: int,
     body: bytes,
     version: str = "",
+    unique: Uniqueness | None = None,
 ) -> Operation[Answer]:
     """Push for the tick ``at``, unless that was done; with 0 only read. See ``tick.lua``."""
+    args = (name, at, previous, missed, body, spec.keys.pop_from, version)
+    if not unique or not at:
+        return Answer.of(*(yield from _send_tick(spec, args)))
+    id = usable_id(body) or ""
+    found = b""
+    for _ in range(SEARCHES):
+        reply = yield from _send_tick(spec, (*args, unique, id, found))
+        if reply[0] != b"search":
+            break
+        found = yield from search(spec, id, reply[4])
+    return Answer.of(*reply[:4])
+
+
+def _send_tick(spec: QueueSpec, args: tuple[Arg, ...]) -> Operation[Any]:
     request = Request(
-        (
-            *spec.keys.passed("worker/tick"),
-            name,
-            at,
-            previous,
-            missed,
-            body,
-            spec.keys.pop_from,
-            version,
-        ),
+        (*spec.keys.passed("worker/tick"), *args),
         script=scripts.load("worker/tick"),
         resend=True,  # the server remembers which tick was pushed
     )
     types = {spec.keys.ready: "list", spec.keys.ticks: "hash", spec.keys.schedules: "hash"}
-    keys = Keys(f"queue {spec.name!r}", types)
-    status, latest, now, counted = yield from call(keys, request)
-    return Answer(status.decode(), latest, now, counted)
+    return call(Keys(f"queue {spec.name!r}", types), request)
 
 
 class Schedules:
@@ -280,8 +308,9 @@ def _begin(
     running: Running, queue: Any, bell: Bell, outages: Outages, stored: StoredSchedule
 ) -> Ticking:
     zone = zone_of(stored.zone)
-    times = {"every": stored.every, "cron": stored.cron, "tz": zone, "catch_up": stored.catch_up}
-    schedule = Schedule(stored.name, stored.message, **times)  # type: ignore[arg-type]
+    times = {"every": stored.every, "cron": stored.cron, "tz": zone}
+    rules = {"catch_up": stored.catch_up, "unique": stored.unique}
+    schedule = Schedule(stored.name, stored.message, **times, **rules)  # type: ignore[arg-type]
     version = stored.version
     return Ticking(version, run_schedule(running, queue, schedule, bell, outages, version))
 
@@ -296,10 +325,12 @@ def _ask(
     missed = schedule.timetable.between(previous, at) if previous and at else 0
     if is_sharded(queue):
         queue = yield Call(queue.shard_of, (schedule.name,))
-    asked = (tick, schedule.name, at, previous, missed, body, version)
+    asked = (tick, schedule.name, at, previous, missed, body, version, schedule.unique)
     answer: Answer = yield Call(queue.execute, asked)
     if answer.status == "pushed" and missed:
         log.warning("schedule %s: %d ticks were missed", schedule.name, missed)
+    if answer.status == "queued":
+        log.info("schedule %s: nothing pushed, its last message is still queued", schedule.name)
     return answer
 
 

@@ -10,7 +10,7 @@
 -- may be returned twice.
 -- Atomic because the rows and the score belong together.
 -- Cost: O(1) for each of about 100 lists.
--- Roles: scheduler, claimer, pipeline, monitor, watcher, viewer, operator, doctor
+-- Roles: worker, scheduler, claimer, pipeline, monitor, watcher, viewer, operator, doctor
 local held, heldrows = KEYS[1], KEYS[2]
 local cursor = ARGV[1]
 

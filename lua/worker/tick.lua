@@ -3,26 +3,40 @@
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left
 -- KEYS[2] {name}TICKS      HASH    schedule -> latest tick, µs; schedule:missed -> how many
 -- KEYS[3] {name}WORKERS:SCHEDULES  HASH  schedule -> version of 16 bytes, definition as JSON
+-- KEYS[4] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[5] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[6] {name}RECEIVES   HASH    notes of unique messages, see push_unique.lua
+-- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 --
 -- ARGV[1] schedule         text    name of the schedule
 -- ARGV[2] tick             integer 0..9007199254740991  µs since the epoch; 0: only look
 -- ARGV[3] previous         integer 0..9007199254740991  latest tick that the caller knows; 0: none
 -- ARGV[4] missed           integer 0..1000000000        ticks between the two, skipped and counted
--- ARGV[5] body             bytes
+-- ARGV[5] message          bytes
 -- ARGV[6] pop_from         right|left  the end that is popped: push onto the other; default right
 -- ARGV[7] version          0 or 16 bytes  of a stored schedule; default none: a worker's own
+-- ARGV[8] unique           done|taken  push only if push_unique would; default: always
+-- ARGV[9] message_id       1..512 bytes, the id that pop finds in the message; for unique
+-- ARGV[10] searched        what a search has found, as in push_unique; default: nothing
 --
 -- Returns {status, latest, now, missed}: 'pushed'; 'early' if the tick is in the future; 'known' if
 -- it was pushed before, or ``previous`` was not the latest tick, or ``tick`` is 0; 'changed' if the
--- stored schedule has another version or was removed, so nothing was pushed;
--- then the latest tick (0: none yet), the server's time in µs, and the total number missed.
+-- stored schedule has another version or was removed, so nothing was pushed; 'queued' if the tick
+-- counts as pushed because another message of the id is in the queue; 'search' if only a search
+-- can tell, see push_unique; then the latest tick (0: none yet), the server's time in µs, and the
+-- total number missed. Behind 'search' the notes.
 -- Atomic because the push and its record must never be seen apart.
 -- Cost: O(1).
 -- Roles: worker
-local ready, ticks, schedules = KEYS[1], KEYS[2], KEYS[3]
+local ready, ticks, schedules, backup = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local handoff, receives, delayed, held = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local missed, body, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'
-local version = ARGV[7] or ''
+local missed, message, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'
+local version, unique = ARGV[7] or '', ARGV[8] or ''
+local message_id, searched = ARGV[9] or '', ARGV[10] or ''
+
+local BELIEVED = 86400000000 -- µs for which the note of a unique message is believed
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -31,16 +45,98 @@ end
 -- End of parts (edit them in lua/parts)
 
 if outside(tick, 0, 9007199254740991) or outside(previous, 0, 9007199254740991)
-  or outside(missed, 0, 1000000000) or not body
-  or (pop_from ~= 'right' and pop_from ~= 'left') or (#version ~= 0 and #version ~= 16) then
+  or outside(missed, 0, 1000000000) or not message
+  or (pop_from ~= 'right' and pop_from ~= 'left') or (#version ~= 0 and #version ~= 16)
+  or (unique ~= '' and unique ~= 'done' and unique ~= 'taken')
+  or (unique ~= '' and (#message_id < 1 or #message_id > 512
+    or string.byte(message_id) == 0)) then
   return redis.error_reply('ACKQ_ARGUMENT tick: an argument is out of range; see tick.lua')
 end
 
 redis.call('LLEN', ready)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local found = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
-local latest, counted = tonumber(found[1] or 0), tonumber(found[2] or 0)
+local known = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
+local latest, counted = tonumber(known[1] or 0), tonumber(known[2] or 0)
+
+-- Parts: mark, unique_notes, unique_state, note_listed
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
+-- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
+-- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
+-- while the message is on a list, because one of this id may be in flight; pop deletes it. That
+-- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
+-- because pop sweeps notes with a :.
+local TAKEN = '\0unique:'
+
+-- Return where a lease key is: delayed, ended, leased or nil.
+local function whereabouts(key)
+  if redis.call('ZSCORE', delayed, key) then
+    return 'delayed'
+  end
+  local deadline = redis.call('ZSCORE', backup, key)
+  return deadline and (tonumber(deadline) <= now and 'ended' or 'leased') or nil
+end
+
+local function is_believed(note)
+  local moment = string.match(note, '^%d+:%d+:%x+:(%d+)$')
+  return moment and tonumber(moment) > now
+end
+
+-- Return whether a message of this id is in the queue: 'free', 'leased', 'ready', or 'delayed' and
+-- its lease key. Or 'search' and its notes, if only a search of the lists can tell. ``gone`` are
+-- notes of a message that an earlier search did not find.
+local function state_of(id, gone)
+  local found = redis.call('HMGET', receives, id, TAKEN .. id)
+  local place, noted, taken = whereabouts(id), found[1] or '', found[2] or ''
+  local key = string.byte(taken) == 0 and (string.gsub(taken, '-', ':'))
+  local other = key and whereabouts(key)
+  if other == 'delayed' or (place == 'delayed' and (taken == '' or key)) then
+    return 'delayed', other == 'delayed' and key or id
+  elseif place == 'delayed' or place == 'ended' or other == 'ended' then
+    return 'ready'
+  end
+  noted = not place and string.find(noted, ':', 1, true) and noted or ''
+  taken = not key and taken or ''
+  local notes = noted .. '|' .. taken
+  if notes == '|' or notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then
+    return (place or other) and 'leased' or 'free'
+  end
+  if is_believed(noted) or is_believed(taken) then
+    return 'ready'
+  end
+  return 'search', notes
+end
+
+-- Believe the notes of a message that is on a list until another moment.
+local function believe(id, notes, moment)
+  local noted, taken = string.match(notes, '^(.-)|(.*)$')
+  for field, note in pairs({[id] = noted, [TAKEN .. id] = taken}) do
+    if note ~= '' then
+      local start = string.match(note, '^%d+:%d+:%x+') or '0:0:0'
+      redis.call('HSET', receives, field, start .. ':' .. moment)
+    end
+  end
+end
+
+-- Note a message of a unique push that is on a list, believed until a moment. ``is_free``: none of
+-- the id is in flight, so whatever is noted of it is of a message that is gone.
+local function note_listed(id, body, moment, is_free)
+  if is_free then
+    redis.call('HDEL', receives, id, TAKEN .. id)
+  end
+  redis.call('HSET', receives, unique == 'done' and id or TAKEN .. id,
+    '0:' .. mark(body) .. ':' .. moment)
+  if unique == 'taken' then
+    redis.call('HSET', receives, TAKEN, ':') -- tells pop that there are such notes
+  end
+end
+-- End of parts (edit them in lua/parts)
 
 if version ~= '' then
   local stored = redis.call('HGET', schedules, schedule)
@@ -54,9 +150,27 @@ end
 if tick <= latest or latest ~= previous then
   return {'known', latest, now, counted}
 end
-redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)
+local status, state = 'pushed', 'free'
+local expiry = string.format('%.0f', now + BELIEVED)
+if unique ~= '' then
+  local notes
+  state, notes = state_of(message_id, string.match(searched, '^%-(.*)$'))
+  if state == 'search' and searched ~= '+' .. notes then
+    return {'search', latest, now, counted, notes}
+  elseif state == 'search' then
+    believe(message_id, notes, expiry)
+  end
+  status = (state == 'free' or (state == 'leased' and unique == 'taken')) and 'pushed' or 'queued'
+end
+if status == 'pushed' then
+  redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, message)
+end
 redis.call('HSET', ticks, schedule, string.format('%.0f', tick))
 if missed > 0 then
   counted = redis.call('HINCRBY', ticks, schedule .. ':missed', string.format('%.0f', missed))
 end
-return {'pushed', tick, now, counted}
+-- The note comes last: without it a message may be pushed twice, but no id is blocked.
+if status == 'pushed' and unique ~= '' then
+  note_listed(message_id, message, expiry, state == 'free')
+end
+return {status, tick, now, counted}

@@ -9,12 +9,14 @@ def test_a_schedule_is_put_listed_paused_and_removed(ackq: Run, token: str) -> N
     put = ("schedules", "put", token, "report", '{"task": "report"}')
     done = ackq(*put, "--cron", "0 9 * * 1", "--zone", "Europe/Berlin")
     assert done.stdout.startswith("report stored, next at ")
-    assert ackq(*put, "--every", "60", "--catch-up", "last").stdout.startswith("report replaced")
+    assert ackq(*put, "--every", "60", "--catch-up", "last", "--unique", "done").stdout.startswith(
+        "report replaced"
+    )
     (line,) = ackq("schedules", "list", token).stdout.splitlines()
     name, _, _, missed, every, _, message = line.split("\t")
     assert (name, missed, every, message) == ("report", "0", "60 s", '{"task":"report"}')
     listed = json.loads(ackq("schedules", "list", token, "--json").stdout)
-    assert (listed["catch_up"], listed["paused"]) == ("last", False)
+    assert (listed["catch_up"], listed["unique"], listed["paused"]) == ("last", "done", False)
     assert ackq("schedules", "pause", token, "report").stdout == "report paused\n"
     assert "paused" in ackq("schedules", "list", token).stdout
     assert ackq("schedules", "resume", token, "report").stdout == "report resumed\n"

@@ -52,7 +52,7 @@ test_push_unique.test_with_taken_it_is_refused_until_one_is_taken
   - unique == 'done' and id or TAKEN .. id
   + id
   does not tell pop
-  - if not key and unique == 'taken' then
+  -   if unique == 'taken' then
   + if false then
 test_push_unique.test_with_taken_another_delivery_counts_as_waiting
   does not look at the delayed

@@ -12,7 +12,7 @@ PUT = Facts(
     calls=(PUT_CALL,),
     fewest=3,
     refused=bad(PUT_CALL, {0: ("", "x" * 201), 1: ("", "v" * 15), 2: ("x" * 16_385,)}),
-    operation=lambda: schedules.put(SPEC, "s", {}, 60.0, None, "UTC", "none"),
+    operation=lambda: schedules.put(SPEC, "s", {}, 60.0, None, "UTC", "none", None),
     replies=[[0, 1]],
     passes={
         "schedule": ["s"],
@@ -68,7 +68,7 @@ def large_definitions(scene: Scene) -> Act:
     queue, message = scene.queue(), {"x": "x" * 16_000}
 
     def put() -> bool:
-        return queue.execute(schedules.put, "s", message, 60.0, None, "UTC", "none")
+        return queue.execute(schedules.put, "s", message, 60.0, None, "UTC", "none", None)
 
     return times(100, put)
 
@@ -77,5 +77,5 @@ def large_definitions(scene: Scene) -> Act:
 def many_large(scene: Scene) -> Act:
     queue, message = scene.queue(), {"x": "x" * 16_000}
     for n in range(256):
-        queue.execute(schedules.put, f"s{n}", message, 60.0, None, "UTC", "none")
+        queue.execute(schedules.put, f"s{n}", message, 60.0, None, "UTC", "none", None)
     return lambda: queue.execute(schedules.read)

@@ -172,20 +172,43 @@ worker.test_scripts.test_a_clock_that_was_set_back_delays_no_caller
 )
 TICK = Facts(
     "worker/tick",
-    calls=(("s", 1, 0, 0, b""),),
+    calls=(("s", 1, 0, 0, b""), ("s", 1, 0, 0, b"", "right", "", "done", "mine")),
     fewest=5,
-    operation=lambda: tick(SPEC, "s", 3, 2, 1, b"body"),
+    refused={
+        "another uniqueness": ("s", 1, 0, 0, b"", "right", "", "once", "id"),
+        "an id that pop would not use": ("s", 1, 0, 0, b"", "right", "", "done", ""),
+    },
+    operation=lambda: tick(SPEC, "s", 3, 2, 1, b'{"id":"k"}', "", "done"),
     replies=[[b"pushed", 3, 4, 1]],
     passes={
         "schedule": ["s"],
         "tick": [3],
         "previous": [2],
         "missed": [1],
-        "body": [b"body"],
+        "message": [b'{"id":"k"}'],
         "pop_from": ["right"],
         "version": [""],
+        "unique": ["done"],
+        "message_id": ["k"],
+        "searched": [b""],
     },
     mistakes=r"""
+test_push_unique.test_a_tick_is_left_out_while_its_message_is_queued
+  given: unique="done"
+  pushes every tick
+  - (state == 'free' or (state == 'leased' and unique == 'taken')) and
+  + true and
+  does not look at what is in flight
+  - (state == 'leased' and unique == 'taken')) and
+  + state == 'leased') and
+  does not note it
+  -   note_listed(message_id, message, expiry, state == 'free')
+test_push_unique.test_a_tick_whose_message_was_pushed_long_ago_asks_for_a_search
+  believes what nobody searched
+  - searched ~= '+' .. notes
+  + false
+  searches each time
+  -     believe(message_id, notes, expiry)
 worker.test_scripts.test_an_earlier_version_pushes_nothing
   ignores versions
   - if version ~= '' then

@@ -725,7 +725,7 @@ def test_a_schedule_pushes_its_task_with_its_arguments(rig: Rig) -> None:
     seen: list[tuple[str, int]] = []
 
     @rig.tasks.schedule(every=0.1, args={"path": "a.png"})
-    @rig.tasks.schedule(every=0.1, args={"path": "b.png", "width": 40}, name="other")
+    @rig.tasks.schedule(every=0.1, args={"path": "b.png", "width": 40}, name="other", unique="done")
     @rig.tasks.task(name="resize")
     def resize(path: str, width: int = 80) -> None:
         seen.append((path, width))

@@ -93,7 +93,7 @@ class Scripted:
     def asked(self) -> tuple[int, int, int]:
         """Return the tick, the previous one and the missed ones of the call, in seconds."""
         assert isinstance(self.step, Call)
-        *_, at, previous, missed, _, _ = self.step.args
+        _, _, at, previous, missed, *_ = self.step.args
         return at // 1_000_000, previous // 1_000_000, missed
 
     def answer(self, status: str, latest: int) -> None:

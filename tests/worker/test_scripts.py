@@ -23,8 +23,8 @@ def permit(target: Target, name: str) -> Call:
 def tick(target: Target, name: str) -> Call:
     text = scripts.load("worker/tick").text
     keys = QueueKeys.of(name)
-    three = keys.ready, keys.ticks, keys.schedules
-    return lambda *args: target.control.eval(text.decode(), 3, *three, *args)
+    count, *passed = keys.passed("worker/tick")
+    return lambda *args: target.control.eval(text.decode(), int(count), *passed, *args)
 
 
 @pytest.fixture

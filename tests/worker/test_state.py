@@ -17,7 +17,7 @@ from redis.exceptions import ResponseError
 import ackq
 from ackq.config import QueueConfig
 from ackq.core import observing, timetable
-from ackq.errors import ConfigurationError, KeyTypeError
+from ackq.errors import ConfigurationError, InvalidMessage, KeyTypeError
 from ackq.ops.chronicle.durations import BUCKETS
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
@@ -822,7 +822,7 @@ def test_a_schedule_asks_for_the_latest_tick_then_waits_for_the_next() -> None:
     scheduler = Scheduler(Schedule("beat", {"n": 1}, every=10))
     steps, ahead = scheduler.steps, 5_000_000_000
     call = next(steps)
-    assert call == Call(scheduler.execute, (tick, "beat", 0, 0, 0, b"", ""))
+    assert call == Call(scheduler.execute, (tick, "beat", 0, 0, 0, b"", "", None))
     # The server's clock is ahead: by it, the next tick is in three seconds, then in 0.4.
     step = steps.send(Answer("known", 0, ahead + 100_000_000 + 7_000_000, 0))
     assert step == Wait(scheduler.bell, CHECK_INTERVAL)
@@ -836,7 +836,7 @@ def test_a_schedule_asks_for_the_latest_tick_then_waits_for_the_next() -> None:
     assert isinstance(call, Call)
     when = datetime.fromtimestamp(due / 1e6, UTC).isoformat()
     body = b'{"id":"beat@%b","n":1}' % when.encode()
-    assert call.args == (tick, "beat", due, 0, 0, body, "")
+    assert call.args == (tick, "beat", due, 0, 0, body, "", None)
     # The server says that a later one was pushed by another worker.
     step = steps.send(Answer("known", due + 10_000_000, due + 11_000_000, 0))
     assert step == Wait(scheduler.bell, CHECK_INTERVAL)
@@ -916,6 +916,10 @@ def test_the_body_of_a_tick_has_an_id_and_a_time_where_they_are_wanted() -> None
     assert orjson.loads(body) == {"id": f"s@{when}", "n": 1}
     assert orjson.loads(Schedule("s", {"id": "own"}, every=1).body(tick_at, 1000)) == {"id": "own"}
     assert Schedule("s", b"raw", every=1).body(tick_at, 1000) == b"raw"
+    once = Schedule("s", {"n": 1}, every=1, unique="done")
+    assert once.body(tick_at, 1000) == b'{"id":"s","n":1}'
+    with pytest.raises(InvalidMessage, match="these bytes have none"):
+        Schedule("s", b"raw", every=1, unique="done").body(tick_at, 1000)
     timed = orjson.loads(Schedule("s", {}, every=1).body(tick_at, 1000, "at"))
     assert timed.keys() == {"id", "at"}
     seen: list[datetime] = []
@@ -989,11 +993,19 @@ def test_what_is_wrong_with_a_schedule_is_said(settings: dict[str, Any], text: s
 def test_a_tick_is_one_request_that_may_be_repeated() -> None:
     (asked,), answer = play(tick(SPEC, "beat", 5, 4, 3, b"x"), [b"pushed", 5, 6, 7])
     assert answer == Answer("pushed", 5, 6, 7)
-    assert asked.args == (
-        *(3, b"jobs", b"jobsTICKS", b"jobsWORKERS:SCHEDULES"),
-        *("beat", 5, 4, 3, b"x", "right", ""),
-    )
+    assert asked.args[1:4] == (b"jobs", b"jobsTICKS", b"jobsWORKERS:SCHEDULES")
+    assert asked.args[9:] == ("beat", 5, 4, 3, b"x", "right", "")
     assert (asked.resend, asked.script.name) == (True, "worker/tick")
+
+
+def test_a_tick_searches_for_a_message_that_was_pushed_long_ago() -> None:
+    unlisted = [[b"0", 5], [b"0", 0], [b"0", 0], [b"0", 5]]  # no claim, none on the two lists
+    replies = [b"search", 4, 6, 0, b"note|"], *unlisted, [b"pushed", 5, 6, 0]
+    steps = tick(SPEC, "beat", 5, 4, 0, b'{"id":"k"}', "", "done")
+    (first, *_, last), answer = play(steps, *replies)
+    assert first.args[-3:] == ("done", "k", b"")
+    assert last.args[-3:] == ("done", "k", b"-note|")
+    assert answer == Answer("pushed", 5, 6, 0)
 
 
 def test_a_permit_is_one_request_that_may_be_repeated() -> None:

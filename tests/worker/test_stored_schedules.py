@@ -1,11 +1,14 @@
 """Schedules that are stored for a queue: changed while workers run, each tick pushed once."""
 
+import asyncio
+import threading
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from ackq import Message
 from ackq.errors import ConfigurationError
 from ackq.worker import schedule as worker_schedule
 from tests.conftest import MakeQueue
@@ -61,6 +64,7 @@ def test_a_schedule_is_put_listed_paused_resumed_and_removed(make_queue: MakeQue
         ({"cron": "0 9 * * *", "zone": "Mars/Olympus"}, "not 'Mars/Olympus'"),
         ({"cron": "0 9 * * *", "zone": "../etc/passwd"}, "not '../etc/passwd'"),
         ({"every": 1, "catch_up": "all"}, "catch_up is 'none' or 'last'"),
+        ({"every": 1, "unique": True}, 'unique is "done" or "taken", not True'),
         ({"every": 1, "message": ["a list"]}, "not list"),
         ({"every": 1, "message": {"x": "x" * 17_000}}, "over the limit of 16384"),
         ({"every": 1, "name": "x" * 201}, "at most 200 bytes"),
@@ -127,6 +131,29 @@ def test_missed_ticks_are_caught_up_as_the_schedule_says(
     yearly = [each for each in rig.handler.seen if each != "often"]
     expected = [f"s@{year}-01-01T00:00:00+00:00"] if pushed else []
     assert yearly == expected
+
+
+def test_a_unique_schedule_pushes_nothing_while_its_message_is_queued(rig: Rig) -> None:
+    queue = rig.queue_of()
+    seen: list[str] = []
+    done = threading.Event()
+
+    async def handle(message: Message) -> None:
+        seen.append(str(message.id))
+        while message.id == "once" and not done.is_set():
+            await asyncio.sleep(0.01)
+
+    for _ in range(2):
+        rig.work(queue, handle, concurrency=2)
+    queue.schedules.put("once", {}, every=0.1, unique="done")
+    queue.schedules.pause("once")
+    queue.schedules.resume("once")
+    wait_until(lambda: "once" in seen, "the first tick")
+    queue.schedules.put("other", {"id": "other"}, every=0.1)
+    wait_until(lambda: seen.count("other") >= 5, "five ticks of the other")
+    assert seen.count("once") == 1
+    done.set()
+    wait_until(lambda: seen.count("once") >= 2, "the next tick")
 
 
 def test_a_paused_schedule_pushes_nothing(rig: Rig) -> None:

@@ -212,6 +212,46 @@ def test_a_search_of_other_notes_does_not_count(space: Space) -> None:
     assert space.ready == [A]
 
 
+def tick(space: Space, at: int, before: int, unique: str = "done", searched: bytes = b"") -> Any:
+    args = ("s", at, before, 0, A, space.end, "", unique, "a", searched)
+    status, _, _, _, *notes = space.call("worker/tick", *args)
+    return status, *notes
+
+
+@pytest.mark.parametrize("unique", ["done", "taken"])
+def test_a_tick_is_left_out_while_its_message_is_queued(space: Space, unique: str) -> None:
+    space = space.frozen()
+    assert tick(space, NOW - 9, 0, unique) == (b"pushed",)
+    assert push(space, unique=unique) == QUEUED
+    assert tick(space, NOW - 8, NOW - 9, unique) == (b"queued",)
+    assert space.dump()["TICKS"] == {b"s": b"%d" % (NOW - 8)}
+    assert space.ready == [A]
+    popped = space.pop()
+    in_flight = (b"queued" if unique == "done" else b"pushed",)
+    assert tick(space, NOW - 7, NOW - 8, unique) == in_flight
+    space.pop(settled=[(popped.deadline, *popped.keys)])
+    assert tick(space, NOW - 6, NOW - 7, unique) == (b"pushed",)
+    assert space.ready == [A]
+
+
+def test_a_tick_whose_message_was_pushed_long_ago_asks_for_a_search(space: Space) -> None:
+    tick(space.frozen(), NOW, 0)
+    later = NOW + DAY
+    status, *notes = tick(space.frozen(later), later, NOW)
+    assert status == b"search"
+    assert space.dump()["TICKS"] == {b"s": b"%d" % NOW}
+    assert tick(space.frozen(later), later, NOW, searched=b"+" + notes[0]) == (b"queued",)
+    space.push(B)
+    space.client.rpop(space.name)
+    assert tick(space.frozen(later + 1), later + 1, later) == (b"queued",)
+    _, *notes = tick(space.frozen(later + DAY), later + DAY, later + 1)
+    searched = b"-" + notes[0]
+    assert tick(space.frozen(later + DAY), later + DAY, later + 1, searched=searched) == (
+        b"pushed",
+    )
+    assert space.ready == [B, A]
+
+
 def test_without_lists_no_note_is_believed(space: Space) -> None:
     push(space)
     space.client.rpop(space.name)
