@@ -1,8 +1,8 @@
 """The command ``ackq``.
 
-To add a command, add a module with a click command of the same name, and a line in `GROUPS`.
-Shared options are in `options`. A module is imported only when its command runs;
-``ackq --help`` lists commands from `GROUPS`. This keeps start-up fast.
+To add a command, add a module with a click command of the same name, an underscore for each hyphen,
+and a line in `GROUPS`. Shared options are in `options`. A module is imported only when its command
+runs; ``ackq --help`` lists commands from `GROUPS`. This keeps start-up fast.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ GROUPS = {
 }
 #: The same without the groups.
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
-#: Where a command is that its module is not named after, and its second name.
-MODULES = {"queues": "ls", "ls": "ls", "run-now": "run_now"}
+#: Another name of a command: that of its module.
+ALIASES = {"queues": "ls"}
 
 #: Exit codes. They are part of the public interface: shell scripts branch on them.
 NOTHING, USAGE, FAILED, UNREACHABLE, FENCED, INTERRUPTED, UNREAD = 1, 2, 3, 4, 5, 130, 141
@@ -133,9 +133,9 @@ class Commands(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS and cmd_name not in MODULES:
+        if cmd_name not in COMMANDS and cmd_name not in ALIASES.values():
             return None
-        name = MODULES.get(cmd_name, cmd_name)
+        name = ALIASES.get(cmd_name, cmd_name).replace("-", "_")
         command: click.Command = getattr(import_module(f"ackq.cli.{name}"), name)
         return command
 
