@@ -32,7 +32,6 @@ SOURCES = (
     "dropin/passthrough_async.py",
     "dropin/client_async.py",
     "testing/deliveries_async.py",
-    "testing/assertions_async.py",
     "tasks/tasks_async.py",
 )
 #: Phrases of docstrings that differ. Each must be on one line in the source.
@@ -66,8 +65,7 @@ WORDS = {
     "this task and of ended tasks": "this thread and of ended threads",
     "this task's": "this thread's",
     "of running tasks keep": "of running threads keep",
-    "in the test's own task, on asyncio": "in the test's own thread",
-    "is not settled, on asyncio": "is not settled",
+    "in the test's own task": "in the test's own thread",
     "an ``async with``": "a ``with``",
     "redis-py client for asyncio": "blocking redis-py client",
 }

@@ -11,7 +11,7 @@ from typing import ParamSpec, Self, TypeVar
 import redis
 
 from ackq.config import Confirm
-from ackq.core import observing
+from ackq.core import observation
 from ackq.core.effects import Operation
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
@@ -91,9 +91,9 @@ class Client(Closable):
     def _observed(
         self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
     ) -> Operation[T]:
-        if observing.observer is None:
+        if observation.observer is None:
             return operation(*args, **settings)
-        return observing.observer.operation(operation, self.address, args, settings)
+        return observation.observer.operation(operation, self.address, args, settings)
 
     def _beside(self, key: str) -> Self:
         """Return a copy of this client for another key, with the same connections."""
@@ -116,9 +116,9 @@ class Client(Closable):
         self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
     ) -> T:
         """Run an operation that sends, receives or settles messages; the observer sees it."""
-        if observing.observer is not None:
+        if observation.observer is not None:
             first = None if self._checked else self._check()
-            observe = observing.observer.operation
+            observe = observation.observer.operation
             return self._driver.run(observe(operation, self.address, args, settings, first))
         # Past the first operation, `_run` would only cost a call.
         steps = operation(*args, **settings)

@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from ackq.core import observing
+from ackq.core import observation
 from ackq.core.ids import key_of_id, usable_id, usable_ids
 from ackq.core.json_values import Record, fields_of, is_record, not_finite, to_json
-from ackq.core.observing import Members
+from ackq.core.observation import Members
 from ackq.core.outside import Outside
 from ackq.errors import InvalidMessage, MessageTooLarge
 
@@ -44,7 +44,7 @@ def encode(
         raise _too_large(id, body, limit)
     if body.count(b"null"):
         _check_finite(id, message)
-    if time_field is not None or observing.members():
+    if time_field is not None or observation.members():
         body = _with_members(_added(outside, time_field), message, body, limit)
     return id, body
 
@@ -112,7 +112,7 @@ def _encode_batch(
 
 def _added(outside: Outside, time_field: str | None) -> Sequence[Members]:
     """Return what is added to the mappings of a call."""
-    observed = observing.members()
+    observed = observation.members()
     added = (observed,) if observed else ()
     if time_field is None:
         return added

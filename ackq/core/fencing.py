@@ -18,7 +18,7 @@ from ackq import scripts
 from ackq.config import Confirm
 from ackq.core import failure_notes
 from ackq.core.call import Spec
-from ackq.core.chunking import settle_chunks
+from ackq.core.chunks import settle_chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import AckqError, ConfigurationError, LeaseLost

@@ -13,7 +13,7 @@ from datetime import datetime
 import redis
 
 from ackq.config import Confirm, Seconds, in_seconds
-from ackq.core import observing
+from ackq.core import observation
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client
 from ackq.core.counters import Counters
@@ -276,12 +276,12 @@ class DelayClient(Client):
             stop: called between messages, and once a second. If it returns True, consume
                 returns the remaining messages to the queue and ends.
         """
-        handler = observing.handled(handler, {self.name: self.address})
+        handler = observation.handled(handler, {self.name: self.address})
         handled, longest_idle = 0, in_seconds(idle_timeout)
         seen = time.monotonic()
         while not (stop and stop()) and (idle := time.monotonic() - seen) <= longest_idle:
             began = time.monotonic()
-            with observing.prefetching():
+            with observation.prefetching():
                 messages = self.take(batch_size, min(MAX_TAKE, longest_idle - idle))
             if messages:
                 batch = BatchProgress(messages, self._spec.config.visibility_timeout, began)

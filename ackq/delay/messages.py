@@ -11,7 +11,7 @@ import mmh3
 from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, Seconds, check_integer
-from ackq.core import observing
+from ackq.core import observation
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, mapping_of
@@ -305,7 +305,7 @@ def encode_body(key: str, body: Body, limit: int) -> bytes:
             f"message {key!r} is {len(raw)} bytes, over the limit of {limit}: store the content"
             " elsewhere and push a reference, or raise max_body_bytes"
         )
-    if isinstance(body, Mapping) and (members := observing.members()):
+    if isinstance(body, Mapping) and (members := observation.members()):
         return members.added_to(raw, body, limit)
     return raw
 

@@ -11,11 +11,11 @@ from redis.exceptions import RedisError
 from ackq import scripts
 from ackq.config import Confirm, Seconds
 from ackq.core.call import call
-from ackq.core.chunking import CHUNK_MESSAGES, chunked
+from ackq.core.chunks import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import several
-from ackq.core.observed import Send, observed
+from ackq.core.operation_marks import Send, observed
 from ackq.delay.messages import DelayEntry, DelaySpec, due, encode_body, encode_key, raw_key
 from ackq.errors import DuplicateMessage, InvalidMessage, KeyTypeError, UnknownOutcome
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ackq.config import Seconds, microseconds
 from ackq.core.backoff import backoff
-from ackq.core.chunking import settle_chunks
+from ackq.core.chunks import settle_chunks
 from ackq.core.effects import Arg, Operation
 from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, not_leased, settle, unpacked
-from ackq.core.observed import Settle, observed
+from ackq.core.operation_marks import Settle, observed
 from ackq.delay.messages import MAX_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
 

@@ -9,10 +9,10 @@ from typing import Any
 from ackq import scripts
 from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.chunking import TAKE_CHUNK
+from ackq.core.chunks import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
-from ackq.core.observed import Receive, observed
-from ackq.core.waiting import MIN_BLOCK, Deadline, block, seconds_of
+from ackq.core.operation_marks import Receive, observed
+from ackq.core.waits import MIN_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged_rows import move
 from ackq.membership.operations import Assignment, Session, heartbeat

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.waiting import MIN_BLOCK
+from ackq.core.waits import MIN_BLOCK
 from ackq.queue import claims, inspection, push, settle, take
 from ackq.queue.messages import Message
 from ackq.queue.push_options import PushOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ackq.core import observing
+from ackq.core import observation
 from ackq.errors import ConfigurationError
 
 try:
@@ -62,14 +62,14 @@ def instrument(
     if relation not in ("link", "parent"):
         raise ConfigurationError(f"relation is 'link' or 'parent', not {relation!r}")
     _installed = Telemetry(tracer_provider, meter_provider, inject, relation, error_texts)
-    observing.observe(OtelObserver(_installed))
+    observation.observe(OtelObserver(_installed))
 
 
 def uninstrument() -> None:
     """Stop recording. Workers that are running continue to record their handlers."""
     global _installed
     _installed = None
-    observing.observe(None)
+    observation.observe(None)
 
 
 def processing(message: Any, destination: str | None = None) -> Processing:

@@ -22,7 +22,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ackq.core.observing import Members
+from ackq.core.observation import Members
 from ackq.otel.telemetry import MAX_LINKS
 
 NAMES = ("traceparent", "tracestate")

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from opentelemetry.trace import Span, SpanKind
 
 from ackq.core.effects import Operation, Pipeline, Request
-from ackq.core.observed import OBSERVED, Args, Receive, Send, Settle
-from ackq.core.observing import Members, adding, prefetches
+from ackq.core.observation import Members, adding, prefetches
+from ackq.core.operation_marks import OBSERVED, Args, Receive, Send, Settle
 from ackq.otel.calls import Call
 from ackq.otel.context import links_to, members_of
 from ackq.otel.handlers import observed
@@ -46,7 +46,7 @@ _IS_PART: ContextVar[bool] = ContextVar("ackq_otel_is_part", default=False)
 
 
 class OtelObserver:
-    """The `ackq.core.observing.Observer` that `ackq.otel.instrument` sets."""
+    """The `ackq.core.observation.Observer` that `ackq.otel.instrument` sets."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry

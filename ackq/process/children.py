@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ackq.process.abandoned_messages import settle
 from ackq.process.figures import Reported
 from ackq.process.held_messages import HeldBy
 from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, RECYCLED, Plan
 from ackq.process.service import Service
-from ackq.process.settling import settle
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 from ackq.worker.logs import log
 from ackq.worker.signals import stopping_on_signals

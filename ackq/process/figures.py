@@ -15,7 +15,7 @@ from pathlib import Path
 
 import orjson
 
-from ackq.process.recycling import Recycling
+from ackq.process.retirement import Recycling
 from ackq.worker.effects import Routine
 from ackq.worker.figures import Figures, Handled, Snapshot
 from ackq.worker.health import Health

@@ -26,7 +26,7 @@ from ackq.errors import ConfigurationError, redact
 from ackq.ops.sharded import hides_list, is_sharded
 from ackq.process.figures import ChildHealth
 from ackq.process.held_messages import HeldMessages, Limits
-from ackq.process.recycling import Recycling
+from ackq.process.retirement import Recycling
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
 from ackq.sharded import AsyncShardedQueue, ShardedQueue

@@ -24,7 +24,7 @@ from ackq.core.names import (
     WORKERS_SEEN,
     check_name,
 )
-from ackq.core.waiting import seconds_of
+from ackq.core.waits import seconds_of
 
 #: The fields of `QueueKeys` with the suffixes of the keys.
 _FIELDS = tuple((suffix.lower(), suffix.encode()) for suffix in SUFFIXES)

@@ -9,10 +9,10 @@ from redis.exceptions import RedisError
 
 from ackq import scripts
 from ackq.core.call import call
-from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES, end_of_chunk
+from ackq.core.chunks import CHUNK_BYTES, CHUNK_MESSAGES, end_of_chunk
 from ackq.core.effects import Arg, Clock, Operation, Request
 from ackq.core.encode import Pushable, encode, encode_many, several
-from ackq.core.observed import Send, observed
+from ackq.core.operation_marks import Send, observed
 from ackq.errors import (
     AckqError,
     NotConfirmed,

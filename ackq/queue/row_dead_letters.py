@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ackq import scripts
 from ackq.core.call import Keys, call
-from ackq.core.chunking import chunked
+from ackq.core.chunks import chunked
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import usable_id
 from ackq.core.names import REJECTED

@@ -9,12 +9,12 @@ from ackq import scripts
 from ackq.config import Confirm, Seconds, microseconds
 from ackq.core.backoff import backoff
 from ackq.core.call import call
-from ackq.core.chunking import SETTLE_CHUNK
+from ackq.core.chunks import SETTLE_CHUNK
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
 from ackq.core.limits import MAX_DELAY
-from ackq.core.observed import Settle, observed
+from ackq.core.operation_marks import Settle, observed
 from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.spec import QueueSpec
 

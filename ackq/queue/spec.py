@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from ackq.config import QueueConfig, microseconds
 from ackq.core.effects import Arg, Operation
 from ackq.core.outside import Outside
-from ackq.core.waiting import Emptiness
+from ackq.core.waits import Emptiness
 from ackq.queue import pop_from
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import PushCheck

@@ -12,10 +12,10 @@ from redis.exceptions import RedisError, ResponseError
 from ackq import scripts
 from ackq.config import Seconds, microseconds
 from ackq.core import fencing
-from ackq.core.chunking import TAKE_CHUNK, settle_chunks
+from ackq.core.chunks import TAKE_CHUNK, settle_chunks
 from ackq.core.effects import Arg, Clock, Operation, Pipeline, Request, Sleep
-from ackq.core.observed import Receive, observed
-from ackq.core.waiting import (
+from ackq.core.operation_marks import Receive, observed
+from ackq.core.waits import (
     AT_ONCE,
     PAUSED_POLL,
     WAIT_JITTER,

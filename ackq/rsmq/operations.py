@@ -11,13 +11,13 @@ from redis.exceptions import RedisError
 from ackq import scripts
 from ackq.config import Seconds
 from ackq.core.call import Keys, call
-from ackq.core.chunking import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
+from ackq.core.chunks import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import capture
 from ackq.core.inspection_results import check_entry
-from ackq.core.observed import Receive, Send, Settle, observed
+from ackq.core.operation_marks import Receive, Send, Settle, observed
 from ackq.core.page_size import next_size
-from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
+from ackq.core.waits import WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import (
     ConfigurationError,
     InvalidValue,

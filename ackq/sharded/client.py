@@ -16,13 +16,13 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 import redis
 
 from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds
-from ackq.core import observing
+from ackq.core import observation
 from ackq.core.client import Closable, client_of
 from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, several
 from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
-from ackq.core.waiting import check_timeout
+from ackq.core.waits import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
@@ -403,7 +403,7 @@ class ShardedQueue(WholeQueue, Closable):
         opened = self._opened()
         if unique is not None and opened.recorded.draining:
             return self._push_each(listed, options)
-        with observing.sending(self.name, self._home.address, listed):
+        with observation.sending(self.name, self._home.address, listed):
             used = opened.used
             parts, ids = operations.divide(
                 listed,

@@ -10,12 +10,12 @@ import mmh3
 from ackq import scripts
 from ackq.config import QueueConfig
 from ackq.core.call import call
-from ackq.core.chunking import chunked
+from ackq.core.chunks import chunked
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.encode import Pushable, encode_many
 from ackq.core.fencing import unpacked
 from ackq.core.outside import Outside
-from ackq.core.waiting import PAUSED_POLL, block
+from ackq.core.waits import PAUSED_POLL, block
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutcome
 from ackq.membership import shards
 from ackq.membership.shards import Shards

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call, raise_for_type
-from ackq.core.chunking import chunked, end_of_chunk
+from ackq.core.chunks import chunked, end_of_chunk
 from ackq.core.effects import Operation, Request
 from ackq.core.names import DELAYED_LIST, MAX_NAME
 from ackq.errors import ConfigurationError, StagingLost

@@ -24,7 +24,7 @@ from ackq.queue.messages import Message, Pushed
 from ackq.queue.schedules import CatchUp, zone_of
 from ackq.queue.unique import Uniqueness
 from ackq.sharded import AsyncShardedQueue
-from ackq.tasks.calling_async import call, entered, is_middleware
+from ackq.tasks.calls_async import call, entered, is_middleware
 from ackq.tasks.definition import Definition, Settings, define
 from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.wire import written, written_as_event

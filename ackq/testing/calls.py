@@ -14,7 +14,7 @@ from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
-from ackq.testing import assertions, assertions_async, comparison, deliveries, deliveries_async
+from ackq.testing import comparison, deliveries, deliveries_async
 
 if TYPE_CHECKING:
     from ackq.tasks import AsyncTasks, Tasks
@@ -110,13 +110,13 @@ def assert_pushed(
     """
     if isinstance(queue, AsyncQueue | AsyncShardedQueue):
         return _selected(queue, fields, count)
-    return comparison.selected(assertions.unsettled(queue), fields, count)
+    return comparison.selected(deliveries.unsettled(queue), fields, count)
 
 
 async def _selected(
     queue: AsyncQueue | AsyncShardedQueue, fields: Mapping[str, Any], count: int | None
 ) -> list[PeekedMessage]:
-    return comparison.selected(await assertions_async.unsettled(queue), fields, count)
+    return comparison.selected(await deliveries_async.unsettled(queue), fields, count)
 
 
 def _awaited(handler: Handler) -> Callable[[Message], Awaitable[None]]:

@@ -1,11 +1,12 @@
 # Written by tools/blocking.py: edit deliveries_async.py instead, then run make clients.
-"""Runs what is queued, in the test's own task, blocking."""
+"""Runs what is queued, in the test's own thread, and reads what is not settled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ackq.core.inspection_results import PeekedMessage
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 from ackq.sharded.client import ShardedQueue
@@ -14,7 +15,7 @@ from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
 LEASE = 3600.0
-#: How many delayed messages one call makes ready.
+#: How many messages one call reads, or makes ready.
 PAGE = 1000
 
 
@@ -45,6 +46,19 @@ def drain(
             made_ready += part.run_now(*(message.entry for message in due))
         if not made_ready and len(handled) == before:
             return handled
+
+
+def unsettled(queue: Queue | ShardedQueue) -> list[PeekedMessage]:
+    """Return the messages of a queue that are ready, delayed or in flight."""
+    messages: list[PeekedMessage] = []
+    for part in parts_of(queue):
+        for state in ("ready", "delayed", "in_flight"):
+            page, skip = part.peek(PAGE, state), 0
+            while page:
+                messages += page
+                skip += len(page)
+                page = part.peek(PAGE, state, skip=skip)
+    return messages
 
 
 def parts_of(queue: Queue | ShardedQueue) -> tuple[Queue, ...]:

@@ -1,10 +1,11 @@
-"""Runs what is queued, in the test's own task, on asyncio."""
+"""Runs what is queued, in the test's own task, and reads what is not settled."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from ackq.core.inspection_results import PeekedMessage
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded.client_async import AsyncShardedQueue
@@ -13,7 +14,7 @@ from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
 LEASE = 3600.0
-#: How many delayed messages one call makes ready.
+#: How many messages one call reads, or makes ready.
 PAGE = 1000
 
 
@@ -44,6 +45,19 @@ async def drain(
             made_ready += await part.run_now(*(message.entry for message in due))
         if not made_ready and len(handled) == before:
             return handled
+
+
+async def unsettled(queue: AsyncQueue | AsyncShardedQueue) -> list[PeekedMessage]:
+    """Return the messages of a queue that are ready, delayed or in flight."""
+    messages: list[PeekedMessage] = []
+    for part in await parts_of(queue):
+        for state in ("ready", "delayed", "in_flight"):
+            page, skip = await part.peek(PAGE, state), 0
+            while page:
+                messages += page
+                skip += len(page)
+                page = await part.peek(PAGE, state, skip=skip)
+    return messages
 
 
 async def parts_of(queue: AsyncQueue | AsyncShardedQueue) -> tuple[AsyncQueue, ...]:

@@ -12,10 +12,10 @@ from redis.exceptions import RedisError
 from ackq import scripts
 from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.chunking import TAKE_CHUNK
+from ackq.core.chunks import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
-from ackq.core.observed import Receive, observed
-from ackq.core.waiting import INTERRUPTED, Deadline, block
+from ackq.core.operation_marks import Receive, observed
+from ackq.core.waits import INTERRUPTED, Deadline, block
 from ackq.errors import LeaseLost, PlaceLost, UnknownOutcome
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic.keys import ConsumerKeys

@@ -9,15 +9,15 @@ from redis.exceptions import RedisError
 
 from ackq import scripts
 from ackq.config import Confirm, Seconds, check_integer, microseconds
-from ackq.core import observing
+from ackq.core import observation
 from ackq.core.call import call
-from ackq.core.chunking import CHUNK_MESSAGES, chunked
+from ackq.core.chunks import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import Pushable, mapping_of, several
 from ackq.core.json_values import to_json
 from ackq.core.limits import MAX_DEDUP_WINDOW
-from ackq.core.observed import Send, observed
+from ackq.core.operation_marks import Send, observed
 from ackq.core.retries import raise_if_unknown
 from ackq.errors import (
     ConfigurationError,
@@ -110,7 +110,7 @@ def encode(message: Pushable, limit: int) -> bytes:
         InvalidMessage: another type, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
-    members = observing.members()
+    members = observation.members()
     if isinstance(message, bytes | bytearray | memoryview):
         body, members = bytes(message), None
     else:

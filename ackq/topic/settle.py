@@ -9,7 +9,7 @@ from ackq.config import Seconds, microseconds
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.fencing import not_leased, others_settled, unpacked
-from ackq.core.observed import Settle, observed
+from ackq.core.operation_marks import Settle, observed
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.topic.messages import Batch
 from ackq.topic.spec import TopicSpec

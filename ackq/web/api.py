@@ -22,9 +22,9 @@ from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
 from ackq.queue.places import WITHIN
 from ackq.web import answers, failures, overview, queue_details
-from ackq.web.finding import By, Searches, Wanted
 from ackq.web.openapi import Endpoint, Parameter, document
-from ackq.web.rendering import root_of
+from ackq.web.renderer import root_of
+from ackq.web.search import By, Searches, Wanted
 
 #: What the paths begin with.
 PREFIX = "/api/v1"

@@ -44,14 +44,14 @@ from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
 from ackq.queue.places import WITHIN
-from ackq.web import failures, finding, forms, overview, past, queue_details, rendering
+from ackq.web import failures, forms, overview, past, queue_details, search
 from ackq.web.api import Api, is_api, problem
-from ackq.web.finding import Searches, Wanted
 from ackq.web.guard import Guard
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
 from ackq.web.operations import Operating
-from ackq.web.rendering import Renderer
+from ackq.web.renderer import Renderer, templates
+from ackq.web.search import Searches, Wanted
 from ackq.web.watcher import Watcher
 
 FILES = Path(__file__).parent / "static"
@@ -121,7 +121,7 @@ def application(
     lent = lending(client)
     log = OperationLog(lent)
     jobs = Jobs(log)
-    renderer = Renderer(operate, log, rendering.templates())
+    renderer = Renderer(operate, log, templates())
     site = _Site(lent, Watcher(lent, names, time_field, history), renderer, time_field)
     operating = Operating(lent, renderer, jobs, site.watcher.refresh)
 
@@ -297,7 +297,7 @@ class _Site:
         wanted = Wanted(
             kind_for("find", kind).name,
             name,
-            text("q")[: finding.MAX_TEXT],
+            text("q")[: search.MAX_TEXT],
             "id" if text("by") == "id" else "auto",
             None if text("within") == "all" else WITHIN,
         )
@@ -310,7 +310,7 @@ class _Site:
             wanted=wanted,
             where=wanted.where,
             search=self.searches.search(wanted),
-            limit=finding.LIMIT,
+            limit=search.LIMIT,
             bodies=text("bodies") == "1",
         )
 

@@ -17,7 +17,7 @@ from ackq.ops.operation_log import Progress, Running
 from ackq.web import format, forms, requests
 from ackq.web.actions import Actions
 from ackq.web.jobs import Jobs
-from ackq.web.rendering import Renderer, root_of, who_of
+from ackq.web.renderer import Renderer, root_of, who_of
 from ackq.web.requests import Ask
 
 #: Operations of the log that are shown.

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 from ackq.config import Seconds, check_integer, check_seconds
-from ackq.core import observing
+from ackq.core import observation
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.worker.batch import Batch
-from ackq.worker.collecting import Collector, Pile
+from ackq.worker.collector import Collector, Pile
 from ackq.worker.effects import Bell, Routine
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.feed import Feed, Pace, QueueOrder
+from ackq.worker.feeder import Taking
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
 from ackq.worker.lane import Lane, is_sharded
@@ -27,7 +28,6 @@ from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule, Schedules
 from ackq.worker.state import Handling, Slot, State
-from ackq.worker.taking import Taking
 from ackq.worker.upkeep import upkeep
 
 Q = TypeVar("Q")
@@ -240,7 +240,7 @@ class BaseWorker(Generic[Q, S]):
             raise ConfigurationError("a worker runs once: make another one")
         self._state.draining = drain
         # Only handlers of single messages.
-        self._handler = observing.handled(self._handler, self._state.addresses)
+        self._handler = observation.handled(self._handler, self._state.addresses)
         return self._state
 
     def _pass_on(self, batch: Pile) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ackq.queue.messages import Message
-from ackq.worker.collecting import Pile
+from ackq.worker.collector import Pile
 from ackq.worker.effects import Bell
 
 #: What waits for a handler.

@@ -17,11 +17,11 @@ from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
 from ackq.ops.chronicle.durations import BUCKETS
 from ackq.worker.effects import Call, Routine
+from ackq.worker.feeder import TAKE_TIMEOUT
 from ackq.worker.figures import WAIT_BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
 from ackq.worker.state import State
-from ackq.worker.taking import TAKE_TIMEOUT
 
 #: Paths that the HTTP endpoint serves.
 PATHS = ("/", "/healthz", "/metrics")

@@ -9,7 +9,7 @@ from typing import Any
 from ackq.core.outside import JITTER
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
-from ackq.worker.collecting import Collector
+from ackq.worker.collector import Collector
 from ackq.worker.effects import Bell
 from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement

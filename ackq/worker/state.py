@@ -15,7 +15,7 @@ import orjson
 
 from ackq.queue.messages import Message
 from ackq.worker.batch import Failed
-from ackq.worker.collecting import Collector, Pile
+from ackq.worker.collector import Collector, Pile
 from ackq.worker.effects import Bell
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.feed import Feed

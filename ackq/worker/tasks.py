@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import types
 from collections import deque
-from contextvars import copy_context
+from collections.abc import Awaitable, Coroutine, Generator
+from contextvars import Context, copy_context
 from functools import partial
+from typing import Any
 
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
-from ackq.worker.collecting import Pile
-from ackq.worker.contexts import awaited_in
+from ackq.worker.collector import Pile
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
@@ -114,9 +116,9 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                 continue
             context = copy_context()
             try:
-                result = await awaited_in(context, handler(slot.message))
+                result = await _awaited_in(context, handler(slot.message))
                 if result is not None and inspect.isawaitable(result):
-                    await awaited_in(context, result)
+                    await _awaited_in(context, result)
             except asyncio.CancelledError as error:
                 if slot.runner.cancelling() and not slot.interrupted:
                     slot.interrupted = STOP  # the end of the program
@@ -151,11 +153,11 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
             context, error = copy_context(), None
             try:
                 if isinstance(item, Pile):
-                    result = await awaited_in(context, self._batch_handler(slot.batch.copy()))
+                    result = await _awaited_in(context, self._batch_handler(slot.batch.copy()))
                 else:
-                    result = await awaited_in(context, self._handler(item))
+                    result = await _awaited_in(context, self._handler(item))
                 if result is not None and inspect.isawaitable(result):
-                    await awaited_in(context, result)
+                    await _awaited_in(context, result)
             except BaseException as raised:
                 error = raised
             if slot.runner.cancelling() and not slot.interrupted:
@@ -262,3 +264,29 @@ async def _end(tasks: list[asyncio.Task[None]], timeout: float) -> None:
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+@types.coroutine
+def _awaited_in(context: Context, awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
+    """Await in a context, within the current task. Each message gets a context, so that no context
+    variable reaches the next one.
+
+    A new task would do the same, for ten times as much, and its cancellation would have to be
+    passed on.
+    """
+    step = awaitable if isinstance(awaitable, Coroutine) else _await(awaitable)
+    advance, argument = step.send, None
+    while True:
+        try:
+            waited_for = context.run(advance, argument)
+        except StopIteration as ended:
+            return ended.value
+        try:
+            argument = yield waited_for
+            advance = step.send
+        except BaseException as error:
+            advance, argument = step.throw, error
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

@@ -8,13 +8,13 @@ from contextlib import suppress
 
 from ackq.errors import LeaseLost
 from ackq.queue.messages import Message
-from ackq.worker.collecting import Pile
+from ackq.worker.collector import Pile
 from ackq.worker.effects import Call, Routine
+from ackq.worker.feeder import BUSY_TAKE_TIMEOUT
 from ackq.worker.lane import Lane
 from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import Settlement
 from ackq.worker.state import State, overdue
-from ackq.worker.taking import BUSY_TAKE_TIMEOUT
 
 #: Seconds that a message may wait in a worker before it is released for others, as measured.
 STALE = 1.1

@@ -8,7 +8,7 @@ import redis
 
 from ackq import ConfigurationError, Confirm, Queue
 from ackq.config import QueueConfig, in_seconds, microseconds
-from ackq.core.waiting import Deadline, check_timeout
+from ackq.core.waits import Deadline, check_timeout
 from ackq.delay import DelayClaims, DelayQueue, PartitionedDelayQueue
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue

@@ -15,7 +15,7 @@ import pytest
 from ackq.core.encode import encode, encode_many
 from ackq.core.io.outside import SYSTEM
 from ackq.core.json_values import to_json
-from ackq.core.observing import Members, adding
+from ackq.core.observation import Members, adding
 from ackq.errors import InvalidMessage, MessageTooLarge
 from tests.outside import FIXED
 

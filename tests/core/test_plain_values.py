@@ -18,7 +18,7 @@ from ackq.core.ids import key_of_id, text_of_key, usable_id
 from ackq.core.names import check_name, has_hash_tag
 from ackq.core.page_size import TARGET, next_size
 from ackq.core.server import check_server, parse_info
-from ackq.core.waiting import INTERRUPTED, Deadline, block, check_timeout, seconds_of
+from ackq.core.waits import INTERRUPTED, Deadline, block, check_timeout, seconds_of
 from ackq.errors import (
     ConfigurationError,
     CrossSlotError,

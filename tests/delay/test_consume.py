@@ -12,7 +12,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from ackq.core import observing
+from ackq.core import observation
 from ackq.delay import AsyncDelayQueue, base_client_async
 from ackq.delay.messages import DelayedMessage
 from ackq.delay.progress import MAX_TAKE, SETTLE_AFTER, BatchProgress
@@ -225,7 +225,7 @@ def test_an_observer_sees_the_handler_and_that_takes_are_ahead(
         wrapped.append((handler, addresses))
         return handler
 
-    monkeypatch.setattr(observing, "handled", handled)
+    monkeypatch.setattr(observation, "handled", handled)
     queue = Queue(clock, _messages("a"))
     assert queue.handled_with(lambda each: None, idle_timeout=0.001) == 1
     ((handler, addresses),) = wrapped

@@ -13,8 +13,8 @@ import redis
 
 import ackq.otel
 from ackq import Queue
-from ackq.core import observing
-from ackq.core.observed import OBSERVED
+from ackq.core import observation
+from ackq.core.operation_marks import OBSERVED
 from ackq.errors import ConfigurationError
 from tests.otel.conftest import Connect, Recorded
 from tests.process.commands import working
@@ -59,7 +59,7 @@ def test_nothing_is_recorded_or_added_after_the_end(
 ) -> None:
     queue = connect(Queue, name)
     ackq.otel.uninstrument()
-    assert observing.observer is None
+    assert observation.observer is None
     queue.push({"id": "a-1"})
     assert queue.pop().body == b'{"id":"a-1"}'
     assert recorded.spans() == []
@@ -99,7 +99,7 @@ def test_an_unknown_relation_is_refused() -> None:
     wrong: Any = "sibling"
     with pytest.raises(ConfigurationError, match="'link' or 'parent'"):
         ackq.otel.instrument(relation=wrong)
-    assert observing.observer is None
+    assert observation.observer is None
 
 
 HANDLER = """

@@ -9,7 +9,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import ackq.otel
 from ackq import LeaseLost, Queue
-from ackq.core import observing
+from ackq.core import observation
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.errors import ConfigurationError, InvalidMessage, KeyTypeError, QueueNotFound
 from ackq.rsmq import RSMQ
@@ -311,7 +311,7 @@ def test_nothing_of_a_body_is_recorded(recorded: Recorded, name: str) -> None:
 
 
 def test_a_send_over_shards_that_is_interrupted_ends_its_span(recorded: Recorded) -> None:
-    assert observing.observer is not None
-    with pytest.raises(KeyboardInterrupt), observing.observer.sending("jobs", "server", [{}]):
+    assert observation.observer is not None
+    with pytest.raises(KeyboardInterrupt), observation.observer.sending("jobs", "server", [{}]):
         raise KeyboardInterrupt
     assert attributes(recorded.one("push"))["error.type"] == "KeyboardInterrupt"

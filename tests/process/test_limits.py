@@ -8,9 +8,9 @@ import pytest
 import ackq
 from ackq.config import QueueConfig
 from ackq.embedded import Server
+from ackq.process.abandoned_messages import settle
 from ackq.process.held_messages import FINISHED, RUNNING, WAITING, HeldBy, HeldMessages, Limits
-from ackq.process.recycling import resident
-from ackq.process.settling import settle
+from ackq.process.retirement import resident
 from tests.waiting import wait_until
 from tests.worker.conftest import settled
 

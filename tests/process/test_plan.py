@@ -17,7 +17,7 @@ from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.process import plan
 from ackq.process.plan import Plan
-from ackq.process.recycling import Recycling
+from ackq.process.retirement import Recycling
 from ackq.sharded import ShardedQueue
 from ackq.worker import RateLimit
 from tests.worker.conftest import Recorder

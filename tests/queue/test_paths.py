@@ -33,7 +33,7 @@ ACK = [
     "queue/settle.py",
     "queue/messages.py",
     "core/fencing.py",
-    "core/chunking.py",
+    "core/chunks.py",
     *WIRE,
 ]
 

@@ -18,7 +18,7 @@ from ackq.ops import history
 from ackq.ops.operation_log import OperationLog
 from ackq.queue.registry import entries
 from ackq.topic import Topic
-from ackq.web import jobs, rendering, watcher
+from ackq.web import jobs, renderer, watcher
 from ackq.web import operations as web_operating
 from ackq.web.requests import Ask
 from ackq.worker.registration import leave
@@ -530,7 +530,7 @@ def test_lists_without_figures_of_their_own_are_kept_fresh(
     plain_client: redis.Redis,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rendering, "REFRESH", 0.05)
+    monkeypatch.setattr(renderer, "REFRESH", 0.05)
     monkeypatch.setattr(watcher, "MIN_INTERVAL", 0.02)
     page = context.new_page()
     with Queue(plain_client, stock.jobs) as queue:

@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 
 from ackq import Queue
 from ackq.errors import LeaseLost
-from ackq.web import finding
-from ackq.web.finding import Searches, Wanted
+from ackq.web import search
 from ackq.web.requests import Ask
+from ackq.web.search import Searches, Wanted
 from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE
 from tests.web.test_operating import Operator
@@ -63,7 +63,7 @@ def test_a_message_is_found_by_its_id_wherever_it_is(
 def test_a_search_shows_its_progress_and_has_its_limits(
     http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "INTERVAL", 0.0005)
+    monkeypatch.setattr(search, "INTERVAL", 0.0005)
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": f"a-{n}", "kind": "x"} for n in range(21_000)])
     text = http.get(path_of("find", name=name, q="a-20500")).text
@@ -89,9 +89,9 @@ def test_a_search_shows_its_progress_and_has_its_limits(
         "the search to end",
     )
     assert waited_for.looked < 21_000
-    monkeypatch.setattr(finding, "MAX_TIME", 0)
+    monkeypatch.setattr(search, "MAX_TIME", 0)
     assert "the search was given up" in http.get(path_of("find", name=name, q="none")).text
-    monkeypatch.setattr(finding, "MAX_RUNNING", 0)
+    monkeypatch.setattr(search, "MAX_RUNNING", 0)
     late = Searches(plain_client).search(Wanted("list", name, "none"))
     assert list(late.steps()) == []
     assert "0 searches are running" in late.problem

@@ -10,7 +10,7 @@ import redis
 
 import ackq
 from ackq import Queue
-from ackq.worker import Backoff, Reject, Release, Retry, Worker, taking
+from ackq.worker import Backoff, Reject, Release, Retry, Worker, feeder
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig
 
@@ -289,7 +289,7 @@ def test_no_more_handlers_run_than_asked_for(rig: Rig) -> None:
 def test_idle_handlers_are_given_the_next_message_at_once(
     monkeypatch: pytest.MonkeyPatch, rig: Rig
 ) -> None:
-    monkeypatch.setattr(taking, "IDLE", 60)  # no handler looks by chance
+    monkeypatch.setattr(feeder, "IDLE", 60)  # no handler looks by chance
     queue = rig.queue_of()
     released = threading.Event()
     rig.handler.behave = lambda message: until(released)

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from ackq import Message
-from ackq.worker import RateLimit, taking
+from ackq.worker import RateLimit, feeder
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig
 
@@ -49,7 +49,7 @@ def test_what_waits_in_the_worker_is_in_the_order_of_the_queues(rig: Rig) -> Non
 def test_a_message_of_any_queue_wakes_an_idle_worker_at_once(
     monkeypatch: pytest.MonkeyPatch, rig: Rig
 ) -> None:
-    monkeypatch.setattr(taking, "IDLE", 3600)  # nothing is found by looking again
+    monkeypatch.setattr(feeder, "IDLE", 3600)  # nothing is found by looking again
     queues = [rig.queue_of(f"-{number}") for number in range(3)]
     rig.work(queues)
     for queue in reversed(queues):

@@ -11,22 +11,22 @@ import redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 import ackq
-from ackq.core import observing
+from ackq.core import observation
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.queue.messages import Message
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.effects import Call, Routine, Wait
-from ackq.worker.health import Health
-from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE
-from ackq.worker.policy import Settlement
-from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, stay_listed
-from ackq.worker.taking import (
+from ackq.worker.feeder import (
     BUSY_TAKE_TIMEOUT,
     IDLE,
     TAKE_TIMEOUT,
     feed,
     wait_for_messages,
 )
+from ackq.worker.health import Health
+from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE
+from ackq.worker.policy import Settlement
+from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, stay_listed
 from ackq.worker.upkeep import STALE, WATCH_EVERY, WATCH_WINDOW, abandon, upkeep
 from tests.worker.by_hand import AHEAD, Bell, present, ready
 from tests.worker.by_hand import message_of as _message
@@ -38,7 +38,7 @@ AWAY = redis.ConnectionError("gone")
 @pytest.fixture(autouse=True)
 def own_context() -> Iterator[None]:
     """Routines say that their thread prefetches: later tests run in it, too."""
-    with observing.prefetching():
+    with observation.prefetching():
         yield
 
 

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 import ackq
-from ackq.core import observing
+from ackq.core import observation
 from ackq.errors import ConfigurationError
 from ackq.worker import Backoff, Health, Hooks, RateLimit, Schedule, Worker
 
@@ -276,7 +276,7 @@ def test_an_observer_learns_where_each_queue_is(
         asked.append(args)
         return "observed"
 
-    monkeypatch.setattr(observing, "handled", handled)
+    monkeypatch.setattr(observation, "handled", handled)
     worker = Worker(queues, print)
     state = worker._begin(drain=True)
     assert state is worker._state

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 
 import ackq
 from ackq.config import QueueConfig
-from ackq.core import observing, timetable
+from ackq.core import observation, timetable
 from ackq.errors import ConfigurationError, InvalidMessage, KeyTypeError
 from ackq.ops.chronicle.durations import BUCKETS
 from ackq.queue.keys import QueueKeys
@@ -27,6 +27,7 @@ from ackq.worker.base import is_async
 from ackq.worker.effects import Call, Wait
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.feed import Feed, Pace, QueueOrder, StrictBuffer
+from ackq.worker.feeder import IDLE, feed, wait_for_messages
 from ackq.worker.figures import WAIT_BUCKETS, Handled
 from ackq.worker.figures import Figures as CountedFigures
 from ackq.worker.hooks import call
@@ -38,7 +39,6 @@ from ackq.worker.presence import stay_listed
 from ackq.worker.ratelimit import permit
 from ackq.worker.schedule import CHECK_INTERVAL, Answer, run_schedule, tick
 from ackq.worker.state import Slot, State
-from ackq.worker.taking import IDLE, feed, wait_for_messages
 from ackq.worker.upkeep import upkeep
 from tests.outside import FIXED
 from tests.steps import play
@@ -51,9 +51,9 @@ SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), outside=FIXED)
 @pytest.fixture(autouse=True)
 def no_prefetch() -> Iterator[None]:
     """Forget what an operation that was left in the middle of a take has set in this thread."""
-    set_before = observing._PREFETCHES.set(False)
+    set_before = observation._PREFETCHES.set(False)
     yield
-    observing._PREFETCHES.reset(set_before)
+    observation._PREFETCHES.reset(set_before)
 
 
 class Notes(Hooks):

@@ -16,7 +16,6 @@ from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.counted import CountedRows
 from ackq.spark.pipeline.failed_rows import (
     FailedRow,
     FailingRows,
@@ -27,6 +26,7 @@ from ackq.spark.pipeline.failed_rows import (
 from ackq.spark.pipeline.plan import REASON, Plan
 from ackq.spark.pipeline.quality import Quality
 from ackq.spark.pipeline.rejects import Rejects
+from ackq.spark.pipeline.row_counts import CountedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

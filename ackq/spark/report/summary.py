@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,7 +12,6 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from ackq.spark.report.messages import Overview
-from ackq.spark.report.rules import rules
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,6 +32,8 @@ AGES = (
 REASONS = 7
 OTHER = "other reasons"
 NONE = "no reason"
+#: The end of a reason with more columns than it names.
+_MORE = re.compile(r" and \d+ more$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def summarise(rows: DataFrame, overview: Overview) -> Summary:
             "reason", F.when(F.col("reason") != "", F.col("reason")).otherwise(NONE)
         )
         summary.failures = _failures(dead)
-        if any(rules(failure.reason) for failure in summary.failures):
+        if any(_rules(failure.reason) for failure in summary.failures):
             summary.broken_rules = _broken_rules(dead)
         summary.leased = _leased(rows.where("state = 'in_flight'"))
         if summary.failures:
@@ -146,7 +148,7 @@ def _broken_rules(dead: DataFrame) -> list[BrokenRule]:
     )
     found: dict[tuple[str, str], list[tuple[int, int, int, str, str]]] = {}
     for queue, reason, *counts, first, latest in counted.collect():
-        for rule in rules(reason):
+        for rule in _rules(reason):
             row = (*counts, first or "", latest or "")
             found.setdefault((queue, rule), []).append(row)
     broken = [
@@ -191,3 +193,19 @@ def _span() -> tuple[Column, Column]:
 def _time(microseconds: int) -> datetime:
     # Spark's own timestamps would be in the time zone of the machine.
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
+
+
+def _rules(reason: str) -> list[str]:
+    """Return the rules that a row broke, such as "size is not INT"; none if no pipeline wrote it.
+
+    Args:
+        reason: of a dead letter.
+    """
+    kind, _, names = reason.partition(": ")
+    if kind == "does not parse":
+        return _MORE.sub("", names).split(", ") if names else [reason]
+    if kind == "null" and names:
+        return [f"{name} is null" for name in names.split(", ")]
+    if kind == "check" and names:
+        return [f"check {name}" for name in names.split(", ")]
+    return [names] if kind == "transform" and names else []

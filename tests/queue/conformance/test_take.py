@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ackq
-from ackq.core.chunking import settle_chunks
+from ackq.core.chunks import settle_chunks
 from tests.conftest import MakeQueue
 from tests.servers.target import Target
 from tests.waiting import wait_until

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ackq.core import observing
-from ackq.core.chunking import TAKE_CHUNK
+from ackq.core import observation
+from ackq.core.chunks import TAKE_CHUNK
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
-from ackq.worker.collecting import Collector
+from ackq.worker.collector import Collector
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
 from ackq.worker.outages import TEMPORARY
@@ -47,7 +47,7 @@ class Taking:
 
 def feed(state: State) -> Routine[None]:
     """Take messages while there is room, and ack finished ones in the same round trip."""
-    observing.prefetch()
+    observation.prefetch()
     while not state.stopping:
         if state.quiet:
             yield Wait(state.feed.bell, IDLE)
@@ -158,7 +158,7 @@ def _has_ready(state: State, lane: Lane) -> Routine[bool]:
 def wait_for_messages(state: State, lane: Lane) -> Routine[None]:
     """Wait for the next message of an empty lane."""
     take = lane.take
-    observing.prefetch()
+    observation.prefetch()
     while not state.stopping:
         if (
             not lane.take.empty
