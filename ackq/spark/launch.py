@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ackq.errors import ConfigurationError
+from ackq.spark.checkpoint import quicken
 from ackq.spark.home import choose_home
 from ackq.spark.java import find_java, without_module
 from ackq.spark.properties import write_properties
@@ -33,7 +34,8 @@ def session(
     one in PYSPARK_PYTHON, otherwise the current one. Java is taken from JAVA_HOME, PATH or
     /usr/lib/jvm if it is 17 or later, otherwise from the extra ``spark``. A local session sets
     SPARK_HOME, if it is not set, to a folder of links from which Python processes start faster. If
-    a session is already running, it is returned unchanged.
+    files are on a local disk by default, checkpoints are written without the processes that Hadoop
+    starts for each file. If a session is already running, it is returned unchanged.
 
     Args:
         app_name: the name of the application.
@@ -71,7 +73,9 @@ def session(
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    quicken(made)
+    return made
 
 
 def spark_submit() -> str:

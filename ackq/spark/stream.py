@@ -21,6 +21,7 @@ from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.partitions import split
+from ackq.spark.polling import Polling
 from ackq.spark.rows import Rows
 from ackq.spark.shards import UNLIMITED, Part, Shards
 
@@ -132,7 +133,7 @@ class _Driver:
         self._acked = 0
         #: Messages that a query with AvailableNow may still claim; None: another trigger.
         self._budget: int | None = None
-        self._empty_at = -reading.poll_interval
+        self._polling = Polling(reading.poll_interval)
         self._last_claim = time.monotonic()
         self._batch = 0
         self._counted: Offset | None = None
@@ -162,13 +163,10 @@ class _Driver:
         return claim
 
     def _claim(self, after: int, messages: int) -> Claim | None:
-        """Claim, but poll an empty queue at most once per ``pollIntervalMs``."""
-        pause = self._empty_at + self._reading.poll_interval - time.monotonic()
-        if pause > 0:
-            time.sleep(pause)
+        """Claim, but do not look at an empty queue all the time."""
+        self._polling.wait()
         claim = None if self._too_few() else self._shards.claim(after, messages)
-        if claim is None:
-            self._empty_at = time.monotonic()
+        self._polling.note(found=claim is not None)
         return claim
 
     def _too_few(self) -> bool:

@@ -19,6 +19,7 @@ from ackq.spark.columns import columns_of
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.partitions import split
+from ackq.spark.polling import Polling
 from ackq.spark.retry import retry
 from ackq.spark.topic_reader import bodies_of, read_range, topic_of
 
@@ -97,7 +98,7 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
     def __init__(self, reading: Reading, schema: StructType) -> None:
         super().__init__(reading, schema)
         self._last_available: int | None = None
-        self._polled_at = float("-inf")
+        self._polling = Polling(reading.poll_interval)
         self._last_batch = time.monotonic()
 
     def _newest(self) -> int:
@@ -121,13 +122,16 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         """Return the last index of the next batch."""
         _, before = offsets.read(start, self._reading.source, "first", "index")
         first = self._first() if before == UNRESOLVED else before + 1
-        newest = self._poll()
+        self._polling.wait()
+        newest = self._newest()
+        self._polling.note(found=False)
         if newest < first - 1 and before != UNRESOLVED:
             first, newest = self._restart_after(before, newest)
         last = newest if self._last_available is None else min(newest, self._last_available)
         if isinstance(limit, ReadMaxRows):
             last = min(last, first + limit.max_rows - 1)
         if last >= first and not self._too_few(last + 1 - first):
+            self._polling.note(found=True)
             self._last_batch = time.monotonic()
             last = self._within_bytes(first, last)
             source = self._reading.source
@@ -162,15 +166,6 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
             return last
         bodies = bodies_of(self._reading.connection, name)
         return self._try(lambda: bodies.full_at(first, last, most))
-
-    def _poll(self) -> int:
-        """Return the newest index, read at most once per ``pollIntervalMs``."""
-        pause = self._polled_at + self._reading.poll_interval - time.monotonic()
-        if pause > 0:
-            time.sleep(pause)
-        newest = self._newest()
-        self._polled_at = time.monotonic()
-        return newest
 
     def _restart_after(self, before: int, newest: int) -> tuple[int, int]:
         lost = (

@@ -12,7 +12,6 @@ from typing import Any
 
 import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, run, sinks
-from ackq.spark.pipeline.checkpoint import quicken
 from ackq.spark.pipeline.micro_batches import MicroBatchHandler
 from tests.spark.conftest import SMALL
 
@@ -35,7 +34,6 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
     assert jvm is not None
     (folder / "pids").write_text(f"{jvm.java.lang.ProcessHandle.current().pid()} {os.getpid()}")
     spark.dataSource.register(doomed.DoomedSource)
-    assert quicken(spark, config["checkpoint"])  # as in a session of the pipeline's own
     run.SOURCE = doomed.DoomedSource
     _stop_within_a_batch()
     Pipeline(config, spark=spark).run(once=True)

@@ -3,10 +3,10 @@
 import contextlib
 import json
 import logging
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from ackq.errors import ConfigurationError, Fenced
 from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
-from ackq.spark import offsets
+from ackq.spark import offsets, polling
 from ackq.spark.shards import Shards
 from ackq.spark.source import AckqDataSource
 from ackq.topic import Topic
@@ -251,13 +251,23 @@ def test_expired_and_due_messages_come_first(start: Start, queue: Queue) -> None
 def test_an_empty_queue_is_looked_at_no_more_often_than_asked(
     start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pauses: list[float] = []
-    engine = start(Checkpoint(), pollIntervalMs=60_000)
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    clock, pauses = [1000.0], list[float]()
+    monkeypatch.setattr(
+        polling, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=pauses.append)
+    )
+    engine = start(Checkpoint(), pollIntervalMs=2000)
+    for idle, pause in ((0, None), (0, None), (1, 0.1), (19, 2), (900, 2)):
+        clock[0] += idle
+        assert not engine.step()  # the look that this one follows
+        pauses.clear()
+        assert not engine.step()
+        assert pauses == pytest.approx([] if pause is None else [pause])
+    queue.push(b"1")
+    assert engine.step()
+    pauses.clear()
     assert not engine.step()
-    assert not pauses
     assert not engine.step()
-    assert 50 < pauses[0] <= 60
+    assert not pauses  # a message that comes soon after another one waits no time
 
 
 @pytest.mark.parametrize(

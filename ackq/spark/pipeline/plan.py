@@ -16,9 +16,9 @@ from pyspark.sql.types import BooleanType, DataType
 
 from ackq.errors import ConfigurationError
 from ackq.process.plan import import_object
+from ackq.spark.checkpoint import file_system
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Parsing, Reading
-from ackq.spark.pipeline.checkpoint import file_system
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import one_line
 from ackq.spark.pipeline.parts import Sink, Table, Transform

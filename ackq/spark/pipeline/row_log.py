@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ackq.spark.pipeline.checkpoint import file_system
+from ackq.spark.checkpoint import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

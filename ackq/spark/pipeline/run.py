@@ -13,13 +13,13 @@ from pyspark.sql.types import DataType
 
 from ackq.errors import ConfigurationError, PipelineConfigError, PipelineFailed
 from ackq.spark import offsets
+from ackq.spark.checkpoint import local_folder, quicken
 from ackq.spark.command_session import quiet_session
 from ackq.spark.launch import is_submitted
 from ackq.spark.options import QUEUES, Reading
 from ackq.spark.pipeline.backlog import batch_options
 from ackq.spark.pipeline.backlog_query import BacklogQuery
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
-from ackq.spark.pipeline.checkpoint import local_folder, quicken
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.compare import Comparison, compare
 from ackq.spark.pipeline.config import PipelineConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackq.spark.pipeline.checkpoint import file_system
+from ackq.spark.checkpoint import file_system
 from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.row_log import RowLog
 from ackq.spark.pipeline.trial_sink import TrialSink

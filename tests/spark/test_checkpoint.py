@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ackq.spark.pipeline import checkpoint
-from ackq.spark.pipeline.checkpoint import quicken
+from ackq.spark import checkpoint
+from ackq.spark.checkpoint import quicken
 
 SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 
@@ -14,6 +14,7 @@ SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 def test_a_local_checkpoint_is_written_without_processes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    assert spark.conf.get(SETTING) == checkpoint._WRITER  # since ackq.spark.session made it
     own = spark.newSession()
     assert quicken(own, str(tmp_path / "state"))
     assert own.conf.get(SETTING) == checkpoint._WRITER

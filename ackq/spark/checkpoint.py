@@ -16,8 +16,10 @@ _WRITER = (
 )
 
 
-def quicken(spark: SparkSession, checkpoint: str) -> bool:
+def quicken(spark: SparkSession, checkpoint: str = "checkpoint") -> bool:
     """Let Spark write a local checkpoint with Hadoop's older interface; return whether it will.
+
+    The default is any checkpoint on the file system that Spark uses by default.
 
     Without Hadoop's native library, which PySpark does not include, the newer one starts several
     processes (chmod) for every file. That takes up to a third of the time of a small batch. Both
