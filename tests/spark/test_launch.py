@@ -193,11 +193,13 @@ def test_a_session_gets_its_settings_and_starts_java_once(
 ) -> None:
     made: list[dict[str, str]] = []
     started: list[Any] = []
+    quickened: list[object] = []
     variables.setattr(launch, "_running", lambda: None)
     variables.setattr(launch, "is_submitted", lambda: submitted)
     variables.setattr(launch, "find_java", lambda: "/opt/java")
     variables.setattr(launch, "_start_java", started.append)
     variables.setattr(launch, "choose_home", started.append)
+    variables.setattr(launch, "quicken", quickened.append)
     variables.setattr(
         SparkSession.Builder, "getOrCreate", lambda builder: made.append(dict(builder._options))
     )
@@ -205,7 +207,8 @@ def test_a_session_gets_its_settings_and_starts_java_once(
     for name in ("ACKQ_REDIS_URL", "JAVA_HOME", "PYTHONPATH"):
         variables.setenv(name, os.environ.get(name, ""))  # it is as before after the test
     config = {"spark.ui.enabled": False, **given.pop("config", {})}
-    ackq.spark.session("films", url="redis://one", config=config, **given)
+    session = ackq.spark.session("films", url="redis://one", config=config, **given)
+    assert quickened == [session]
     (options,) = made
     assert options.pop("spark.app.name") == "films"
     assert options.pop("spark.master", None) == master
