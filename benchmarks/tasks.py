@@ -1,18 +1,20 @@
 """What tasks cost: a worker with a task beside one with a bare handler, and two libraries of types.
 
 The workers take turns on the same messages, each on a full queue until it is empty. The time from
-the first call to the last is measured. For the types, a process reads and checks the arguments of
-the same messages with msgspec, which ackq.tasks uses, and with pydantic, which it could use.
+the first call to the last is measured, and the processor time of the worker. For the types, a
+process reads and checks the arguments of the same messages with msgspec, which ackq.tasks uses, and
+with pydantic, which it could use.
 """
 
 import asyncio
+import itertools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import orjson
@@ -20,7 +22,7 @@ import redis
 
 from ackq import AsyncQueue, Message, Queue
 from ackq.bench.figures import Result
-from ackq.bench.rounds import Round, Rounds, duel, measures_of
+from ackq.bench.rounds import Round, duel, measures_of
 from ackq.tasks import AsyncTasks, Tasks
 from ackq.tasks.arguments import Arguments
 from ackq.worker import AsyncWorker, Worker
@@ -44,6 +46,11 @@ PICTURES = (
 LEAST = 0.8
 
 
+T = TypeVar("T")
+#: A turn of a worker: the time that it took, and its own part of it.
+Both = tuple[Round, Round]
+
+
 @dataclass
 class Size:
     width: int
@@ -51,17 +58,22 @@ class Size:
 
 
 class Calls:
-    """When a handler was called first, and when last."""
+    """The time from the first call of a handler to the last, and the process's part of it."""
 
-    def __init__(self) -> None:
-        self.first: float | None = None
-        self.last = 0.0
+    def expect(self, calls: int) -> None:
+        """Begin to count."""
+        self._expected = calls
+        self._count = itertools.count(1)
+        self.seconds = self.processor = math.nan
 
     def note(self) -> None:
         """Note a call."""
-        self.last = time.perf_counter()
-        if self.first is None:
-            self.first = self.last
+        number = next(self._count)
+        if number == 1:
+            self._first = time.perf_counter(), time.process_time()
+        elif number == self._expected:
+            self.seconds = time.perf_counter() - self._first[0]
+            self.processor = time.process_time() - self._first[1]
 
 
 CALLED = Calls()
@@ -99,9 +111,14 @@ def run(settings: Settings) -> Result:
         result = Result("tasks", facts(server, settings))
         for case, turns in workers(server.url, settings.messages).items():
             progress(case)
-            rounds = _in_turn(turns, settings.rounds)
+            both = _in_turn(turns, settings.rounds)
+            rounds = {name: [wall for wall, _ in each] for name, each in both.items()}
             result.measures += measures_of(case, rounds)
             result.ratios += duel(case, rounds, TASKS, BARE, LEAST)
+            case += ", by processor time"
+            rounds = {name: [processor for _, processor in each] for name, each in both.items()}
+            result.measures += measures_of(case, rounds)
+            result.ratios += duel(case, rounds, TASKS, BARE)
         with redis.Redis.from_url(server.url) as client:
             for key in client.scan_iter(f"{NAME}*", count=1000):
                 client.unlink(key)
@@ -113,33 +130,33 @@ def run(settings: Settings) -> Result:
     return result
 
 
-def _in_turn(turns: dict[str, Callable[[], Round]], count: int) -> Rounds:
+def _in_turn(turns: dict[str, Callable[[], T]], count: int) -> dict[str, list[T]]:
     """Run each contestant once to warm up, then ``count`` times in alternating order."""
     for turn in turns.values():
         turn()
-    rounds: Rounds = {name: [] for name in turns}
+    rounds: dict[str, list[T]] = {name: [] for name in turns}
     for number in range(count):
         for name in sorted(turns, reverse=bool(number % 2)):
             rounds[name].append(turns[name]())
     return rounds
 
 
-def workers(url: str, messages: int) -> dict[str, dict[str, Callable[[], Round]]]:
+def workers(url: str, messages: int) -> dict[str, dict[str, Callable[[], Both]]]:
     """Return the turns of the workers, by case and contestant."""
     bodies = [
         {"id": f"{n:016d}", "task": "few", "args": {"path": "a.png", "width": n}}
         for n in range(messages)
     ]
 
-    def measured(work: Callable[[], None]) -> Callable[[], Round]:
-        def turn() -> Round:
+    def measured(work: Callable[[], None]) -> Callable[[], Both]:
+        def turn() -> Both:
             with Queue.from_url(url, NAME) as queue:
                 queue.push_many(bodies)
-                CALLED.first = None
+                CALLED.expect(messages)
                 work()
                 assert queue.stats().ready == 0
-            assert CALLED.first is not None
-            return Round(messages, CALLED.last - CALLED.first, math.nan)
+            wall, processor = CALLED.seconds, CALLED.processor
+            return Round(messages, wall, math.nan), Round(messages, processor, math.nan)
 
         return turn
 

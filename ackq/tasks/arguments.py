@@ -177,15 +177,15 @@ class Arguments:
         self.decode(written)
         return written
 
-    def decode(self, written: bytes | msgspec.Raw) -> dict[str, Any]:
-        """Return the arguments by name, defaults included.
+    def decode(self, written: bytes | msgspec.Raw) -> Any:
+        """Return the arguments, defaults included: a struct with one field for each.
 
         Raises:
             InvalidArguments: they do not fit the signature. Its text names the first that does not,
                 and never shows a value.
         """
         try:
-            return msgspec.structs.asdict(self._decoder.decode(written))
+            return self._decoder.decode(written)
         except msgspec.ValidationError as error:
             reason = str(error).replace("Object contains unknown field", "There is no argument")
             reason = reason.replace("Object missing required field", "Missing the argument")
@@ -193,9 +193,16 @@ class Arguments:
         except msgspec.DecodeError as error:
             raise InvalidArguments(str(error), task=self._task) from None
 
-    def joined(self, each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the arguments of a batch: a list for its parameter."""
-        return {name: [arguments[name] for arguments in each] for name in self._types}
+    @cached_property
+    def by_position(self) -> bool:
+        """Whether the values of a struct, in its order, are all that the function takes."""
+        return not (self._batch or self.injected) and len(self.positions) == len(self._types)
+
+    def joined(self, each: Sequence[Any]) -> dict[str, Any]:
+        """Return the arguments of the function, by name: those of a message, or of a batch."""
+        if not self._batch:
+            return msgspec.structs.asdict(each[0])
+        return {name: [getattr(struct, name) for struct in each] for name in self._types}
 
     def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.positions):

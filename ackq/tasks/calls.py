@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,9 +15,11 @@ from ackq.worker.threads import finish
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def call(definition: Definition, arguments: dict[str, Any], message: Message) -> Any:
+def call(
+    definition: Definition, message: Message, args: Iterable[Any], keywords: Mapping[str, Any]
+) -> Any:
     """Call the function of a task, and await it if it is asynchronous."""
-    result = definition.function(**arguments)
+    result = definition.function(*args, **keywords)
     return finish(result) if definition.is_async else result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -19,12 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 _THREADS = DaemonThreads()
 
 
-def call(definition: Definition, arguments: dict[str, Any], message: Message) -> Awaitable[Any]:
+def call(
+    definition: Definition, message: Message, args: Iterable[Any], keywords: Mapping[str, Any]
+) -> Awaitable[Any]:
     """Call the function of a task, in a thread unless it is asynchronous."""
     if definition.is_async:
-        awaitable: Awaitable[Any] = definition.function(**arguments)
+        awaitable: Awaitable[Any] = definition.function(*args, **keywords)
         return awaitable
-    return _in_thread(partial(definition.function, **arguments), message)
+    return _in_thread(partial(definition.function, *args, **keywords), message)
 
 
 async def _in_thread(function: Callable[[], Any], message: Message) -> Any:

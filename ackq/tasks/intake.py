@@ -42,8 +42,8 @@ class Intake:
     #: When messages of unknown tasks were first and last seen here, by queue and key.
     _seen: dict[tuple[str, bytes], tuple[float, float]] = field(default_factory=dict)
 
-    def admit(self, message: Message) -> tuple[Definition, dict[str, Any]]:
-        """Return the task of a message and its arguments.
+    def admit(self, message: Message) -> tuple[Definition, Any]:
+        """Return the task of a message and its arguments; see `Arguments.decode`.
 
         Raises:
             Reject: the message does not fit its task, has expired, or cannot be delivered again.
@@ -73,7 +73,7 @@ class Intake:
         if definition.circuit is not None and (pause := definition.circuit.wait()):
             raise Later(pause)
         try:
-            return definition, definition.arguments.decode(read.arguments)
+            return definition, definition.arguments.decode(read.args if read.task else read.data)
         except InvalidArguments as error:
             raise _misfit(message, error.reason) from None
 

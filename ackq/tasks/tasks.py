@@ -14,6 +14,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, 
 
 import orjson
 import redis
+from msgspec.structs import astuple
 
 from ackq.config import Seconds, check_seconds
 from ackq.core.client import Closable, client_of
@@ -39,6 +40,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 #: Calls the handler, or pushes; awaited on asyncio.
 Call = Callable[[], Any]
+#: No keywords.
+NONE: Mapping[str, Any] = {}
 #: Longest message of a task that is called inline, in bytes.
 MAX_INLINE = 512 * 1024 * 1024
 Middleware = TypeVar("Middleware", bound=Callable[[Message, Any], Any])
@@ -428,14 +431,18 @@ class Tasks(Closable):
             definition, arguments = self._intake.admit(message)
         except Dropped:
             return
-        if definition.batch is None:
-            self._run(definition, arguments, [message])
-            return
-        try:
-            self._run(definition, definition.arguments.joined([arguments]), [message])
-        except Failed as failed:
-            if message in failed.errors:
-                raise failed.errors[message] from None
+        if definition.batch is not None:
+            try:
+                self.handle_batch([message])
+            except Failed as failed:
+                raise failed.errors.get(message, failed) from None
+        elif self._middleware or definition.circuit or not definition.arguments.by_position:
+            self._run(definition, {message: arguments})
+        else:
+            # As `_run` does it, for most tasks.
+            result = call(definition, message, astuple(arguments), NONE)
+            if result is not None and isinstance(result, Verdict):
+                raise result
 
     def handle_batch(self, messages: Sequence[Message]) -> None:
         """Call the batch task of these messages: the handler of the worker for its queue.
@@ -444,7 +451,7 @@ class Tasks(Closable):
             Failed: some messages, or all, are to be settled otherwise than by an ack.
         """
         errors: dict[Message, BaseException] = {}
-        groups: dict[Definition, dict[Message, dict[str, Any]]] = {}
+        groups: dict[Definition, dict[Message, Any]] = {}
         for message in messages:
             try:
                 definition, arguments = self._intake.admit(message)
@@ -457,9 +464,8 @@ class Tasks(Closable):
             else:
                 groups.setdefault(definition, {})[message] = arguments
         for definition, group in groups.items():
-            joined = definition.arguments.joined(list(group.values()))
             try:
-                self._run(definition, joined, list(group))
+                self._run(definition, group)
             except Failed as failed:
                 errors |= failed.errors
             except BaseException as error:
@@ -467,18 +473,17 @@ class Tasks(Closable):
         if errors:
             raise Failed(errors)
 
-    def _run(
-        self, definition: Definition, arguments: dict[str, Any], messages: list[Message]
-    ) -> None:
-        """Call the task, within the middleware."""
+    def _run(self, definition: Definition, admitted: Mapping[Message, Any]) -> None:
+        """Call the task with the arguments of a message or of a batch, within the middleware."""
+        keywords = definition.arguments.joined(list(admitted.values()))
         if definition.arguments.injected:
-            arguments |= definition.parameters(messages, self.state)
-        message = messages[0]
+            keywords |= definition.parameters(list(admitted), self.state)
+        message = next(iter(admitted))
+        through: Any = partial(call, definition, message, (), keywords)
+        for middleware in reversed(self._middleware):
+            through = partial(middleware, message, through)
         try:
-            if not self._middleware:
-                result = call(definition, arguments, message)
-            else:
-                result = self._surrounded(definition, arguments, message)
+            result = through()
         except Verdict:
             raise
         except BaseException as error:
@@ -509,15 +514,6 @@ class Tasks(Closable):
                 yield
         finally:
             self._inline = before
-
-    def _surrounded(
-        self, definition: Definition, arguments: dict[str, Any], message: Message
-    ) -> Any:
-        """Call the task through the middleware."""
-        through: Any = partial(call, definition, arguments, message)
-        for middleware in reversed(self._middleware):
-            through = partial(middleware, message, through)
-        return through()
 
     def worker(self, queues: Iterable[Any] | None = None, **settings: Any) -> TasksWorker:
         """Return a worker for the tasks.

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, 
 
 import orjson
 import redis.asyncio
+from msgspec.structs import astuple
 
 from ackq.config import Seconds, check_seconds
 from ackq.core.client_async import Closable, client_of
@@ -38,6 +39,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 #: Calls the handler, or pushes; awaited on asyncio.
 Call = Callable[[], Awaitable[Any]]
+#: No keywords.
+NONE: Mapping[str, Any] = {}
 #: Longest message of a task that is called inline, in bytes.
 MAX_INLINE = 512 * 1024 * 1024
 Middleware = TypeVar("Middleware", bound=Callable[[Message, Any], Awaitable[Any]])
@@ -434,14 +437,18 @@ class AsyncTasks(Closable):
             definition, arguments = self._intake.admit(message)
         except Dropped:
             return
-        if definition.batch is None:
-            await self._run(definition, arguments, [message])
-            return
-        try:
-            await self._run(definition, definition.arguments.joined([arguments]), [message])
-        except Failed as failed:
-            if message in failed.errors:
-                raise failed.errors[message] from None
+        if definition.batch is not None:
+            try:
+                await self.handle_batch([message])
+            except Failed as failed:
+                raise failed.errors.get(message, failed) from None
+        elif self._middleware or definition.circuit or not definition.arguments.by_position:
+            await self._run(definition, {message: arguments})
+        else:
+            # As `_run` does it, for most tasks.
+            result = await call(definition, message, astuple(arguments), NONE)
+            if result is not None and isinstance(result, Verdict):
+                raise result
 
     async def handle_batch(self, messages: Sequence[Message]) -> None:
         """Call the batch task of these messages: the handler of the worker for its queue.
@@ -450,7 +457,7 @@ class AsyncTasks(Closable):
             Failed: some messages, or all, are to be settled otherwise than by an ack.
         """
         errors: dict[Message, BaseException] = {}
-        groups: dict[Definition, dict[Message, dict[str, Any]]] = {}
+        groups: dict[Definition, dict[Message, Any]] = {}
         for message in messages:
             try:
                 definition, arguments = self._intake.admit(message)
@@ -463,9 +470,8 @@ class AsyncTasks(Closable):
             else:
                 groups.setdefault(definition, {})[message] = arguments
         for definition, group in groups.items():
-            joined = definition.arguments.joined(list(group.values()))
             try:
-                await self._run(definition, joined, list(group))
+                await self._run(definition, group)
             except Failed as failed:
                 errors |= failed.errors
             except BaseException as error:
@@ -473,18 +479,17 @@ class AsyncTasks(Closable):
         if errors:
             raise Failed(errors)
 
-    async def _run(
-        self, definition: Definition, arguments: dict[str, Any], messages: list[Message]
-    ) -> None:
-        """Call the task, within the middleware."""
+    async def _run(self, definition: Definition, admitted: Mapping[Message, Any]) -> None:
+        """Call the task with the arguments of a message or of a batch, within the middleware."""
+        keywords = definition.arguments.joined(list(admitted.values()))
         if definition.arguments.injected:
-            arguments |= definition.parameters(messages, self.state)
-        message = messages[0]
+            keywords |= definition.parameters(list(admitted), self.state)
+        message = next(iter(admitted))
+        through: Any = partial(call, definition, message, (), keywords)
+        for middleware in reversed(self._middleware):
+            through = partial(middleware, message, through)
         try:
-            if not self._middleware:
-                result = await call(definition, arguments, message)
-            else:
-                result = await self._surrounded(definition, arguments, message)
+            result = await through()
         except Verdict:
             raise
         except BaseException as error:
@@ -515,15 +520,6 @@ class AsyncTasks(Closable):
                 yield
         finally:
             self._inline = before
-
-    async def _surrounded(
-        self, definition: Definition, arguments: dict[str, Any], message: Message
-    ) -> Any:
-        """Call the task through the middleware."""
-        through: Any = partial(call, definition, arguments, message)
-        for middleware in reversed(self._middleware):
-            through = partial(middleware, message, through)
-        return await through()
 
     def worker(self, queues: Iterable[Any] | None = None, **settings: Any) -> AsyncTasksWorker:
         """Return a worker for the tasks.

@@ -37,11 +37,6 @@ class Received(msgspec.Struct, gc=False):
         return self.task or (self.type if self.specversion else "")
 
     @property
-    def arguments(self) -> msgspec.Raw:
-        """The arguments, as JSON."""
-        return self.args if self.task else self.data
-
-    @property
     def expiry(self) -> float | None:
         """When the message expires, in seconds since the epoch, or None."""
         if self.expirytime is not None:

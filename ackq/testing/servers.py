@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from ackq.errors import ConfigurationError
 
 #: Names the server of the tests: a URL as in `redis.Redis.from_url`.
 VARIABLE = "ACKQ_TEST_URL"
+#: Removes the process $1 and the folder $2 when its standard input is closed.
+REMOVE = 'read -r _; kill -9 "$1"; rm -rf "$2"'
 #: The key by which a database says that it is for tests.
 MARKER = "ackq-test"
 
@@ -23,6 +26,8 @@ MARKER = "ackq-test"
 @contextmanager
 def server_url() -> Iterator[str]:
     """The URL of a Redis for tests: ``$ACKQ_TEST_URL``, else a private server that ends here.
+
+    The private server also ends when this process is killed.
 
     Of the server that the variable names, only a database for tests is accepted: one that is empty
     or has the key ``ackq-test``. An empty one gets that key and keeps it.
@@ -39,9 +44,17 @@ def server_url() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="ackq-test-") as folder:
         server = Server(folder, options={"save": "", "appendonly": "no"})
         server.start()
+        # Its standard input closes when this process ends, however it ends.
+        watch = subprocess.Popen(
+            ["sh", "-c", REMOVE, "sh", str(server.pid), folder],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
         try:
             yield server.url
         finally:
+            watch.kill()
+            watch.communicate()
             server.kill()
 
 

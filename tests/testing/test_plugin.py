@@ -1,14 +1,19 @@
 """The pytest plugin and the server of tests, as users' own test runs meet them."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import redis
 
 import ackq
 from ackq.errors import ConfigurationError
 from ackq.testing import delete, server_url
+from tests.waiting import wait_until
 
 ROOT = Path(ackq.__file__).parent.parent
 #: The examples of the guide, and what else a user's project may hold.
@@ -62,6 +67,24 @@ def test_the_plugin_imports_ackq_only_for_a_test_that_asks(pytester: pytest.Pyte
         *("python", "-m", "pytest", "-p", "pytest_ackq", "-q"),
     )
     result.assert_outcomes(passed=1)
+
+
+def test_a_private_server_ends_when_the_test_run_is_killed() -> None:
+    killed = (
+        "import os, redis\n"
+        "from ackq.testing import server_url\n"
+        "with server_url() as url, redis.Redis.from_url(url) as client:\n"
+        "    print(client.info('server')['process_id'], client.config_get('dir')['dir'])\n"
+        "    os.sys.stdout.flush()\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    variables = {name: value for name, value in os.environ.items() if name != "ACKQ_TEST_URL"}
+    command = [sys.executable, "-c", killed]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=variables, cwd=ROOT)
+    assert run.returncode == -9
+    pid, folder = run.stdout.split(maxsplit=1)
+    wait_until(lambda: not Path(folder.strip()).exists(), "the folder to be gone")
+    wait_until(lambda: not psutil.pid_exists(int(pid)), "the server to be gone")
 
 
 def test_a_server_that_is_not_for_tests_is_left_alone(
