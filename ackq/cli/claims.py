@@ -45,14 +45,14 @@ _on_claims = on_any_queue("claims")
 def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None:
     """List the claims on QUEUE, with their messages and leases."""
     with open_any(url, queue, "claims") as opened:
-        found = _of_group(opened, group)
+        listed = _of_group(opened, group)
     if as_json:
-        for claim in found:
+        for claim in listed:
             print_json(asdict(claim))
         return
     print_table(
         ("group", "batch", "messages", "lease ends"),
-        [(claim.group, claim.batch, claim.rows, _lease(claim.lease_ends_in)) for claim in found],
+        [(claim.group, claim.batch, claim.rows, _lease(claim.lease_ends_in)) for claim in listed],
     )
 
 
@@ -68,9 +68,9 @@ def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
     of messages returned.
     """
     with open_any(url, queue, "claims") as opened:
-        found = _of_group(opened, group)
-        groups = sorted({claim.group for claim in found})
-        count = sum(claim.rows for claim in found)
+        held = _of_group(opened, group)
+        groups = sorted({claim.group for claim in held})
+        count = sum(claim.rows for claim in held)
         if groups:
             ask(f"Take {count:,} messages from {', '.join(groups)}?", yes)
         released = sum(opened.kind.release_claims(opened.client, name) for name in groups)

@@ -181,7 +181,7 @@ def redrive(
             counts = [_redrive_some(_only_part(opened), entries, force)]
         elif cause is not None:
             chosen = _with_cause(opened, cause)
-            counts = [_redrive_some(part, found, force) for part, found in chosen]
+            counts = [_redrive_some(part, letters, force) for part, letters in chosen]
         else:
             counts = _redrive(opened, number, force)
     print_count(sum(counts), "dead letter", "redriven")
@@ -255,9 +255,9 @@ def drop(
             dropped = _only_part(opened).drop_dead_letters(*entries)
         elif cause is not None:
             chosen = _with_cause(opened, cause)
-            count = sum(len(found) for _, found in chosen)
+            count = sum(len(letters) for _, letters in chosen)
             ask(f"Delete {count:,} dead letters of {queue} with this cause?", yes)
-            dropped = sum(part.drop_dead_letters(*found) for part, found in chosen)
+            dropped = sum(part.drop_dead_letters(*letters) for part, letters in chosen)
         else:
             counts = [(part, opened.kind.stats(part)["dead"]) for part in opened.parts()]
             ask(f"Delete {sum(count for _, count in counts):,} dead letters of {queue}?", yes)

@@ -30,7 +30,7 @@ def widths(columns: Sequence[str], natural: Sequence[int], room: int) -> Mapping
     """
     whole = dict(zip(columns, natural, strict=True))
     usual = max(USUAL, int(room * SHARE))
-    found = {
+    widest = {
         name: min(width, usual) if name in NAMES else width
         for name, width in whole.items()
         if name != "body"
@@ -38,15 +38,15 @@ def widths(columns: Sequence[str], natural: Sequence[int], room: int) -> Mapping
     body = whole.get("body", 0)
     if body:
         least = min(body, BODY)
-        _shrink(found, _left(found, room) - GAP, least)
-        left = _left(found, room) - GAP
-        if left >= least or "reason" not in found:
-            found["body"] = max(1, min(body, left))
-    _shrink(found, _left(found, room), 0)
+        _shrink(widest, _left(widest, room) - GAP, least)
+        left = _left(widest, room) - GAP
+        if left >= least or "reason" not in widest:
+            widest["body"] = max(1, min(body, left))
+    _shrink(widest, _left(widest, room), 0)
     for name in NAMES:
-        if name in found:
-            found[name] = min(whole[name], found[name] + max(0, _left(found, room)))
-    return found
+        if name in widest:
+            widest[name] = min(whole[name], widest[name] + max(0, _left(widest, room)))
+    return widest
 
 
 def _left(columns: Mapping[str, int], room: int) -> int:

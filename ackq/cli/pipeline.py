@@ -189,14 +189,16 @@ def status(config: str, url: str | None, as_json: bool) -> None:
     point_at_source(made, url)
     from ackq.spark.pipeline.status import read_status
 
-    found = read_status(made.config).as_dict()
+    figures = read_status(made.config).as_dict()
     if as_json:
-        print_json(found)
+        print_json(figures)
         return
     for name in ("seconds_ago", "lease_ends_in"):
-        if found[name] is not None:
-            found[name] = f"{found[name]:,.0f} s"
-    shown = [(name.replace("_", " "), value) for name, value in found.items() if value is not None]
+        if figures[name] is not None:
+            figures[name] = f"{figures[name]:,.0f} s"
+    shown = [
+        (name.replace("_", " "), value) for name, value in figures.items() if value is not None
+    ]
     print_table(("", "status"), shown)
 
 

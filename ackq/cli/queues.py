@@ -132,9 +132,9 @@ def open_any(
 
 
 def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:
-    found = kinds_of(client, name, verb)
-    able = [place for place in found if verb in place.does]
-    if SHARDED in found:
+    existing = kinds_of(client, name, verb)
+    able = [place for place in existing if verb in place.does]
+    if SHARDED in existing:
         if able in ([], [LIST]) and SHARDED not in able:
             raise ConfigurationError(
                 f"{name!r} is a sharded queue: use ackq sharded, or name a shard, as ackq sharded"

@@ -56,14 +56,14 @@ def schema(tasks: str, name: str | None, cloudevent: bool) -> None:
     """Print the JSON Schema of the messages of one task, or of each."""
     from ackq.tasks.schema import message_schema
 
-    found = {each.name: each for each in _definitions(tasks)}
+    by_name = {each.name: each for each in _definitions(tasks)}
     if name is None:
-        schemas = {each: message_schema(found[each], cloudevent=cloudevent) for each in found}
+        schemas = {each: message_schema(by_name[each], cloudevent=cloudevent) for each in by_name}
         print_json(schemas)
-    elif name in found:
-        print_json(message_schema(found[name], cloudevent=cloudevent))
+    elif name in by_name:
+        print_json(message_schema(by_name[name], cloudevent=cloudevent))
     else:
-        raise ConfigurationError(f"{tasks} has no task {name!r}, only {', '.join(found)}")
+        raise ConfigurationError(f"{tasks} has no task {name!r}, only {', '.join(by_name)}")
 
 
 def _definitions(path: str) -> tuple[Definition, ...]:

@@ -43,17 +43,17 @@ def stats(spec: DelaySpec) -> Operation[DelayStats]:
 def counters(spec: DelaySpec, window: Seconds) -> Operation[Counters]:
     """Read the counters; see `ackq.delay.DelayQueue.counters`."""
     milliseconds = max(1, microseconds(window, "window", MAX_WATCH) // 1000)
-    found: list[Counters] = []
+    of_parts: list[Counters] = []
     for first in range(0, len(spec.partitions), WATCHED):
         keys = spec.keys_of(range(first, min(first + WATCHED, len(spec.partitions))))
         request = Request(
             (len(keys), *keys, milliseconds), script=scripts.load("delay/watch"), resend=True
         )
         now, *parts = yield from call(spec, request)
-        found += (
+        of_parts += (
             Counters(**derived(now, live, held, _counted(pairs))) for live, held, *pairs in parts
         )
-    return total(found)
+    return total(of_parts)
 
 
 def _counted(pairs: Sequence[bytes]) -> dict[bytes, int]:

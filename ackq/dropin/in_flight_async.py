@@ -88,8 +88,8 @@ class InFlight:
         elif sign := self.signs.asked():
             self._report(loops.COLLECTED, self.owner, sign=sign)
         elif self._earlier:
-            if found := between_pops(self._earlier, caller.frames()):
-                self._report(loops.MAY_COLLECT, self.owner, found=found)
+            if between := between_pops(self._earlier, caller.frames()):
+                self._report(loops.MAY_COLLECT, self.owner, found=between)
             self._earlier = ()
         return await self.finish()
 

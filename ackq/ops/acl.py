@@ -312,7 +312,7 @@ def scripts_of(
         folders |= _SHARING["partitions"]
     elif kind == "sharded":
         folders = _SHARING["shards"]
-    found = []
+    called = []
     for script in scripts.names():
         folder = script.rpartition("/")[0]
         is_lists = folder not in (*_OWN_FOLDERS, *_SHARING["shards"])
@@ -321,8 +321,8 @@ def scripts_of(
         if script == "pop_from" and pop_from == "right":
             continue  # only the left end has a record
         if callers_of(script) & {role, "all"}:
-            found.append(script)
-    return found
+            called.append(script)
+    return called
 
 
 def rules(

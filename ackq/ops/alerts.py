@@ -81,16 +81,16 @@ class Alerts:
             snapshot: a reading of all queues.
             now: its time, in seconds since the epoch.
         """
-        found = {key: (value, text) for key, value, text in self._found(snapshot, now)}
+        problems = {key: (value, text) for key, value, text in self._found(snapshot, now)}
         changes = []
-        for key, (value, text) in found.items():
+        for key, (value, text) in problems.items():
             begun, sent = self._firing.get(key, (None, 0.0))
             alert = Alert(key, True, value, begun.since if begun else now, text)
             again = begun is None or now - sent >= REPEAT
             self._firing[key] = alert, now if again else sent
             changes += [alert] * again
         down = not all(server.up for server in snapshot.servers)
-        for key in [*self._firing.keys() - found.keys()]:
+        for key in [*self._firing.keys() - problems.keys()]:
             if down and key.alert != "unreadable":
                 continue
             alert, _ = self._firing.pop(key)

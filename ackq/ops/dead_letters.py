@@ -91,12 +91,12 @@ def newest_first(
     last = "+" if before is None else f"({before}"
     with closing(driver.route):
         while True:
-            found = [letter_of(each) for each in driver.run(_older(key, last, size))]
-            yield from found
-            if len(found) < size:
+            letters = [letter_of(each) for each in driver.run(_older(key, last, size))]
+            yield from letters
+            if len(letters) < size:
                 return
-            last = f"({found[-1].entry}"
-            size = next_size((each.body for each in found), STEP)
+            last = f"({letters[-1].entry}"
+            size = next_size((each.body for each in letters), STEP)
 
 
 def _older(key: bytes, last: str, size: int) -> Operation[list[Any]]:
@@ -128,12 +128,12 @@ def every(part: Part) -> Iterator[DeadLetter]:
     reading ends soon.
     """
     size, after = 1, None
-    while found := part.dead_letters(size, after=after):
-        yield from found
-        if len(found) < size:
+    while letters := part.dead_letters(size, after=after):
+        yield from letters
+        if len(letters) < size:
             return
-        after = found[-1].entry
-        size = next_size((letter.body for letter in found), STEP)
+        after = letters[-1].entry
+        size = next_size((letter.body for letter in letters), STEP)
 
 
 def has_cause(letter: DeadLetter, cause: str | None, task: str | None = None) -> bool:

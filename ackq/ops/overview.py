@@ -192,7 +192,7 @@ class Overview(Closable):
         except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
             down = Server(_address(self._client), False, problem=error)
             return Snapshot((down,), (), False, 0)
-        found: list[Reading] = []
+        all_readings: list[Reading] = []
         servers: list[Server] = []
         groups: set[str] = set()
         problems: dict[Found, Exception] = {}
@@ -206,13 +206,15 @@ class Overview(Closable):
         for node in nodes:
             try:
                 now = node.driver.run(_time())
-                readings, unread, others = self._read_node(node, self._most - len(found), now)
+                readings, unread, others = self._read_node(
+                    node, self._most - len(all_readings), now
+                )
                 servers.append(_server(node))
             except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
                 servers.append(Server(node.address, False, problem=error))
                 lost = True
                 continue
-            found += readings
+            all_readings += readings
             left_out += others + len(unread)
             problems |= unread
             at = now / 1_000_000 if at is None and now is not None else at
@@ -220,7 +222,7 @@ class Overview(Closable):
         complete = all(node.search.complete for node in nodes) or bool(self._names)
         if lost:
             self.close()  # the cluster may have other primaries at the next reading
-        queues = _by_queue(found, groups)
+        queues = _by_queue(all_readings, groups)
         missing = {*self._names} - {queue.name for queue in queues}
         unread_names = tuple(error for queue, error in problems.items() if queue.name in missing)
         complete = complete and not lost
@@ -287,10 +289,10 @@ class Overview(Closable):
             (together if joins else alone).append(queue)
         size = 1 if node.clustered else TOGETHER
         groups = [together[first : first + size] for first in range(0, len(together), size)]
-        found = node.driver.run_all(
+        answers = node.driver.run_all(
             (read_together([queue.name for queue in group], asked) for group in groups), AT_ONCE
         )
-        for group, result in zip(groups, found, strict=True):
+        for group, result in zip(groups, answers, strict=True):
             results = result if isinstance(result, list) else [result] * len(group)
             yield from zip(group, results, strict=True)
         consumers = node.search.consumers

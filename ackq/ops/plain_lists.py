@@ -31,7 +31,7 @@ def plain_lists(
     """
     if isinstance(client, redis.RedisCluster):
         client = client.get_redis_connection(client.get_default_node())
-    found: dict[str, int] = {}
+    plain: dict[str, int] = {}
     for node in nodes_of(client):
         driver = Driver(SingleRoute(node, follow=False))
         try:
@@ -39,12 +39,12 @@ def plain_lists(
             lengths = driver.run_all(map(_length, names))
         finally:
             driver.route.close()
-        found |= {
+        plain |= {
             name: length
             for name, length in zip(names, lengths, strict=True)
             if isinstance(length, int)
         }
-    return found
+    return plain
 
 
 def _names(steps: int) -> Operation[set[str]]:

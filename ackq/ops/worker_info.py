@@ -96,10 +96,10 @@ def spec(queue: str) -> QueueSpec:
     return QueueSpec(queue, QueueKeys.of(queue), QueueConfig(), outside=SYSTEM)
 
 
-def by_worker(found: Iterable[Entry]) -> list[WorkerInfo]:
+def by_worker(listed: Iterable[Entry]) -> list[WorkerInfo]:
     """Return the workers that are in the lists of queues, sorted by name and id."""
     entries: defaultdict[bytes, list[Entry]] = defaultdict(list)
-    for entry in found:
+    for entry in listed:
         entries[entry.worker].append(entry)
     return sorted(map(_merged, entries.values()), key=lambda worker: (worker.name, worker.id))
 

@@ -44,8 +44,8 @@ def workers(client: redis.Redis, queues: Sequence[str] = ()) -> list[WorkerInfo]
         NoPermissionError: the user may not read the list of a named queue, or not search.
         KeyTypeError: a key of a named queue is not a list of workers.
     """
-    found = _named(client, queues) if queues else _searched(client)
-    return by_worker(found)
+    entries = _named(client, queues) if queues else _searched(client)
+    return by_worker(entries)
 
 
 def send_order(client: redis.Redis, order: Order, targets: Iterable[WorkerInfo]) -> list[str]:

@@ -43,8 +43,8 @@ async def workers(client: redis.asyncio.Redis, queues: Sequence[str] = ()) -> li
         NoPermissionError: the user may not read the list of a named queue, or not search.
         KeyTypeError: a key of a named queue is not a list of workers.
     """
-    found = await _named(client, queues) if queues else await _searched(client)
-    return by_worker(found)
+    entries = await _named(client, queues) if queues else await _searched(client)
+    return by_worker(entries)
 
 
 async def send_order(

@@ -37,17 +37,17 @@ def with_notes(spec: QueueSpec, seen: Sequence[Found], now: int) -> Operation[li
         now: the server's time in µs.
     """
     noted: Counter[tuple[str, bytes]] = Counter()
-    ids = list(dict.fromkeys(found.id for found in seen))
+    ids = list(dict.fromkeys(match.id for match in seen))
     with suppress(NoPermissionError):
         for first in range(0, len(ids), READ):
             noted += yield from _noted(spec, ids[first : first + READ], now)
     marked = []
-    for found in seen:
-        named = (found.id, mark(found.body)) if noted else None
+    for match in seen:
+        named = (match.id, mark(match.body)) if noted else None
         if named and noted[named]:
             noted[named] -= 1
-            found = replace(found, canceled=True)
-        marked.append(found)
+            match = replace(match, canceled=True)
+        marked.append(match)
     return marked
 
 

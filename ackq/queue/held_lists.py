@@ -44,12 +44,12 @@ def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
 def claims(spec: QueueSpec) -> Operation[list[HeldClaim]]:
     """List the claims of all groups; see `ackq.Queue.claims`."""
     now, held = yield from lists(spec)
-    found = []
+    listed = []
     for entry in held:
         if named := claim_of(spec, entry.name):
             ends_in = (entry.score - now) / 1_000_000 if entry.score else None
-            found.append(HeldClaim(*named, entry.rows, ends_in))
-    return sorted(found, key=lambda claim: (claim.group, claim.batch))
+            listed.append(HeldClaim(*named, entry.rows, ends_in))
+    return sorted(listed, key=lambda claim: (claim.group, claim.batch))
 
 
 def claim_of(spec: QueueSpec, name: bytes) -> tuple[str, int] | None:

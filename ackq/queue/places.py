@@ -206,15 +206,15 @@ def _match_of(
     body: bytes,
 ) -> _Match:
     left = (float(score) - now) / 1_000_000
-    found = Found(text_of_key(key, body), "ready", body, count)
+    ready = Found(text_of_key(key, body), "ready", body, count)
     if place == b"delayed":
-        found = replace(found, entry=entry_of(score, key))
+        ready = replace(ready, entry=entry_of(score, key))
         if left > 0:
-            return _Match(replace(found, state="delayed", due_in=left), key)
-        return _Match(replace(found, position=expired + rank), key)
+            return _Match(replace(ready, state="delayed", due_in=left), key)
+        return _Match(replace(ready, position=expired + rank), key)
     if left > 0:
-        return _Match(replace(found, state="in_flight", lease_ends_in=left), key)
-    return _Match(replace(found, position=rank), key)
+        return _Match(replace(ready, state="in_flight", lease_ends_in=left), key)
+    return _Match(replace(ready, position=rank), key)
 
 
 def _in_lists(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
@@ -382,7 +382,7 @@ def _in_dead_letters(spec: QueueSpec, target: Target) -> Operation[list[_Match]]
         seen += looked
         target.on_progress(looked)
         for letter in map(inspection.dead_letter_of, letters):
-            found = Found(
+            dead = Found(
                 letter.id,
                 "dead",
                 letter.body,
@@ -391,8 +391,8 @@ def _in_dead_letters(spec: QueueSpec, target: Target) -> Operation[list[_Match]]
                 entry=letter.entry,
                 reason=letter.reason,
             )
-            if target.matches(found):
-                matches.append(_Match(found))
+            if target.matches(dead):
+                matches.append(_Match(dead))
     return matches
 
 

@@ -80,12 +80,12 @@ def _required(package: Distribution, extras: set[str]) -> Iterator[tuple[str, se
 
 def _own(module: str) -> Iterator[tuple[str, Path]]:
     top = module.partition(".")[0]
-    found = find_spec(top)
-    assert found is not None
-    origin = Path(found.origin or "")
+    spec = find_spec(top)
+    assert spec is not None
+    origin = Path(spec.origin or "")
     if {"site-packages", "dist-packages"} & set(origin.parts) or not origin.is_file():
         return  # installed, built in, or a folder without __init__.py
-    if found.submodule_search_locations is None:
+    if spec.submodule_search_locations is None:
         yield origin.name, origin
     else:
         yield from _tree(origin.parent, top)

@@ -190,17 +190,17 @@ class Shards:
         if lists:
             counts = total(lists)
             return {name: getattr(counts, name) for name in COUNTED}
-        found = Counter(dict.fromkeys(COUNTED, 0))
+        totals = Counter(dict.fromkeys(COUNTED, 0))
         for queue in self._queues:
             stats, claimed = queue.stats(), sum(claim.rows for claim in queue.claims())
-            found.update(
+            totals.update(
                 ready=stats.ready,
                 delayed=stats.delayed,
                 dead=stats.dead,
                 claimed=claimed,
                 in_flight=max(0, stats.in_flight - claimed),
             )
-        return dict(found)
+        return dict(totals)
 
     def _finish_commits(self) -> None:
         if self._commits is not None:

@@ -57,15 +57,15 @@ def _differences(message: PeekedMessage, fields: Mapping[str, Any]) -> Iterator[
         yield "the body is not a JSON object"
 
 
-def _unequal(found: Mapping[str, Any], fields: Mapping[str, Any], path: str) -> Iterator[str]:
+def _unequal(actual: Mapping[str, Any], fields: Mapping[str, Any], path: str) -> Iterator[str]:
     for name, value in fields.items():
         where = f"{path}{name}"
-        if name not in found:
+        if name not in actual:
             yield f"{where} is missing"
-        elif isinstance(value, Mapping) and isinstance(found[name], Mapping):
-            yield from _unequal(found[name], value, f"{where}.")
-        elif found[name] != value or isinstance(found[name], bool) != isinstance(value, bool):
-            yield f"{where} is {found[name]!r}, not {value!r}"
+        elif isinstance(value, Mapping) and isinstance(actual[name], Mapping):
+            yield from _unequal(actual[name], value, f"{where}.")
+        elif actual[name] != value or isinstance(actual[name], bool) != isinstance(value, bool):
+            yield f"{where} is {actual[name]!r}, not {value!r}"
 
 
 def _messages(count: int) -> str:

@@ -67,8 +67,10 @@ def delete(client: redis.Redis, queue: str) -> None:
     """
     name = queue.encode()
     pattern = literal(name) + b"*"
-    found = (key if isinstance(key, bytes) else key.encode() for key in client.scan_iter(pattern))
-    keys = [key for key in found if (after := key[len(name) :][:1]) in b":" or after.isupper()]
+    matching = (
+        key if isinstance(key, bytes) else key.encode() for key in client.scan_iter(pattern)
+    )
+    keys = [key for key in matching if (after := key[len(name) :][:1]) in b":" or after.isupper()]
     if keys:
         client.unlink(*keys)
 

@@ -54,13 +54,13 @@ def consume(
     reader = _Reader(spec, consumer, min(wanted, TAKE_CHUNK), _lease_us(spec, visibility_timeout))
     while True:
         yield from unfinished.move_in(partial(move, spec, unfinished.keys, attempts=MOVE_ATTEMPTS))
-        found = yield from reader.read(here)
+        taken = yield from reader.read(here)
         here = []
-        if found:
-            return found
+        if taken:
+            return taken
         left = yield from deadline.left()
         if not left:
-            return found
+            return taken
         yield from reader.wait(left)
 
 

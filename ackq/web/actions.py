@@ -164,8 +164,8 @@ class Actions:
 
     def _order(self, ask: Ask, order: Order) -> str:
         node = queue_details.one_node(self._client)
-        found = [each for each in workers(node, [ask.name]) if each.id == ask.worker]
-        listed = send_order(node, order, found)
+        ordered = [each for each in workers(node, [ask.name]) if each.id == ask.worker]
+        listed = send_order(node, order, ordered)
         return "ordered: it is done with its next heartbeat" if listed else "nothing: it has ended"
 
     def _preview_seek(self, ask: Ask) -> Preview:

@@ -166,12 +166,12 @@ class Api:
         name = query.get("name")
         wanted = _named(query) if name else None
         rows = [row for row in self._readable().rows if wanted in (None, row.key)]
-        found = failures.failures(self._client, rows, time.time())
+        causes_now = failures.failures(self._client, rows, time.time())
         causes = [
             answers.cause_of(each.queue, each.cause, each.minutes_5, each.hour)
-            for each in found.rows
+            for each in causes_now.rows
         ]
-        return answers.FailuresAnswer(found.total, found.complete, causes)
+        return answers.FailuresAnswer(causes_now.total, causes_now.complete, causes)
 
     def dead(self, query: dict[str, str]) -> answers.DeadAnswer:
         """Return a page of dead letters."""
@@ -201,19 +201,21 @@ class Api:
         """Return the stored schedules of a list queue."""
         _, name = _named(query)
         self._readable()
-        found = queue_details.schedules_of(self._client, name)
-        return answers.SchedulesAnswer(found is not None, [*map(answers.schedule_of, found or ())])
+        listed = queue_details.schedules_of(self._client, name)
+        return answers.SchedulesAnswer(
+            listed is not None, [*map(answers.schedule_of, listed or ())]
+        )
 
     def workers(self, query: dict[str, str]) -> answers.WorkersAnswer:
         """Return all workers."""
-        found = queue_details.all_workers(self._client, self._readable().rows)
-        return answers.WorkersAnswer(found is not None, [*map(answers.worker_of, found or ())])
+        listed = queue_details.all_workers(self._client, self._readable().rows)
+        return answers.WorkersAnswer(listed is not None, [*map(answers.worker_of, listed or ())])
 
     def operations(self, query: dict[str, str]) -> answers.OperationsAnswer:
         """Return what was done."""
         self._readable()
-        found = self._log.newest(SHOWN)
-        return answers.OperationsAnswer(found is not None, [*map(answers.mark_of, found or ())])
+        listed = self._log.newest(SHOWN)
+        return answers.OperationsAnswer(listed is not None, [*map(answers.mark_of, listed or ())])
 
 
 def is_api(request: Request) -> bool:

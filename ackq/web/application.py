@@ -350,8 +350,8 @@ class _Site:
         sample = self.readable()
         kind, name = _text(request, "kind"), _text(request, "name")
         rows = [row for row in sample.rows if not name or row.key == (kind, name)]
-        found = failures.failures(self.client, rows, time.time())
-        return self._show(request, "failures.html", kind=kind, name=name, found=found)
+        failing = failures.failures(self.client, rows, time.time())
+        return self._show(request, "failures.html", kind=kind, name=name, failing=failing)
 
     def letter(self, request: Request) -> Response:
         """Show one dead letter, with its body if that was asked for."""

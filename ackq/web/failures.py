@@ -49,14 +49,14 @@ def failures(client: Redis, rows: Sequence[Row], now: float) -> Failures:
     failing = [row.reading for row in arranged(rows, "failing") if _fails(row)]
     read, left_out = failing[:MAX_QUEUES], failing[MAX_QUEUES:]
     tables = read_causes(client, read)
-    found = [
+    failing_queues = [
         _shown(queue, cause, now)
         for queue, table in zip(read, tables, strict=True)
         for cause in table.causes
     ]
-    found.sort(key=lambda each: (-each.minutes_5, -each.hour, -each.cause.last))
+    failing_queues.sort(key=lambda each: (-each.minutes_5, -each.hour, -each.cause.last))
     complete = all(table.complete for table in tables)
-    return Failures(found[:MAX_SHOWN], len(found), complete, len(left_out))
+    return Failures(failing_queues[:MAX_SHOWN], len(failing_queues), complete, len(left_out))
 
 
 def _fails(row: Row) -> bool:

@@ -73,9 +73,9 @@ class MessageActions:
 
     def _preview_of_id(self, ask: Ask, running: bool) -> Preview:
         with opened(self.client, ask.kind, ask.name, "cancel") as queue:
-            found = Counter(each.state for each in queue.client.find_all(ask.id))
+            by_state = Counter(each.state for each in queue.client.find_all(ask.id))
         states = ("in_flight", "ready", "delayed") if running else ("ready", "delayed")
-        counts = [f"{found[each]} {each.replace('_', ' ')}" for each in states if found[each]]
+        counts = [f"{by_state[each]} {each.replace('_', ' ')}" for each in states if by_state[each]]
         text = (
             f"Every message {message_of(ask)} of {short(ask.name)} that is"
             f" {'ready, delayed or in flight' if running else 'ready or delayed'} moves to the dead"

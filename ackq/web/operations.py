@@ -77,14 +77,14 @@ class Operating:
 
     def _running(self) -> list[Running]:
         """Return the operations without a result, on all pages; of this page's, the latest."""
-        found = []
+        running = []
         for shown in self._renderer.log.running():
             job = self._jobs.find(shown.entry.id)
             if job is not None and not job.over.is_set():
                 now = Progress(job.looked, job.moved, job.total, job.done, 0)
                 shown = Running(shown.entry, now, True)
-            found.append(shown)
-        return found
+            running.append(shown)
+        return running
 
     def preview(self, request: Request) -> Response:
         """Show what an operation would do."""

@@ -46,26 +46,26 @@ class Page:
 
 def page_of(sample: Sample, text: str, kind: str, sort: str, number: int) -> Page:
     """Return the rows whose names contain ``text``, of one kind or of all, sorted."""
-    found = [
+    selected = [
         row
         for row in sample.rows
         if text.lower() in row.reading.name.lower() and kind in ("", row.reading.kind)
     ]
-    found = arranged(found, SORTS.get(sort, "failing"))
-    pages = max(1, -(-len(found) // PAGE))
+    selected = arranged(selected, SORTS.get(sort, "failing"))
+    pages = max(1, -(-len(selected) // PAGE))
     number = min(max(1, number), pages)
-    rows = found[(number - 1) * PAGE : number * PAGE]
+    rows = selected[(number - 1) * PAGE : number * PAGE]
     shown = "\n".join(f"{row.reading.kind} {row.reading.name} {row.reading.paused}" for row in rows)
-    return Page(rows, len(found), number, pages, f"{zlib.crc32(shown.encode()):08x}")
+    return Page(rows, len(selected), number, pages, f"{zlib.crc32(shown.encode()):08x}")
 
 
 def totals(row: Row | None) -> dict[str, str]:
     """Return what happened to a queue's messages since counting began, by name."""
-    found = row.reading.totals if row else None
-    if found is None:
+    counted = row.reading.totals if row else None
+    if counted is None:
         return {}
-    dead = {f"dead: {reason}": count for reason, count in sorted(found.dead.items())}
-    return {name: format.count(count) for name, count in {**found.counts, **dead}.items()}
+    dead = {f"dead: {reason}": count for reason, count in sorted(counted.dead.items())}
+    return {name: format.count(count) for name, count in {**counted.counts, **dead}.items()}
 
 
 def label_of(total: str) -> str:

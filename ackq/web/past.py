@@ -228,11 +228,11 @@ def _tasks(rows: Iterable[Minute]) -> list[TaskRow]:
         for name, work in row.work.tasks.items():
             sums.setdefault(name, TaskWork()).include(work)
     quantile = {name: work.durations.quantile for name, work in sums.items()}
-    found = [
+    task_rows = [
         TaskRow(name, work, quantile[name](0.5), quantile[name](0.95), quantile[name](0.99))
         for name, work in sums.items()
     ]
-    return sorted(found, key=lambda row: (-row.work.failed - row.work.rejected, row.name))
+    return sorted(task_rows, key=lambda row: (-row.work.failed - row.work.rejected, row.name))
 
 
 def _reasons(rows: Iterable[Minute]) -> list[tuple[str, int]]:

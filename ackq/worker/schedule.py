@@ -139,12 +139,12 @@ def tick(
     if not unique or not at:
         return Answer.of(*(yield from _send_tick(spec, args)))
     id = usable_id(body) or ""
-    found = b""
+    earlier = b""
     for _ in range(SEARCHES):
-        reply = yield from _send_tick(spec, (*args, unique, id, found))
+        reply = yield from _send_tick(spec, (*args, unique, id, earlier))
         if reply[0] != b"search":
             break
-        found = yield from search(spec, id, reply[4])
+        earlier = yield from search(spec, id, reply[4])
     return Answer.of(*reply[:4])
 
 

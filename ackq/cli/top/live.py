@@ -82,12 +82,12 @@ class _Live:
             show(self._render(sample))
             size = self._console.size
             while (left := due - time.monotonic()) > 0:
-                found = pressed(min(left, RESIZED))
-                if {"q", "Q"} & {*found}:
+                keys = pressed(min(left, RESIZED))
+                if {"q", "Q"} & {*keys}:
                     return
-                for key in found:
+                for key in keys:
                     self._press(key, sample)
-                if not _scrolls(self._console) and (found or size != self._console.size):
+                if not _scrolls(self._console) and (keys or size != self._console.size):
                     size = self._console.size
                     show(self._render(sample))
 

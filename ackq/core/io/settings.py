@@ -100,10 +100,10 @@ def owner_of(slot: int, ranges: Any) -> tuple[str, int] | None:
 
 def nodes_in(ranges: Any) -> list[tuple[str, int]]:
     """Return host and port of every node in the reply to CLUSTER SLOTS that knows its name."""
-    found = {
+    unique = {
         (host.decode(), port): None for _, _, *nodes in ranges for host, port, *_ in nodes if host
     }
-    return list(found)
+    return list(unique)
 
 
 def redirected(settings: Mapping[str, Any], host: str, port: int) -> dict[str, Any]:

@@ -131,8 +131,8 @@ class Causes:
 def add(key: bytes, token: str, seen: Causes) -> Operation[bool]:
     """Add what a worker has seen; see `ackq.ops.chronicle.store.update`."""
 
-    def change(found: Fields) -> Fields:
-        causes = Causes(_decoded(found.get(_CAUSES, b"")))
+    def change(fields: Fields) -> Fields:
+        causes = Causes(_decoded(fields.get(_CAUSES, b"")))
         causes.include(seen)
         return {_CAUSES: _encoded(causes)}
 
@@ -154,8 +154,8 @@ def count_dead(kind: str, name: str, token: str) -> Operation[bool]:
     if chosen.dead is None or chosen.letter is None:
         raise ConfigurationError(f"{name!r} has no dead letters of its own")
     key, stream = history_key(kind, name), chosen.dead(name)
-    found = yield from load(key, (_CAUSES, _COUNTED))
-    oldest, newest = _counted(found)
+    fields = yield from load(key, (_CAUSES, _COUNTED))
+    oldest, newest = _counted(fields)
     letters: list[DeadLetter] = []
     ended = False
     if newest:
@@ -170,7 +170,7 @@ def count_dead(kind: str, name: str, token: str) -> Operation[bool]:
         newest = newest or (older[0].entry if older else "")
         oldest = _BEGINNING if ended else older[-1].entry if older else oldest
         letters += older
-    before, after = found.get(_COUNTED), f"{oldest} {newest}".encode()
+    before, after = fields.get(_COUNTED), f"{oldest} {newest}".encode()
 
     def change(again: Fields) -> Fields:
         if again.get(_COUNTED) != before:
@@ -189,9 +189,9 @@ def count_dead(kind: str, name: str, token: str) -> Operation[bool]:
 
 def read(key: bytes) -> Operation[CauseTable]:
     """Return the causes of a queue or part that were counted."""
-    found = yield from load(key, (_CAUSES, _COUNTED))
-    causes = Causes(_decoded(found.get(_CAUSES, b""))).newest_first()
-    oldest, newest = _counted(found)
+    fields = yield from load(key, (_CAUSES, _COUNTED))
+    causes = Causes(_decoded(fields.get(_CAUSES, b""))).newest_first()
+    oldest, newest = _counted(fields)
     return CauseTable(causes, oldest == _BEGINNING or not newest)
 
 
@@ -213,20 +213,20 @@ def _read(
     while len(entries) < most and weight < MAX_BYTES:
         size = min(size, most - len(entries))
         request = Request((command, stream, first, last, b"COUNT", size), resend=True)
-        found = yield request
-        entries += found
-        if len(found) < size:
+        rows = yield request
+        entries += rows
+        if len(rows) < size:
             return entries, True
-        bodies = [max(fields, key=len) for _, fields in found]
+        bodies = [max(fields, key=len) for _, fields in rows]
         weight += sum(map(len, bodies))
         first = f"({entries[-1][0].decode()}"
         size = next_size(bodies, STEP)
     return entries, False
 
 
-def _counted(found: Mapping[bytes, bytes]) -> tuple[str, str]:
+def _counted(fields: Mapping[bytes, bytes]) -> tuple[str, str]:
     """Return the oldest and the newest entry that were counted; empty if none was."""
-    oldest, _, newest = found.get(_COUNTED, b"").decode(errors="replace").partition(" ")
+    oldest, _, newest = fields.get(_COUNTED, b"").decode(errors="replace").partition(" ")
     return oldest, newest
 
 
@@ -251,10 +251,10 @@ def _encoded(causes: Causes) -> bytes:
 def _decoded(text: bytes) -> Iterable[Cause]:
     """Yield the causes of a record. Those that this release cannot read are left out."""
     try:
-        found = orjson.loads(text) if text else []
+        decoded = orjson.loads(text) if text else []
     except ValueError:
         return
-    for each in found if isinstance(found, list) else ():
+    for each in decoded if isinstance(decoded, list) else ():
         try:
             cause, task, dead, retried, begin, end, newest, minutes = each
             counts = {int(minute): int(count) for minute, count in minutes}

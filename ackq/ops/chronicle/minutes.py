@@ -66,13 +66,13 @@ class Work:
 
     def task(self, name: str) -> TaskWork:
         """Return what was done with the messages of a task; `OTHERS` if there are too many."""
-        found = self.tasks.get(name)
-        if found is None:
+        work = self.tasks.get(name)
+        if work is None:
             name = name[:MAX_NAME]
             if name not in self.tasks and len(self.tasks) >= MAX_TASKS:
                 name = OTHERS
-            found = self.tasks.setdefault(name, TaskWork())
-        return found
+            work = self.tasks.setdefault(name, TaskWork())
+        return work
 
 
 @dataclass(slots=True)
@@ -147,12 +147,12 @@ def record(
     """
     hour = _hour(at)
 
-    def change(found: Fields) -> Fields:
-        last = _last_in(found.get(_LAST, b""))
+    def change(fields: Fields) -> Fields:
+        last = _last_in(fields.get(_LAST, b""))
         row = _row(reading, at, last, work or Work())
         if row is None:
             return {}
-        rows = [*rows_in(found.get(hour, b""))]
+        rows = [*rows_in(fields.get(hour, b""))]
         joined = rows[-1].follows(row) if rows else None
         rows[-1 if joined else len(rows) :] = [joined or row]
         newer = last is None or at > last.at
@@ -176,11 +176,11 @@ def read(key: bytes, now: float, seconds: float) -> Operation[list[Minute]]:
     """
     first, last = int(now - seconds) // 3600, int(now) // 3600
     hours = [_hour(number * 3600) for number in range(first, last + 1)]
-    found = yield from load(key, hours)
+    fields = yield from load(key, hours)
     return [
         row
         for hour in hours
-        for row in rows_in(found.get(hour, b""))
+        for row in rows_in(fields.get(hour, b""))
         if now - seconds < row.at <= now + MINUTE
     ]
 

@@ -48,9 +48,9 @@ def read_causes(client: Redis, queues: Sequence[Reading]) -> list[CauseTable]:
         results = run_all(
             [(Driver(route.beside(key)), causes.read(key)) for some in keys for key in some]
         )
-    found = iter(results)
+    answers = iter(results)
     return [
-        causes.merged(table for _ in some if isinstance(table := next(found), causes.CauseTable))
+        causes.merged(table for _ in some if isinstance(table := next(answers), causes.CauseTable))
         for some in keys
     ]
 

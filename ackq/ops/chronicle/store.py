@@ -55,9 +55,9 @@ def update(
         KeyTypeError: the key holds another type.
     """
     for _ in range(ATTEMPTS):
-        found = yield from load(key, (_VERSION, *fields))
-        before = found.pop(_VERSION, b"")
-        changed = change(found)
+        fields_read = yield from load(key, (_VERSION, *fields))
+        before = fields_read.pop(_VERSION, b"")
+        changed = change(fields_read)
         if not changed:
             return True
         pairs = [text for pair in changed.items() for text in pair]

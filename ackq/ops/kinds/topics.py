@@ -31,11 +31,11 @@ def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Readin
 
     keys = TopicKeys.of(name)
     places = [keys.consumer(consumer).place for consumer in consumers]
-    newest, first, *found = yield Request((b"MGET", keys.newest, keys.first, *places), resend=True)
+    newest, first, *values = yield Request((b"MGET", keys.newest, keys.first, *places), resend=True)
     last = _index(name, newest)
     positions = {
         consumer: _index(name, place)
-        for consumer, place in zip(consumers, found, strict=True)
+        for consumer, place in zip(consumers, values, strict=True)
         if place is not None
     }
     lags = {consumer: max(0, last - position) for consumer, position in positions.items()}

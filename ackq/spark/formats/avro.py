@@ -135,7 +135,7 @@ class _Shape:
             self._visited[name] = None
             weights = [self._visit(each["type"]) for each in schema["fields"]]
             self._visited[name] = any(weights)
-        found = self._visited[name]
-        if found is None:
+        visited = self._visited[name]
+        if visited is None:
             self.is_recursive = True
-        return found is not False
+        return visited is not False

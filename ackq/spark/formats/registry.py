@@ -101,8 +101,8 @@ class _Registry:
             Misfit: the registry does not have it, or it is not of the format.
             SchemaRegistryError: the registry cannot be asked.
         """
-        if (found := self._decoders.get(number)) is not None:
-            return found
+        if (decoder := self._decoders.get(number)) is not None:
+            return decoder
         reason, until = self._refused.get(number, ("", 0.0))
         if time.monotonic() < until:
             raise Misfit(reason)
@@ -115,12 +115,12 @@ class _Registry:
         return made
 
     def _schema(self, number: int) -> RegisteredSchema:
-        found = self._get(f"/schemas/ids/{number}")
-        if found.get("schemaType", "AVRO") != _TYPES[self._format]:
+        answer = self._get(f"/schemas/ids/{number}")
+        if answer.get("schemaType", "AVRO") != _TYPES[self._format]:
             raise Misfit("its schema is of another format")
         references: dict[str, str] = {}
-        self._add_references(found, references)
-        return RegisteredSchema(found["schema"], (*references.values(),), (*references,))
+        self._add_references(answer, references)
+        return RegisteredSchema(answer["schema"], (*references.values(),), (*references,))
 
     def _add_references(self, schema: Any, references: dict[str, str]) -> None:
         for each in schema.get("references") or ():
@@ -129,9 +129,9 @@ class _Registry:
             if len(references) >= _MAX_REFERENCES:
                 raise Misfit("its schema refers to too many others")
             subject = quote(each["subject"], safe="")
-            found = self._get(f"/subjects/{subject}/versions/{int(each['version'])}")
-            self._add_references(found, references)
-            references[each["name"]] = found["schema"]
+            answer = self._get(f"/subjects/{subject}/versions/{int(each['version'])}")
+            self._add_references(answer, references)
+            references[each["name"]] = answer["schema"]
 
     def _get(self, path: str) -> Any:
         """Return a reply that has a schema."""

@@ -60,17 +60,17 @@ def failure(
         section: the section of a sink with a query of its own. Defaults to none.
     """
     cause, number = batches.error, batches.number
-    found = cause or error
+    shown = cause or error
     where = "the query failed" if cause is None else f"batch {number} failed"
     if cause is not None and batches.writing:
         where += f" while [{batches.writing}] was written"
-    reason = one_line(found).rstrip(".")
-    report = redact("".join(traceback.format_exception(found)))
+    reason = one_line(shown).rstrip(".")
+    report = redact("".join(traceback.format_exception(shown)))
     _LOG.info("%s", report)
     kept = "" if checkpoint is None else _keep(report, checkpoint)
     kind = PipelineFenced if reason.startswith(_FENCED) else PipelineFailed
     return kind(
-        f"{name}: {section and f'[{section}] '}{where}: {reason}.{advice(found)}"
+        f"{name}: {section and f'[{section}] '}{where}: {reason}.{advice(shown)}"
         f" Nothing is lost: the claimed messages are kept, and the next run begins with them{kept}",
         batch=None if cause is None else number,
     )
@@ -91,8 +91,8 @@ def _keep(report: str, checkpoint: Path) -> str:
 def one_line(error: BaseException) -> str:
     """Return an error in one line: the one that ackq raised, or the root of Spark's report."""
     text = redact(str(error)).strip()
-    if found := _OURS.findall(text):
-        return str(found[-1])
+    if reasons := _OURS.findall(text):
+        return str(reasons[-1])
     causes = [f"{name}: {message}" for name, message in _OF_JAVA.findall(text) if message]
     if _PROCESS_GONE.search(text):
         return f"a Python process of Spark ended early: {causes[-1] if causes else 'it was killed'}"

@@ -59,25 +59,25 @@ def read_status(config: PipelineConfig) -> PipelineStatus:
         ConfigurationError: the checkpoint has another format.
     """
     reading = Reading.of(config.source.all_options()).located(patient=False)
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     reached = None
     log = _checkpoint(config.checkpoint)
     if log is not None:
         done = log.committed()
         following = log.planned(done + 1)
-        found["planned"] = None if following is None else offsets.messages(following)
+        figures["planned"] = None if following is None else offsets.messages(following)
         if done >= 0:
             reached = log.planned(done)
-            found["batch"], found["seconds_ago"] = done, time.time() - log.committed_at(done)
+            figures["batch"], figures["seconds_ago"] = done, time.time() - log.committed_at(done)
     with closing(Lag(reading)) as lag:
         lag.check_connection()
-        found["lag"] = lag.count(reached, at_once=True)
+        figures["lag"] = lag.count(reached, at_once=True)
     if reading.target.kind != "topic":
-        found |= _counts(reading)
+        figures |= _counts(reading)
     if config.rejects.queue is not None:
         with Queue(reading.connection.client(), config.rejects.queue) as rejects:
-            found["dead"] = rejects.stats().dead
-    return PipelineStatus(config.name, reading.source, **found)
+            figures["dead"] = rejects.stats().dead
+    return PipelineStatus(config.name, reading.source, **figures)
 
 
 def _checkpoint(folder: str) -> CheckpointLog | None:

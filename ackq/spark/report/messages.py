@@ -48,8 +48,8 @@ def overview(connection: Connection, names: tuple[str, ...]) -> Overview:
     snapshot.check()
     taken_at = time.time() if snapshot.at is None else snapshot.at
     # A sharded queue is read shard by shard.
-    found = (part for queue in snapshot.queues for part in (queue, *queue.parts))
-    stats = {each.name: each.stats for each in found if each.stats is not None}
+    all_readings = (part for queue in snapshot.queues for part in (queue, *queue.parts))
+    stats = {each.name: each.stats for each in all_readings if each.stats is not None}
     return Overview(taken_at, dict(sorted(stats.items())))
 
 

@@ -146,11 +146,11 @@ def _broken_rules(dead: DataFrame) -> list[BrokenRule]:
     counted = dead.groupBy("queue", "reason").agg(
         F.count("*"), *moments, F.min_by("id", "at"), F.max_by("id", "at")
     )
-    found: dict[tuple[str, str], list[tuple[int, int, int, str, str]]] = {}
+    by_rule: dict[tuple[str, str], list[tuple[int, int, int, str, str]]] = {}
     for queue, reason, *counts, first, latest in counted.collect():
         for rule in _rules(reason):
             row = (*counts, first or "", latest or "")
-            found.setdefault((queue, rule), []).append(row)
+            by_rule.setdefault((queue, rule), []).append(row)
     broken = [
         BrokenRule(
             *key,
@@ -158,7 +158,7 @@ def _broken_rules(dead: DataFrame) -> list[BrokenRule]:
             min(rows, key=lambda each: each[1])[3],
             max(rows, key=lambda each: each[2])[4],
         )
-        for key, rows in found.items()
+        for key, rows in by_rule.items()
     ]
     return sorted(broken, key=lambda each: (-each.dead, each.queue, each.rule))
 
