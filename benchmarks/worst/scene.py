@@ -20,6 +20,8 @@ KIB, MIB = 1024, 1024 * 1024
 LARGE = 9 * MIB // 10
 #: The longest lease: a score that is not reached while a case is measured.
 LEASE_US = 12 * 3600 * 1_000_000
+#: A number of messages that no run makes smaller: long ones, whose length is scaled.
+FEW = 1000
 #: Bytes of bodies that one call fills in, and messages.
 CHUNK_BYTES, CHUNK = 64 * MIB, 10_000
 #: Makes messages on the server, so that a gigabyte of them takes no time on the wire.
@@ -66,8 +68,8 @@ class Scene:
         self._stack.close()
 
     def many(self, count: int) -> int:
-        """Scale ``count``, the number of messages in a full run, to this run."""
-        return max(min(count, 20), round(count * self.share))
+        """Scale ``count``, the number of messages in a full run, to this run: not a few."""
+        return count if count <= FEW else max(20, round(count * self.share))
 
     def size(self, full: int) -> int:
         """Scale ``full``, a body's bytes in a full run, to this run."""

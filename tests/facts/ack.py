@@ -59,15 +59,10 @@ test_counts.test_a_take_and_an_ack
 )
 
 
-@FACTS.worst("1,000 x 0.9 MiB")
-def ack_large(scene: Scene) -> Act:
-    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
-    return lambda: queue.ack(*held)
-
-
-@FACTS.worst("16 x 64 MiB")
-def ack_larger(scene: Scene) -> Act:
-    held, queue = scene.held(16, scene.size(64 * MIB)), scene.queue()
+@FACTS.worst("16 x 64 MiB", count=16, size=64 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+def ack_large(scene: Scene, count: int, size: int) -> Act:
+    held, queue = scene.held(count, scene.size(size)), scene.queue()
     return lambda: queue.ack(*held)
 
 

@@ -116,23 +116,11 @@ test_counts.test_an_audit_counts_what_it_buries
 )
 
 
-@FACTS.worst("100,000 x 10 KiB, one of them an orphan")
-def audit_bodies(scene: Scene) -> Act:
-    scene.leased(scene.many(100_000), scene.size(10_000), scene.far)
-    scene.client.zrem(scene.keys.backup, b"m0000001")
-    return scene.queue().audit
-
-
-@FACTS.worst("1,000 x 0.9 MiB, one of them an orphan")
-def audit_large(scene: Scene) -> Act:
-    scene.leased(1000, scene.size(LARGE), scene.far)
-    scene.client.zrem(scene.keys.backup, b"m0000001")
-    return scene.queue().audit
-
-
-@FACTS.worst("64 x 32 MiB, one of them an orphan")
-def audit_larger(scene: Scene) -> Act:
-    scene.leased(64, scene.size(32 * MIB), scene.far)
+@FACTS.worst("64 x 32 MiB, one of them an orphan", count=64, size=32 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB, one of them an orphan", count=1000, size=LARGE)
+@FACTS.worst("100,000 x 10 KiB, one of them an orphan", count=100_000, size=10_000)
+def audit_bodies(scene: Scene, count: int, size: int) -> Act:
+    scene.leased(scene.many(count), scene.size(size), scene.far)
     scene.client.zrem(scene.keys.backup, b"m0000001")
     return scene.queue().audit
 

@@ -114,16 +114,11 @@ def cancel_deep(scene: Scene) -> Act:
     return _cancel(scene, count)
 
 
-@FACTS.worst("1,000 x 0.9 MiB")
-def cancel_large(scene: Scene) -> Act:
-    scene.delayed(1000, scene.size(LARGE), scene.far)
-    return _cancel(scene, 1000)
-
-
-@FACTS.worst("16 x 64 MiB")
-def cancel_larger(scene: Scene) -> Act:
-    scene.delayed(16, scene.size(64 * MIB), scene.far)
-    return _cancel(scene, 16)
+@FACTS.worst("16 x 64 MiB", count=16, size=64 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+def cancel_large(scene: Scene, count: int, size: int) -> Act:
+    scene.delayed(count, scene.size(size), scene.far)
+    return _cancel(scene, count)
 
 
 @FACTS.worst("100,000 of 3,000,000 that run, 1,000,000 extended")

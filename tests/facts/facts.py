@@ -20,13 +20,16 @@ The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/del
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from benchmarks.worst.scene import Prepare
+from benchmarks.worst.scene import Act, Prepare
 from tests.facts.mistakes import Mutant, read
 from tests.facts.parts import SHARED
 
 Args = tuple[Any, ...]
+#: Like `Prepare`, with arguments that `Facts.worst` gives.
+Prepared = TypeVar("Prepared", bound=Callable[..., Act])
 
 
 class Case(NamedTuple):
@@ -70,11 +73,16 @@ class Facts:
     #: Filled by `worst`.
     cases: list[Case] = field(default_factory=list)
 
-    def worst(self, shape: str) -> Callable[[Prepare], Prepare]:
-        """Register a function that prepares a `Scene` and returns the operation to measure."""
+    def worst(self, shape: str, **given: Any) -> Callable[[Prepared], Prepared]:
+        """Register a function that prepares a `Scene` and returns the operation to measure.
 
-        def register(prepare: Prepare) -> Prepare:
-            self.cases.append(Case(self.script, shape, prepare))
+        Args:
+            shape: what is bad; it names the case.
+            given: further arguments of the function, of which one can so make several cases.
+        """
+
+        def register(prepare: Prepared) -> Prepared:
+            self.cases.append(Case(self.script, shape, partial(prepare, **given)))
             return prepare
 
         return register

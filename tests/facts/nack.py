@@ -1,5 +1,7 @@
 """The facts of nack.lua: see `tests.facts.facts`."""
 
+from typing import Any
+
 from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from benchmarks.worst.settling import failed
@@ -181,34 +183,16 @@ faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_move
 )
 
 
-@FACTS.worst("1,000 x 0.9 MiB")
-def nack_large(scene: Scene) -> Act:
-    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
-    return lambda: queue.nack(*held)
-
-
-@FACTS.worst("1,000 x 0.9 MiB, delay=0")
-def nack_large_at_once(scene: Scene) -> Act:
-    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
-    return lambda: queue.nack(*held, delay=0)
-
-
-@FACTS.worst("1,000 x 0.9 MiB, requeue=back")
-def nack_large_back(scene: Scene) -> Act:
-    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue(requeue="back")
-    return lambda: queue.nack(*held, delay=0)
-
-
-@FACTS.worst("1,000 x 0.9 MiB to the dead letters")
-def nack_large_dying(scene: Scene) -> Act:
-    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue(max_receives=1)
-    return lambda: queue.nack(*held)
-
-
-@FACTS.worst("16 x 64 MiB to the dead letters")
-def nack_larger_dying(scene: Scene) -> Act:
-    held, queue = scene.held(16, scene.size(64 * MIB)), scene.queue(max_receives=1)
-    return lambda: queue.nack(*held)
+@FACTS.worst("16 x 64 MiB to the dead letters", count=16, size=64 * MIB, max_receives=1)
+@FACTS.worst("1,000 x 0.9 MiB to the dead letters", count=1000, size=LARGE, max_receives=1)
+@FACTS.worst("1,000 x 0.9 MiB, requeue=back", count=1000, size=LARGE, delay=0, requeue="back")
+@FACTS.worst("1,000 x 0.9 MiB, delay=0", count=1000, size=LARGE, delay=0)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+def nack_large(
+    scene: Scene, count: int, size: int, delay: float | None = None, **settings: Any
+) -> Act:
+    held, queue = scene.held(count, scene.size(size)), scene.queue(**settings)
+    return lambda: queue.nack(*held, delay=delay)
 
 
 @FACTS.worst("100,000 of 3,000,000 in flight")

@@ -79,17 +79,9 @@ def peek_large(scene: Scene) -> Act:
     return lambda: queue.peek(1000, "in_flight")
 
 
-@FACTS.worst("16 x 8 MiB ready, by a stranger")
-def peek_strange(scene: Scene) -> Act:
-    return _peek_ready(scene, 8 * MIB)
-
-
-@FACTS.worst("16 x 64 MiB ready, by a stranger")
-def peek_stranger(scene: Scene) -> Act:
-    return _peek_ready(scene, 64 * MIB)
-
-
-def _peek_ready(scene: Scene, size: int) -> Act:
+@FACTS.worst("16 x 64 MiB ready, by a stranger", size=64 * MIB)
+@FACTS.worst("16 x 8 MiB ready, by a stranger", size=8 * MIB)
+def peek_ready(scene: Scene, size: int) -> Act:
     scene.ready(16, scene.size(size))
     queue = scene.queue()
     return lambda: queue.peek(16)

@@ -1,5 +1,7 @@
 """The facts of pop.lua: see `tests.facts.facts`."""
 
+from typing import Any
+
 from ackq.queue import take
 from benchmarks.worst.scene import KIB, LARGE, LISTED, MIB, Act, Scene
 from benchmarks.worst.taking import hold_lists, popping
@@ -545,33 +547,17 @@ test_counts.test_a_message_that_is_too_large_was_never_taken
 )
 
 
-@FACTS.worst("equal ids, 1 x 0.9 MiB in flight")
-def equal_ids(scene: Scene) -> Act:
-    return _equal_ids(scene, LARGE)
-
-
-@FACTS.worst("equal ids, 1 x 16 MiB in flight")
-def equal_longer_ids(scene: Scene) -> Act:
-    return _equal_ids(scene, 16 * MIB)
-
-
-def _equal_ids(scene: Scene, size: int) -> Act:
+@FACTS.worst("equal ids, 1 x 16 MiB in flight", size=16 * MIB)
+@FACTS.worst("equal ids, 1 x 0.9 MiB in flight", size=LARGE)
+def equal_ids(scene: Scene, size: int) -> Act:
     scene.held(1, scene.size(size))
     scene.fill("for _ = 1, 1000 do redis.call('LPUSH', KEYS[1], body) end", (scene.keys.ready,), 1)
     return popping(scene.queue(), 1)
 
 
-@FACTS.worst("1,000 equal ids of 512 bytes")
-def equal_long_ids(scene: Scene) -> Act:
-    return _equal(scene, 512)
-
-
-@FACTS.worst("1,000 equal ids")
-def equal_short_ids(scene: Scene) -> Act:
-    return _equal(scene, 8)
-
-
-def _equal(scene: Scene, length: int) -> Act:
+@FACTS.worst("1,000 equal ids", length=8)
+@FACTS.worst("1,000 equal ids of 512 bytes", length=512)
+def equal(scene: Scene, length: int) -> Act:
     line = f"redis.call('LPUSH', KEYS[1], '{{\"id\":\"' .. string.rep('i', {length}) .. '\"}}')"
     scene.fill(line, (scene.keys.ready,), 1000)
     return popping(scene.queue(), 1)
@@ -583,15 +569,10 @@ def large(scene: Scene) -> Act:
     return popping(scene.queue())
 
 
-@FACTS.worst("16 x 8 MiB ready, by a stranger")
-def strange(scene: Scene) -> Act:
-    scene.ready(16, scene.size(8 * MIB))
-    return popping(scene.queue(), 1)
-
-
-@FACTS.worst("16 x 64 MiB ready, by a stranger")
-def stranger(scene: Scene) -> Act:
-    scene.ready(16, scene.size(64 * MIB))
+@FACTS.worst("16 x 64 MiB ready, by a stranger", size=64 * MIB)
+@FACTS.worst("16 x 8 MiB ready, by a stranger", size=8 * MIB)
+def strange(scene: Scene, size: int) -> Act:
+    scene.ready(16, scene.size(size))
     return popping(scene.queue(), 1)
 
 
@@ -616,10 +597,11 @@ def expired_with_counts(scene: Scene) -> Act:
     return popping(scene.queue())
 
 
+@FACTS.worst("1,000 x 0.9 MiB expired, requeue=back", requeue="back")
 @FACTS.worst("1,000 x 0.9 MiB expired")
-def large_expired(scene: Scene) -> Act:
+def large_expired(scene: Scene, **settings: Any) -> Act:
     scene.leased(1000, scene.size(LARGE))
-    return popping(scene.queue())
+    return popping(scene.queue(**settings))
 
 
 @FACTS.worst("16 x 32 MiB expired")
@@ -628,23 +610,11 @@ def larger_expired(scene: Scene) -> Act:
     return popping(scene.queue(), 16)
 
 
-@FACTS.worst("1,000 x 0.9 MiB expired, requeue=back")
-def large_back(scene: Scene) -> Act:
-    scene.leased(1000, scene.size(LARGE))
-    return popping(scene.queue(requeue="back"))
-
-
-@FACTS.worst("1,000 x 0.9 MiB to the dead letters")
-def large_dying(scene: Scene) -> Act:
-    scene.leased(1000, scene.size(LARGE))
-    scene.counted(1000, 5)
-    return popping(scene.queue(max_receives=5), 1)
-
-
-@FACTS.worst("100,000 to the dead letters")
-def dying(scene: Scene) -> Act:
-    scene.leased(scene.many(100_000))
-    scene.counted(scene.many(100_000), 5)
+@FACTS.worst("100,000 to the dead letters", count=100_000)
+@FACTS.worst("1,000 x 0.9 MiB to the dead letters", count=1000, size=LARGE)
+def large_dying(scene: Scene, count: int, size: int = 100) -> Act:
+    scene.leased(scene.many(count), scene.size(size))
+    scene.counted(scene.many(count), 5)
     return popping(scene.queue(max_receives=5), 1)
 
 

@@ -64,21 +64,11 @@ test_counts.test_redriven_and_dropped_dead_letters
 )
 
 
-@FACTS.worst("600,000 dead letters")
-def redrive_deep(scene: Scene) -> Act:
-    scene.dead(scene.many(600_000))
-    return scene.queue().redrive
-
-
-@FACTS.worst("1,000 x 0.9 MiB")
-def redrive_large(scene: Scene) -> Act:
-    scene.dead(1000, scene.size(LARGE))
-    return scene.queue().redrive
-
-
-@FACTS.worst("16 x 64 MiB")
-def redrive_larger(scene: Scene) -> Act:
-    scene.dead(16, scene.size(64 * MIB))
+@FACTS.worst("16 x 64 MiB", count=16, size=64 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+@FACTS.worst("600,000 dead letters", count=600_000)
+def redrive_deep(scene: Scene, count: int, size: int = 100) -> Act:
+    scene.dead(scene.many(count), scene.size(size))
     return scene.queue().redrive
 
 

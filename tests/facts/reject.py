@@ -79,15 +79,10 @@ def reject_with_failures(scene: Scene, failure: bytes) -> Act:
     return lambda: queue.reject(*held)
 
 
-@FACTS.worst("1,000 x 0.9 MiB")
-def reject_large(scene: Scene) -> Act:
-    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
-    return lambda: queue.reject(*held, reason="no use")
-
-
-@FACTS.worst("16 x 64 MiB")
-def reject_larger(scene: Scene) -> Act:
-    held, queue = scene.held(16, scene.size(64 * MIB)), scene.queue()
+@FACTS.worst("16 x 64 MiB", count=16, size=64 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+def reject_large(scene: Scene, count: int, size: int) -> Act:
+    held, queue = scene.held(count, scene.size(size)), scene.queue()
     return lambda: queue.reject(*held, reason="no use")
 
 

@@ -302,17 +302,11 @@ def send_larger(scene: Scene) -> Act:
     return lambda: rsmq.send_messages(QUEUE, [text] * 16)
 
 
-@RECEIVE.worst("1,000,000 visible since one time")
-def receive(scene: Scene) -> Act:
+@RECEIVE.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+@RECEIVE.worst("1,000,000 visible since one time", count=1_000_000, receives=3)
+def receive(scene: Scene, count: int, size: int = 100, receives: int = 0) -> Act:
     rsmq = of(scene)
-    sent(scene, scene.many(1_000_000), receives=3)
-    return times(100, lambda: rsmq.receive_messages(QUEUE, 1000))
-
-
-@RECEIVE.worst("1,000 x 0.9 MiB")
-def receive_large(scene: Scene) -> Act:
-    rsmq = of(scene)
-    sent(scene, 1000, scene.size(LARGE))
+    sent(scene, scene.many(count), scene.size(size), receives=receives)
     return times(100, lambda: rsmq.receive_messages(QUEUE, 1000))
 
 
@@ -330,17 +324,11 @@ def pop_large(scene: Scene) -> Act:
     return times(64, lambda: rsmq.pop_message(QUEUE))
 
 
-@RECEIVE.worst("1,000 x 0.9 MiB to the dead letters")
-def receive_dying(scene: Scene) -> Act:
+@RECEIVE.worst("100,000 to the dead letters", count=100_000)
+@RECEIVE.worst("1,000 x 0.9 MiB to the dead letters", count=1000, size=LARGE)
+def receive_dying(scene: Scene, count: int, size: int = 100) -> Act:
     rsmq = of(scene, max_receives=5)
-    sent(scene, 1000, scene.size(LARGE), receives=5)
-    return lambda: rsmq.receive_messages(QUEUE, 1000)
-
-
-@RECEIVE.worst("100,000 to the dead letters")
-def receive_many_dying(scene: Scene) -> Act:
-    rsmq = of(scene, max_receives=5)
-    sent(scene, scene.many(100_000), receives=5)
+    sent(scene, scene.many(count), scene.size(size), receives=5)
     return lambda: rsmq.receive_messages(QUEUE, 1000)
 
 
@@ -390,24 +378,12 @@ def delete_large_queue(scene: Scene) -> Act:
     return lambda: rsmq.delete_queue(QUEUE)
 
 
-@REDRIVE.worst("100,000 dead letters")
-def redrive(scene: Scene) -> Act:
+@REDRIVE.worst("16 x 32 MiB", count=16, size=32 * MIB)
+@REDRIVE.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+@REDRIVE.worst("100,000 dead letters", count=100_000)
+def redrive(scene: Scene, count: int, size: int = 100) -> Act:
     rsmq = of(scene)
-    dead(scene, scene.many(100_000))
-    return lambda: rsmq.redrive(QUEUE)
-
-
-@REDRIVE.worst("1,000 x 0.9 MiB")
-def redrive_large(scene: Scene) -> Act:
-    rsmq = of(scene)
-    dead(scene, 1000, scene.size(LARGE))
-    return lambda: rsmq.redrive(QUEUE)
-
-
-@REDRIVE.worst("16 x 32 MiB")
-def redrive_larger(scene: Scene) -> Act:
-    rsmq = of(scene)
-    dead(scene, 16, scene.size(32 * MIB))
+    dead(scene, scene.many(count), scene.size(size))
     return lambda: rsmq.redrive(QUEUE)
 
 

@@ -322,21 +322,13 @@ def merge_large(scene: Scene) -> Act:
     return lambda: staging.commit(1, tasks)
 
 
-def _into_queue(scene: Scene, rows: int, size: int) -> Act:
+@QUEUE.worst("1,000 x 0.9 MiB", rows=1000, size=LARGE)
+@QUEUE.worst("300,000 rows", rows=300_000)
+def into_queue(scene: Scene, rows: int, size: int = 100) -> Act:
     staging = of_queue(scene)
-    tasks = staged(scene, staging, rows, size)
+    tasks = staged(scene, staging, scene.many(rows), scene.size(size))
     scene.client.lpush(NAME, b"ready before")
     return lambda: staging.commit(1, tasks)
-
-
-@QUEUE.worst("300,000 rows")
-def queue(scene: Scene) -> Act:
-    return _into_queue(scene, scene.many(300_000), 100)
-
-
-@QUEUE.worst("1,000 x 0.9 MiB")
-def queue_large(scene: Scene) -> Act:
-    return _into_queue(scene, 1000, scene.size(LARGE))
 
 
 @DROP.worst("1,000 lists of 1,000 rows")
@@ -353,34 +345,18 @@ def drop_large(scene: Scene) -> Act:
     return lambda: staging.abort(1)
 
 
-def _into_delay(scene: Scene, rows: int, size: int, partitions: int | None = None) -> Act:
+@DELAY.worst("16 x 32 MiB", rows=16, size=32 * MIB)
+@DELAY.worst("1,000 x 0.9 MiB", rows=1000, size=LARGE)
+@DELAY.worst("30,000 rows into 1,024 partitions", rows=30_000, partitions=1024)
+@DELAY.worst("300,000 rows, one due time for all", rows=300_000)
+def into_delay(scene: Scene, rows: int, size: int = 100, partitions: int | None = None) -> Act:
     staging = scene.own(DelayStaging(scene.client, NAME, "writer", partitions=partitions))
     line = (
         f"redis.call('LPUSH', KEYS[1], n % {partitions or 1} + 1 .. ':{scene.far}:' .. #id .. ':'"
         " .. id .. body)"
     )
-    tasks = staged(scene, staging, rows, size, line=line)
+    tasks = staged(scene, staging, scene.many(rows), scene.size(size), line=line)
     return lambda: staging.commit(1, tasks)
-
-
-@DELAY.worst("300,000 rows, one due time for all")
-def delay(scene: Scene) -> Act:
-    return _into_delay(scene, scene.many(300_000), 100)
-
-
-@DELAY.worst("30,000 rows into 1,024 partitions")
-def delay_partitioned(scene: Scene) -> Act:
-    return _into_delay(scene, scene.many(30_000), 100, partitions=1024)
-
-
-@DELAY.worst("1,000 x 0.9 MiB")
-def delay_large(scene: Scene) -> Act:
-    return _into_delay(scene, 1000, scene.size(LARGE))
-
-
-@DELAY.worst("16 x 32 MiB")
-def delay_larger(scene: Scene) -> Act:
-    return _into_delay(scene, 16, scene.size(32 * MIB))
 
 
 @DELAY.worst("1,000 x 0.9 MiB, their keys taken by as long ones")
@@ -388,30 +364,14 @@ def delay_refused(scene: Scene) -> Act:
     line = "redis.call('ZADD', KEYS[1], score, id) redis.call('HSET', KEYS[2], id, body)"
     keys = (f"{NAME}:z".encode(), f"{NAME}:h".encode())
     scene.fill(line, keys, 1000, scene.size(LARGE) + 8, score=scene.far)
-    return _into_delay(scene, 1000, scene.size(LARGE))
+    return into_delay(scene, 1000, LARGE)
 
 
-def _into_topic(scene: Scene, rows: int, size: int, max_age: float | None = None) -> Act:
+@TOPIC.worst("16 x 32 MiB", rows=16, size=32 * MIB)
+@TOPIC.worst("1,000 x 0.9 MiB", rows=1000, size=LARGE)
+@TOPIC.worst("300,000 rows that expire", rows=300_000, max_age=86_400)
+@TOPIC.worst("300,000 rows", rows=300_000)
+def into_topic(scene: Scene, rows: int, size: int = 100, max_age: float | None = None) -> Act:
     staging = scene.own(TopicStaging(scene.client, NAME, "writer", max_age=max_age))
-    tasks = staged(scene, staging, rows, size)
+    tasks = staged(scene, staging, scene.many(rows), scene.size(size))
     return lambda: staging.commit(1, tasks)
-
-
-@TOPIC.worst("300,000 rows")
-def topic(scene: Scene) -> Act:
-    return _into_topic(scene, scene.many(300_000), 100)
-
-
-@TOPIC.worst("300,000 rows that expire")
-def topic_expiring(scene: Scene) -> Act:
-    return _into_topic(scene, scene.many(300_000), 100, max_age=86_400)
-
-
-@TOPIC.worst("1,000 x 0.9 MiB")
-def topic_large(scene: Scene) -> Act:
-    return _into_topic(scene, 1000, scene.size(LARGE))
-
-
-@TOPIC.worst("16 x 32 MiB")
-def topic_larger(scene: Scene) -> Act:
-    return _into_topic(scene, 16, scene.size(32 * MIB))

@@ -180,16 +180,14 @@ def consume(scene: Scene) -> Act:
     return reading(scene, 300)
 
 
-@CONSUME.worst("1,000 x 0.9 MiB")
-def consume_large(scene: Scene) -> Act:
-    published(scene, 1000, scene.size(LARGE))
-    return reading(scene, 100)
-
-
-@CONSUME.worst("16 x 32 MiB")
-def consume_larger(scene: Scene) -> Act:
-    published(scene, 16, scene.size(32 * MIB))
-    return reading(scene, 16)
+@CONSUME.worst(
+    "16 x 32 MiB, at most once", count=16, size=32 * MIB, calls=16, delivery="at_most_once"
+)
+@CONSUME.worst("16 x 32 MiB", count=16, size=32 * MIB, calls=16)
+@CONSUME.worst("1,000 x 0.9 MiB", count=1000, size=LARGE, calls=100)
+def consume_large(scene: Scene, count: int, size: int, calls: int, **settings: Any) -> Act:
+    published(scene, count, scene.size(size))
+    return reading(scene, calls, **settings)
 
 
 @CONSUME.worst("16 x 32 MiB behind 16 small")
@@ -199,12 +197,6 @@ def consume_behind_small(scene: Scene) -> Act:
     messages = f"{NAME}:messages:".encode()
     scene.fill(line, (messages,), 16, scene.size(32 * MIB), first=17)
     return reading(scene, 16)
-
-
-@CONSUME.worst("16 x 32 MiB, at most once")
-def consume_at_most_once(scene: Scene) -> Act:
-    published(scene, 16, scene.size(32 * MIB))
-    return reading(scene, 16, delivery="at_most_once")
 
 
 @CONSUME.worst("300,000 leases ended at once")
@@ -309,15 +301,9 @@ def probe_large(scene: Scene) -> Act:
     return times(20, of(scene).oldest)
 
 
-@TRIM.worst("300,000 messages")
-def trim(scene: Scene) -> Act:
-    published(scene, scene.many(300_000))
-    topic = of(scene)
-    return lambda: topic.trim(0)
-
-
-@TRIM.worst("1,000 x 0.9 MiB")
-def trim_large(scene: Scene) -> Act:
-    published(scene, 1000, scene.size(LARGE))
+@TRIM.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+@TRIM.worst("300,000 messages", count=300_000)
+def trim(scene: Scene, count: int, size: int = 100) -> Act:
+    published(scene, scene.many(count), scene.size(size))
     topic = of(scene)
     return lambda: topic.trim(0)

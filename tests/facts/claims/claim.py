@@ -196,31 +196,17 @@ def claim_back(scene: Scene) -> Act:
     return lambda: claims.claim(0, messages=scene.many(300_000))
 
 
-@FACTS.worst("1,000 x 0.9 MiB expired")
-def claim_large_expired(scene: Scene) -> Act:
-    scene.leased(1000, scene.size(LARGE))
+@FACTS.worst("16 x 32 MiB expired", count=16, size=32 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB expired", count=1000, size=LARGE)
+def claim_large_expired(scene: Scene, count: int, size: int) -> Act:
+    scene.leased(count, scene.size(size))
     claims = begun(scene)
-    return lambda: claims.claim(0, messages=1000)
+    return lambda: claims.claim(0, messages=count)
 
 
-@FACTS.worst("16 x 32 MiB expired")
-def claim_larger_expired(scene: Scene) -> Act:
-    scene.leased(16, scene.size(32 * MIB))
-    claims = begun(scene)
-    return lambda: claims.claim(0, messages=16)
-
-
-@FACTS.worst("1,000 x 0.9 MiB ready, and one more")
-def claim_large(scene: Scene) -> Act:
-    return _claim_ready(scene, 1000, LARGE)
-
-
-@FACTS.worst("16 x 32 MiB ready, and one more")
-def claim_larger(scene: Scene) -> Act:
-    return _claim_ready(scene, 16, 32 * MIB)
-
-
-def _claim_ready(scene: Scene, count: int, size: int) -> Act:
+@FACTS.worst("16 x 32 MiB ready, and one more", count=16, size=32 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB ready, and one more", count=1000, size=LARGE)
+def claim_ready(scene: Scene, count: int, size: int) -> Act:
     scene.ready(count + 1, scene.size(size))
     claims = begun(scene)
     return lambda: claims.claim(0, messages=count)

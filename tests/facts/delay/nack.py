@@ -1,5 +1,7 @@
 """The facts of delay/nack.lua: see `tests.facts.facts`."""
 
+from typing import Any
+
 from benchmarks.worst.delay import ERRORS, failed, of, taken
 from benchmarks.worst.scene import KIB, LARGE, Act, Scene
 from tests.facts.facts import Facts
@@ -75,9 +77,10 @@ delay.test_failure_notes.test_a_note_goes_with_its_message
 )
 
 
+@FACTS.worst("1,000 x 0.9 MiB to the dead letters", receives=5, max_receives=5)
 @FACTS.worst("1,000 x 0.9 MiB")
-def nack_large(scene: Scene) -> Act:
-    held, queue = taken(scene, 1000, scene.size(LARGE)), of(scene)
+def nack_large(scene: Scene, receives: int = 0, **settings: Any) -> Act:
+    held, queue = taken(scene, 1000, scene.size(LARGE), receives=receives), of(scene, **settings)
     return lambda: queue.nack(*held)
 
 
@@ -86,12 +89,6 @@ def release(scene: Scene) -> Act:
     held = taken(scene, scene.many(1_000_000), receives=3)[: scene.many(100_000)]
     queue = of(scene)
     return lambda: queue.release(*held)
-
-
-@FACTS.worst("1,000 x 0.9 MiB to the dead letters")
-def nack_dying(scene: Scene) -> Act:
-    held, queue = taken(scene, 1000, scene.size(LARGE), receives=5), of(scene, max_receives=5)
-    return lambda: queue.nack(*held)
 
 
 @FACTS.worst("1,000 x 100 KiB, with errors of 8 KiB and notes of 40 KiB")

@@ -42,21 +42,11 @@ delay.test_failure_notes.test_a_new_message_inherits_no_note
 )
 
 
-@FACTS.worst("300,000 dead letters")
-def redrive(scene: Scene) -> Act:
-    scene.fill(DEAD, (STREAM,), scene.many(300_000))
-    return of(scene).redrive
-
-
-@FACTS.worst("1,000 x 0.9 MiB")
-def redrive_large(scene: Scene) -> Act:
-    scene.fill(DEAD, (STREAM,), 1000, scene.size(LARGE))
-    return of(scene).redrive
-
-
-@FACTS.worst("16 x 64 MiB")
-def redrive_larger(scene: Scene) -> Act:
-    scene.fill(DEAD, (STREAM,), 16, scene.size(64 * MIB))
+@FACTS.worst("16 x 64 MiB", count=16, size=64 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+@FACTS.worst("300,000 dead letters", count=300_000)
+def redrive(scene: Scene, count: int, size: int = 100) -> Act:
+    scene.fill(DEAD, (STREAM,), scene.many(count), scene.size(size))
     return of(scene).redrive
 
 

@@ -58,13 +58,8 @@ def reject_with_failures(scene: Scene, failure: bytes) -> Act:
     return lambda: queue.reject(*held)
 
 
-@FACTS.worst("1,000 x 0.9 MiB")
-def reject_large(scene: Scene) -> Act:
-    held, queue = taken(scene, 1000, scene.size(LARGE)), of(scene)
-    return lambda: queue.reject(*held)
-
-
-@FACTS.worst("16 x 32 MiB")
-def reject_larger(scene: Scene) -> Act:
-    held, queue = taken(scene, 16, scene.size(32 * MIB)), of(scene)
+@FACTS.worst("16 x 32 MiB", count=16, size=32 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE)
+def reject_large(scene: Scene, count: int, size: int) -> Act:
+    held, queue = taken(scene, count, scene.size(size)), of(scene)
     return lambda: queue.reject(*held)

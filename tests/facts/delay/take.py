@@ -126,18 +126,12 @@ def take_notes(scene: Scene) -> Act:
     return times(20, lambda: queue.take(1000))
 
 
-@FACTS.worst("1,000 x 0.9 MiB")
-def take_large(scene: Scene) -> Act:
-    stored(scene, 1000, scene.size(LARGE))
+@FACTS.worst("16 x 32 MiB, by a stranger", count=16, size=32 * MIB, calls=16)
+@FACTS.worst("1,000 x 0.9 MiB", count=1000, size=LARGE, calls=100)
+def take_large(scene: Scene, count: int, size: int, calls: int) -> Act:
+    stored(scene, count, scene.size(size))
     queue = of(scene)
-    return times(100, lambda: queue.take(1000))
-
-
-@FACTS.worst("16 x 32 MiB, by a stranger")
-def take_larger(scene: Scene) -> Act:
-    stored(scene, 16, scene.size(32 * MIB))
-    queue = of(scene)
-    return times(16, lambda: queue.take(1000))
+    return times(calls, lambda: queue.take(1000))
 
 
 @FACTS.worst("1,000 x 0.9 MiB to the dead letters")

@@ -131,14 +131,10 @@ def give_back(scene: Scene) -> Act:
     return claims.release
 
 
-@FACTS.worst("1,000 x 0.9 MiB in front")
-def give_back_large(scene: Scene) -> Act:
-    return claimed(scene, 1000, scene.size(LARGE)).release
-
-
-@FACTS.worst("16 x 64 MiB in front")
-def give_back_larger(scene: Scene) -> Act:
-    return claimed(scene, 16, scene.size(64 * MIB)).release
+@FACTS.worst("16 x 64 MiB in front", count=16, size=64 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB in front", count=1000, size=LARGE)
+def give_back_large(scene: Scene, count: int, size: int) -> Act:
+    return claimed(scene, count, scene.size(size)).release
 
 
 @FACTS.worst("100,000 behind, one score for all lists")
@@ -147,26 +143,19 @@ def give_back_behind(scene: Scene) -> Act:
     return popping(scene.queue(), 1)
 
 
-@FACTS.worst("300,000 for later, one due time for all")
-def give_back_later(scene: Scene) -> Act:
-    return _later(scene, scene.many(300_000), 100)
-
-
 @FACTS.worst("100 x 0.9 MiB for later, all ids taken")
 def give_back_large_later(scene: Scene) -> Act:
     scene.leased(100, 100, scene.far)
-    return _later(scene, 100, scene.size(LARGE))
+    return later(scene, 100, LARGE)
 
 
-@FACTS.worst("16 x 32 MiB for later")
-def give_back_larger_later(scene: Scene) -> Act:
-    return _later(scene, 16, scene.size(32 * MIB))
-
-
-def _later(scene: Scene, count: int, size: int) -> Act:
+@FACTS.worst("16 x 32 MiB for later", count=16, size=32 * MIB)
+@FACTS.worst("300,000 for later, one due time for all", count=300_000)
+def later(scene: Scene, count: int, size: int = 100) -> Act:
     name = scene.keys.ready + b"STAGED:writer:1:task:delayed"
     line = f"redis.call('LPUSH', KEYS[1], '{scene.far}:' .. body)"
-    scene.fill(line, (name,), count, size)
+    count = scene.many(count)
+    scene.fill(line, (name,), count, scene.size(size))
     scene.client.zadd(scene.keys.held, {name: 0})
     scene.client.hset(scene.keys.heldrows, name, count)
     return popping(scene.queue(), 1)
