@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ackq.errors import ConfigurationError
-from ackq.ops.kinds import opened
+from ackq.ops.kinds import kind_for, opened
 from ackq.ops.kinds.kind import Redis
 from ackq.web import format
 from ackq.web.requests import Ask, Preview, short
 
-#: The result for a message that was taken, settled or delayed again since the page was loaded, by
-#: the kind of its queue.
-CHANGED = {
-    "list": "nothing: the message is not delayed any more",
-    "delay": "nothing: the message was taken, or it is gone",
-}
+#: The result for a message that was taken, settled or delayed again since the page was loaded.
+CHANGED = "nothing: the message is no longer delayed"
 #: The same for messages named by their id.
 NOT_READY = "nothing: no message with this id is ready or delayed"
 NOT_THERE = "nothing: no message with this id is ready, delayed or in flight"
@@ -36,11 +32,8 @@ class MessageActions:
             if ask.id:
                 moved = queue.client.run_now(ids=[ask.id])
                 return f"{format.messages(moved)} ready now" if moved else TOO_DEEP
-            if ask.kind == "list":
-                done = queue.client.run_now(ask.key)
-            else:
-                done = queue.client.reschedule(ask.key, delay=0)
-        return "ready" if done else CHANGED[ask.kind]
+            done = queue.kind.run_now(queue.client, ask.key)
+        return "ready" if done else CHANGED
 
     def cancel(self, ask: Ask, running: bool) -> str:
         """Cancel it, and return the result."""
@@ -51,24 +44,26 @@ class MessageActions:
                     return NOT_THERE if running else NOT_READY
                 return f"{format.messages(count)} canceled"
             done = queue.client.cancel(ask.key)
-        canceled = "canceled, now a dead letter" if ask.kind == "list" else "canceled"
-        return canceled if done else CHANGED[ask.kind]
+            canceled = "canceled, now a dead letter" if queue.kind.keeps_canceled else "canceled"
+        return canceled if done else CHANGED
 
     def preview_cancel(self, ask: Ask, running: bool) -> Preview:
         """Return what canceling would do."""
         if ask.id:
             return self._preview_of_id(ask, running)
-        title = "Cancel a delayed message" if ask.kind == "list" else "Cancel a message"
         which = f"The message {message_of(ask)} of {short(ask.name)}"
-        if ask.kind == "list":
+        if kind_for("run_now", ask.kind).keeps_canceled:
             return Preview(
                 ask,
-                title,
+                "Cancel a delayed message",
                 f"{which} moves to the dead letters with the cause"
                 " “canceled”. It is not delivered unless you redrive it.",
             )
         return Preview(
-            ask, title, f"{which} is deleted and will not be delivered.", "It cannot be restored."
+            ask,
+            "Cancel a message",
+            f"{which} is deleted and will not be delivered.",
+            "It cannot be restored.",
         )
 
     def _preview_of_id(self, ask: Ask, running: bool) -> Preview:

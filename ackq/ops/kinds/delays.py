@@ -127,6 +127,7 @@ DELAY = Kind(
     does=frozenset({"stats", "peek", "dead", "claims", "purge", "run_now"}),
     open=_open,
     stats=lambda queue: asdict(queue.stats()),
+    run_now=lambda queue, key: queue.reschedule(key, delay=0),
     read=_read,
     look_up=_look_up,
     check=_check,

@@ -79,7 +79,7 @@ class Opened(Closable):
             self.lender.close()
 
 
-def _nothing_claimed(client: Any, group: str) -> int:
+def _nothing(client: Any, named: str) -> int:
     return 0
 
 
@@ -108,9 +108,13 @@ class Kind:
     dead: Callable[[str], bytes] | None = None
     #: Returns the dead letter that is in an entry of that stream.
     letter: Callable[[Sequence[Any]], DeadLetter] | None = None
+    #: Makes a delayed message ready, given the client and the entry or key of the message.
+    run_now: Callable[[Any, str], int | bool] = _nothing
+    #: Whether a canceled message becomes a dead letter. If not, it is deleted.
+    keeps_canceled: bool = False
     #: Releases the claims of a group, given the client and the group, and returns how many
     #: messages these had.
-    release_claims: Callable[[Any, str], int] = _nothing_claimed
+    release_claims: Callable[[Any, str], int] = _nothing
 
 
 def has_type(key: str, expected: bytes) -> Operation[bool]:

@@ -116,6 +116,8 @@ LIST = Kind(
     check=unchecked,
     dead=lambda name: QueueKeys.of(name).dead,
     letter=dead_letter_of,
+    run_now=lambda queue, entry: queue.run_now(entry),
+    keeps_canceled=True,
     release_claims=_release_claims,
 )
 SHARDED = Kind(
