@@ -47,7 +47,7 @@ GROUPS = {
         "top": "Watch all queues live.",
         "web": "Watch all queues on a web page.",
         "exporter": "Serve metrics to Prometheus and KEDA.",
-        "notify": "Post alerts to a webhook, for example of a chat.",
+        "notify": "Post alerts to a webhook, such as that of a chat.",
         "mark": "Mark a moment, such as a deployment, in the curves of the page.",
         "workers": "List workers and their messages; quiet or stop them.",
         "delayed": "List, run or cancel delayed messages.",

@@ -24,10 +24,10 @@ from ackq.cli.queues import on_any_queue, open_any
 def cancel(queue: str, url: str | None, ids: tuple[str, ...], running: bool) -> None:
     """Move the messages of QUEUE with these IDs to the dead letters.
 
-    Ready and delayed messages are, with the reason "canceled". Prints how many, and exits with 1
-    if it is 0. A ready message with more than 50,000 messages before and behind it becomes a dead
-    letter when its turn comes. Messages in flight are left alone without --running. ackq dead
-    redrive makes canceled messages ready again; ackq dead drop deletes them permanently.
+    Finds ready and delayed messages, and with --running those in flight. Their reason is then
+    "canceled". Prints how many were canceled, and exits with 1 if there were none. A ready message
+    with more than 50,000 messages before and behind it becomes a dead letter when its turn comes.
+    ackq dead redrive makes canceled messages ready again; ackq dead drop deletes them permanently.
     """
     with open_any(url, queue, "cancel") as opened:
         canceled = opened.client.cancel(ids=ids, running=running)

@@ -64,8 +64,7 @@ def dead() -> None:
     """List, show, redrive or drop the dead letters of a queue of any kind but a topic.
 
     A message becomes a dead letter when it reaches the consumers' limit of deliveries, is too
-    large for them, is rejected by one, or is canceled while it is delayed. It is kept until you
-    redrive or drop it.
+    large for them, is rejected by one, or is canceled. It is kept until you redrive or drop it.
 
     Name a queue of RSMQ NAMESPACE:QUEUE, and a partition of a delay queue QUEUE:NUMBER.
     """

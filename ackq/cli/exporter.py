@@ -47,7 +47,7 @@ def _endpoint(ctx: click.Context, parameter: click.Parameter, text: str) -> tupl
 )
 @time_field_option
 @click.option(
-    "--no-totals", is_flag=True, help="Change nothing in Redis: there are fewer counters then."
+    "--no-totals", is_flag=True, help="Change nothing in Redis, and report fewer counters."
 )
 @click.option(
     "--no-history",

@@ -41,22 +41,22 @@ WATCHED = 4.0
     type=click.FloatRange(0),
     default=600.0,
     metavar="SECONDS",
-    help="Alert if the oldest message has waited for so long; 0: never.  [600]",
+    help="Alert if the oldest message has waited for this long; 0: never.  [600]",
 )
 @click.option(
     "--no-worker",
     type=click.FloatRange(0),
     default=600.0,
     metavar="SECONDS",
-    help="Alert if a queue has messages, no worker and nobody else who takes them for so long;"
-    " 0: never.  [600]",
+    help="Alert if a queue has had messages for this long, but neither a worker nor any other"
+    " consumer; 0: never.  [600]",
 )
 @click.option(
     "--unreadable",
     type=click.FloatRange(0),
     default=120.0,
     metavar="SECONDS",
-    help="Alert if a server cannot be read for so long; 0: never.  [120]",
+    help="Alert if a server cannot be read for this long; 0: never.  [120]",
 )
 @click.option(
     "--every",
@@ -83,8 +83,8 @@ def notify(
     it is tried again for up to 6 hours. The JSON has a field "text", which chats show, and a list
     "alerts". The URL is never printed, since it may contain a secret.
 
-    While it runs, consumers count what they do, as for ackq top. If it is started again, it knows
-    of no earlier alerts, and old dead letters are not new ones.
+    While it runs, consumers count what they do, as for ackq top. After a restart, it
+    does not know of earlier alerts, and does not count old dead letters as new.
     """
     from ackq.core.client import client_of
     from ackq.ops.alerts import Alerts, Rules

@@ -85,7 +85,7 @@ def check(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Check CONFIG without running it, and say that it is valid.
+    """Check CONFIG without running it, and say whether it is valid.
 
     Without --spark the check is fast. It covers keys, values, names, options, and whether the
     transform's function exists. Only Spark can tell whether the sink's format is available; it may
@@ -178,12 +178,12 @@ def redrive(config: str, count: int, url: str | None) -> None:
 @url_option
 @json_option
 def status(config: str, url: str | None, as_json: bool) -> None:
-    """Show how far the pipeline of CONFIG is, whether it runs or not. Does not start Spark.
+    """Show the progress of the pipeline of CONFIG, running or not. Does not start Spark.
 
-    batch is the last batch that is done, and planned are the messages of the next one, if it has
-    begun; both need a checkpoint on this machine. lag are the messages that are not processed yet,
-    claimed those in batches that are not acked. dead are the dead letters in the queue to which
-    rejected messages go.
+    batch is the last batch that is done, and planned the number of messages in the next one, if it
+    has begun; both need a checkpoint on this machine. lag is the number of messages that are not
+    processed yet, and claimed the number in batches that are not acked. dead is the number of dead
+    letters in the queue to which rejected messages go.
     """
     made = make(config)
     point_at_source(made, url)

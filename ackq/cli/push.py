@@ -84,11 +84,12 @@ TIME = _Time()
     "--unique-by",
     multiple=True,
     metavar="FIELD",
-    help="With --unique: make the ids of these fields; may be repeated.",
+    help="With --unique: make the id from this field; may be repeated.",
 )
 @seconds_option(
     "--unique-for",
-    help="With --unique: how long a message that left no trace is taken to be there.  [86400]",
+    help="With --unique: seconds for which a ready message is taken to be in the queue, unless a"
+    " consumer of ackq takes it.  [86400]",
 )
 @click.option(
     "--replace",
@@ -132,9 +133,8 @@ def push(
     """Push JSON objects onto QUEUE: the arguments, or the lines of --file or stdin.
 
     Objects are not re-encoded; one without an id gets a new id, and with --time-field the time.
-    For arguments, prints the ids (an
-    empty line for a --raw message without one); for lines, prints the number pushed, or with --ids
-    the ids. Blank lines are skipped.
+    For arguments, prints the ids (an empty line for a --raw message without one); for lines, prints
+    the number pushed, or the ids with --ids. Blank lines are skipped.
 
     Lines are pushed 1,000 at a time, all or none. After an error, Ctrl-C or SIGTERM, the number
     pushed is printed; pass it to --skip to go on. If the reply was lost, the next 1,000 may already

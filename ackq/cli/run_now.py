@@ -17,8 +17,8 @@ from ackq.cli.queues import on_any_queue, open_any
 def run_now(queue: str, url: str | None, ids: tuple[str, ...]) -> None:
     """Make the messages of QUEUE with these IDs the next ones to be delivered.
 
-    Delayed and ready messages are. Prints how many, and exits with 1 if it is 0. A ready message
-    with more than 50,000 messages before and behind it stays where it is.
+    Finds delayed and ready messages. Prints how many were moved, and exits with 1 if there were
+    none. A ready message with more than 50,000 messages before and behind it stays where it is.
     """
     with open_any(url, queue, "cancel") as opened:
         moved = opened.client.run_now(ids=ids)

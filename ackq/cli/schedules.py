@@ -77,7 +77,7 @@ def _row(schedule: Any) -> tuple[object, ...]:
 @click.option(
     "--unique",
     type=click.Choice(["done", "taken"]),
-    help="Push nothing while a message of the same id is queued; see ackq push.",
+    help="Push nothing while a message with the same id is queued; see ackq push.",
 )
 def put(queue: str, url: str | None, name: str, json: str, **settings: Any) -> None:
     """Store or replace schedule NAME of QUEUE: push JSON at each tick."""

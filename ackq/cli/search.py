@@ -60,8 +60,8 @@ def search(
 ) -> None:
     """Show the messages of QUEUE with these fields, and where they are.
 
-    Searches ready, delayed and dead messages, and those in flight. Nothing is changed. Exits with 1
-    if no message matches.
+    Searches messages in every state: ready, in flight, delayed and dead. Nothing is changed. Exits
+    with 1 if no message matches.
     """
     looked = 0
     with open_any(url, queue, "find") as opened:

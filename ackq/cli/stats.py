@@ -64,12 +64,12 @@ def stats(
     oldest_ready is the time for which the oldest ready message of a list has been ready. It is
     unknown if that message contains no time. For a sharded or partitioned queue, these are sums.
 
-    A list queue that is empty has no keys, so Redis cannot tell it from one that never was. It is
-    found while its messages are counted, as a worker or --totals does. Otherwise the exit code is
-    1, and only --json prints its zeros.
+    A list queue that is empty has no keys, so Redis cannot tell it from one that never existed.
+    It is found while a worker, or --totals, counts its messages. Otherwise the exit code is 1, and
+    only --json prints its zeros.
 
-    A queue of RSMQ, NAMESPACE:QUEUE, has its settings and counts. msgs includes hiddenmsgs, those
-    that were received or are delayed. For topics, see ackq topic stats.
+    For a queue of RSMQ, NAMESPACE:QUEUE, prints its settings and counts. msgs includes hiddenmsgs,
+    the messages that were received or are delayed. For topics, see ackq topic stats.
     """
     if parts and totals:
         raise click.UsageError("give --parts or --totals")

@@ -191,8 +191,8 @@ def work(
 ) -> None:
     """Run workers that call MODULE:HANDLER, a sync or async function, for each message.
 
-    Or run the tasks of MODULE:TASKS, an object of ackq.tasks: without -q those of all their queues,
-    and without --url on their own server.
+    If you name MODULE:TASKS, an object of ackq.tasks, workers call its tasks. Without -q, they take
+    from all queues of the tasks, and without --url, from the server of the tasks.
 
     If the function returns, the message is acked; if it raises, the message is retried with
     backoff. On SIGTERM or Ctrl-C, workers take no more messages and let running handlers finish; on
