@@ -10,8 +10,8 @@ import click
 from ackq.cli.output import body_fields, id_fields, print_json
 from ackq.cli.tables import print_table
 from ackq.core.inspection_results import Found
+from ackq.core.matching import WITHIN
 from ackq.ops.figures import place_of
-from ackq.queue.places import WITHIN
 
 
 def _within(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:

@@ -16,7 +16,7 @@ from ackq.core.io.lender import Lender
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.membership.operations import MAX_PARTITIONS
-from ackq.ops.kinds import KINDS, kinds_of
+from ackq.ops.kinds import KINDS, kind_for, kinds_of
 from ackq.ops.kinds.lists import LIST, SHARDED, open_sharded
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:
             text = f"ackq: {name} is a sharded queue; the list of the same name is left alone"
             click.echo(printable(text), err=True)
             able.remove(LIST)
+    if not able:
+        kind_for(verb, found[0].name)  # says why not
     if len(able) > 1:
         called = " and ".join(able_kind.called for able_kind in able)
         kinds = " or ".join(able_kind.name for able_kind in able)

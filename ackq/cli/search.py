@@ -12,8 +12,8 @@ from ackq.cli.found import print_found, within_option
 from ackq.cli.options import examples, json_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_any_queue, open_any
+from ackq.core.matching import condition_of
 from ackq.errors import ConfigurationError
-from ackq.queue.places import condition_of
 
 
 def _fields(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:
@@ -35,7 +35,7 @@ def _fields(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ..
         "ackq search jobs --where customer=17 --within all --json",
     )
 )
-@on_any_queue("find")
+@on_any_queue("search")
 @click.option(
     "--where",
     multiple=True,
@@ -64,7 +64,7 @@ def search(
     with 1 if no message matches.
     """
     looked = 0
-    with open_any(url, queue, "find") as opened:
+    with open_any(url, queue, "search") as opened:
         stats = opened.client.stats()
         total = stats.ready + stats.in_flight + stats.delayed + stats.dead
         with progress("messages searched", total, "") as on_step:

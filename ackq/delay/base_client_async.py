@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 
@@ -17,8 +17,9 @@ from ackq.core.claim_groups import HeldClaim
 from ackq.core.client_async import Client
 from ackq.core.counters import Counters
 from ackq.core.failure_notes import note_error
-from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
-from ackq.delay import admin, claims, peek, push, settle, take
+from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage, State
+from ackq.core.matching import WITHIN, OnProgress
+from ackq.delay import admin, claims, peek, places, push, settle, take
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.delay.progress import MAX_TAKE, BatchProgress
@@ -376,6 +377,75 @@ class DelayClient(Client):
                 lease ends) or "delayed" (``at`` is when it will be ready).
         """
         return await self._run(peek.peek(self._spec, n, state))
+
+    async def find(
+        self, key: str, *, within: int | None = WITHIN, partition: int | None = None
+    ) -> Found | None:
+        """Return where the message with this key is, or None if it was deleted.
+
+        Nothing is changed. `Found.position` and `Found.queue` are those of its partition. Cost: up
+        to eight round trips, O(log n) each; if it is not stored, one per 100 dead letters or 1 MiB
+        that are looked through.
+
+        Args:
+            key: of the message.
+            within: how many dead letters to look through, the newest first. None: all. Defaults to
+                20000.
+            partition: as in `push`.
+
+        Raises:
+            InvalidMessage: no message can have this key.
+            ConfigurationError: ``within`` or ``partition`` is out of range.
+        """
+        return await self._run(places.find(self._spec, key, within, partition))
+
+    async def find_all(
+        self,
+        key: str,
+        *,
+        within: int | None = WITHIN,
+        partition: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Found]:
+        """Return the message with this key and its dead letters, the newest first; see `find`.
+
+        Args:
+            key: as in `find`.
+            within: as in `find`.
+            partition: as in `find`.
+            on_progress: called with the number of dead letters that were looked at since the last
+                call. Defaults to None.
+        """
+        return await self._run(places.find_all(self._spec, key, within, partition, on_progress))
+
+    async def search(
+        self,
+        where: Mapping[str, str | int | float | bool | None],
+        *,
+        limit: int = 100,
+        within: int | None = WITHIN,
+        on_progress: OnProgress | None = None,
+    ) -> list[Found]:
+        """Return messages whose bodies are JSON objects with these fields, and where they are.
+
+        Partition by partition: ready messages come first, then those in flight, delayed and dead
+        ones. Nothing is changed. One that goes on to another state meanwhile may be returned twice
+        or not at all. All bodies are sent here. Cost: one round trip per 1,000 messages or 1 MiB
+        that are looked through; per 100 of dead letters.
+
+        Args:
+            where: 1 to 4 fields with their values. A dot leads into an object: "customer.id".
+            limit: how many at most. Defaults to 100.
+            within: how many messages in each state of a partition to look through, the next ones
+                first. None: all. Defaults to 20000.
+            on_progress: called after each round trip with the number of messages that were looked
+                at. Defaults to None.
+
+        Raises:
+            ConfigurationError: a field or value cannot be searched for, or a number is out of
+                range.
+        """
+        return await self._run(places.search(self._spec, where, limit, within, on_progress))
 
     async def claims(self) -> list[HeldClaim]:
         """List the claims of all groups, such as those of Spark queries; see `DelayClaims`.

@@ -20,6 +20,7 @@ from ackq.core.encode import Pushable
 from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage, State
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared
+from ackq.core.matching import WITHIN, OnProgress
 from ackq.errors import AckqError
 from ackq.queue import held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys
@@ -661,8 +662,8 @@ class AsyncQueue(AsyncWholeQueue, Client):
         where: Mapping[str, str | int | float | bool | None],
         *,
         limit: int = 100,
-        within: int | None = places.WITHIN,
-        on_progress: places.OnProgress | None = None,
+        within: int | None = WITHIN,
+        on_progress: OnProgress | None = None,
     ) -> list[Found]:
         """Return messages whose bodies are JSON objects with these fields, and where they are.
 

@@ -15,30 +15,19 @@ import orjson
 from redis.exceptions import NoPermissionError
 
 from ackq import scripts
-from ackq.config import check_integer
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure_notes import with_errors
 from ackq.core.ids import key_of_id, text_of_key
 from ackq.core.inspection_results import Found, Place
+from ackq.core.matching import WITHIN, Fields, OnProgress, check_within, no_progress
 from ackq.errors import ConfigurationError
 from ackq.queue import cancel_notes, held_lists, inspection, registry
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.spec import QueueSpec
 
-#: Default for how many messages of each place are looked through.
-WITHIN = 20_000
 #: Lease keys that one call looks up.
 CHUNK = 1000
-#: Most fields of a search, and the longest text of one, in bytes.
-MAX_FIELDS, MAX_TEXT = 4, 4096
-
-#: Called with the number of messages that were looked at since the last call.
-OnProgress = Callable[[int], None]
-
-
-def _no_progress(count: int) -> None:
-    """Show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +43,7 @@ class Target:
     within: int | None = WITHIN
     #: Lease keys under which to look first; empty: all.
     keys: Sequence[bytes] = ()
-    on_progress: OnProgress = _no_progress
+    on_progress: OnProgress = no_progress
 
     @classmethod
     def of_id(
@@ -72,14 +61,14 @@ class Target:
         key = key_of_id(message_id)
         if key is None:
             raise ConfigurationError(f"{message_id!r} is not the id of a message")
-        _check_within(within)
+        check_within(within)
         text = orjson.dumps(key)[1:-1]
         keys = [key.encode(), b"\0" + key.encode()]  # the latter names a message without an id
 
         def matches(found: Found) -> bool:
             return found.id == key
 
-        return cls([text], matches, most, within, keys, on_progress or _no_progress)
+        return cls([text], matches, most, within, keys, on_progress or no_progress)
 
     @classmethod
     def of_fields(
@@ -94,22 +83,10 @@ class Target:
         Raises:
             ConfigurationError: no or too many fields, or one that cannot be searched for.
         """
-        if not isinstance(where, Mapping) or not 1 <= len(where) <= MAX_FIELDS:
-            raise ConfigurationError(
-                f'where names 1 to {MAX_FIELDS} fields, as {{"customer": 17}}, not {where!r}'
-            )
-        check_integer(most, "limit", 1, 2**53)
-        _check_within(within)
-        texts = [text for name, value in where.items() for text in _texts_of(name, value)]
-
-        def matches(found: Found) -> bool:
-            try:
-                fields = orjson.loads(found.body)
-            except ValueError:
-                return False
-            return all(_is_value(fields, name, value) for name, value in where.items())
-
-        return cls(texts, matches, most, within, (), on_progress or _no_progress)
+        fields = Fields.of(where, most)
+        check_within(within)
+        progress = on_progress or no_progress
+        return cls(fields.texts, lambda found: fields.match(found.body), most, within, (), progress)
 
     def is_enough(self, seen: int) -> bool:
         """Return whether ``seen`` messages of a place are as many as were asked for."""
@@ -413,56 +390,6 @@ def _completed(spec: QueueSpec, matches: Sequence[_Match]) -> Operation[list[Fou
         )
         for match in completed
     ]
-
-
-def condition_of(text: str) -> tuple[str, Any]:
-    """Return the field and the value of a condition: FIELD=VALUE, the value as JSON or as text.
-
-    Raises:
-        ConfigurationError: it is none.
-    """
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ConfigurationError(f"{text!r} is not FIELD=VALUE")
-    try:
-        return name, orjson.loads(value)
-    except ValueError:
-        return name, value
-
-
-def _texts_of(name: str, value: Any) -> list[bytes]:
-    """Return what the JSON of a body contains if it has this field."""
-    if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"where: a field is named by text, not by {name!r}")
-    if not isinstance(value, str | int | float | None):
-        raise ConfigurationError(
-            f"where: {name!r} is compared with text, a number, a bool or None, not with {value!r}"
-        )
-    try:
-        texts = [orjson.dumps(name.rpartition(".")[2])[1:-1]]
-        if isinstance(value, str):
-            texts.append(orjson.dumps(value)[1:-1])
-        # Numbers like 1.5 and 2**60 can be written in several ways.
-        elif value is None or (isinstance(value, int) and abs(value) < 2**53):
-            texts.append(orjson.dumps(value))
-    except TypeError as e:
-        raise ConfigurationError(f"where: {name!r} or its value is not valid Unicode") from e
-    if any(len(text) > MAX_TEXT for text in texts):
-        raise ConfigurationError(f"where: {name!r} or its value is longer than {MAX_TEXT} bytes")
-    return [text for text in texts if text]
-
-
-def _is_value(fields: Any, name: str, value: Any) -> bool:
-    """Return whether a decoded body has this value in a field, or in one inside of others."""
-    if isinstance(fields, dict) and name in fields:
-        return isinstance(fields[name], bool) == isinstance(value, bool) and fields[name] == value
-    outer, dot, rest = name.partition(".")
-    return bool(dot) and isinstance(fields, dict) and _is_value(fields.get(outer), rest, value)
-
-
-def _check_within(within: int | None) -> None:
-    if within is not None:
-        check_integer(within, "within", 1, 2**53 - 1)
 
 
 def _call(spec: QueueSpec, script: str, *args: Arg, own: Sequence[bytes] = ()) -> Operation[Any]:

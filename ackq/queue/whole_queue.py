@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from ackq.config import Seconds
 from ackq.core.effects import Operation
 from ackq.core.inspection_results import Found
+from ackq.core.matching import WITHIN, OnProgress
 from ackq.queue import chosen_messages, inspection, places
 from ackq.queue.messages import QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
@@ -74,7 +75,7 @@ class WholeQueue:
         """
         return self._on_all(inspection.counted, inspection.counters, window)
 
-    def find(self, message_id: str | int, *, within: int | None = places.WITHIN) -> Found | None:
+    def find(self, message_id: str | int, *, within: int | None = WITHIN) -> Found | None:
         """Return where the message with this id is, or None.
 
         If several messages have the id, this returns the one that is found first; `find_all`
@@ -98,8 +99,8 @@ class WholeQueue:
         self,
         message_id: str | int,
         *,
-        within: int | None = places.WITHIN,
-        on_progress: places.OnProgress | None = None,
+        within: int | None = WITHIN,
+        on_progress: OnProgress | None = None,
     ) -> list[Found]:
         """Return where all messages with this id are, shard by shard; see `find`.
 

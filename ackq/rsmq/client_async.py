@@ -9,8 +9,10 @@ import redis.asyncio
 
 from ackq.config import RecordErrors, Seconds, check_integer, check_record_errors
 from ackq.core.client_async import Client, client_of
+from ackq.core.inspection_results import Found
 from ackq.core.io.outside import SYSTEM
-from ackq.rsmq import operations
+from ackq.core.matching import WITHIN
+from ackq.rsmq import operations, places
 from ackq.rsmq.values import (
     DEFAULT_DELAY,
     DEFAULT_MAXSIZE,
@@ -311,6 +313,25 @@ class AsyncRSMQ(Client):
         return await self._run(
             operations.change_message_visibility(self._spec, qname, id, vt, error)
         )
+
+    async def find(self, qname: str, id: str, *, within: int | None = WITHIN) -> Found | None:
+        """Return where a message is, or None if it was deleted. Nothing is changed.
+
+        A hidden message is "in_flight" if it was received before, else "delayed": RSMQ stores no
+        more about it. Cost: five round trips, O(log messages); if it is not in the queue, one per
+        100 dead letters or 1 MiB that are looked through.
+
+        Args:
+            qname: the queue.
+            id: of the message.
+            within: how many dead letters to look through, the newest first. None: all. Defaults to
+                20000.
+
+        Raises:
+            InvalidFormat: ``id`` is not 32 letters, digits or colons.
+            ConfigurationError: ``within`` is out of range.
+        """
+        return await self._run(places.find(self._spec, qname, id, within))
 
     async def dead_letters(
         self, qname: str, n: int = 100, *, after: str | None = None

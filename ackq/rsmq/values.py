@@ -114,8 +114,8 @@ class QueueAttributes:
             _number(vt),
             _number(delay),
             _integer(maxsize),
-            _integer(totalrecv) or 0,
-            _integer(totalsent) or 0,
+            count_of(totalrecv),
+            count_of(totalsent),
             _seconds(created),
             _seconds(modified),
             msgs,
@@ -149,7 +149,7 @@ class RSMQCounters:
     def of(cls, reply: Sequence[Any]) -> RSMQCounters:
         """Return the counts in the script's reply."""
         now, created, sent, received, messages, letters, died = reply
-        pushed = _integer(sent) or 0
+        pushed = count_of(sent)
         return cls(
             now / 1_000_000,
             _seconds(created),
@@ -190,7 +190,7 @@ class RSMQDeadLetter:
         return cls(
             values[b"id"].decode(),
             values[b"body"],
-            _integer(values[b"rc"]) or 0,
+            count_of(values[b"rc"]),
             _integer(values[b"fr"]),
             int(values[b"time"]),
             entry.decode(),
@@ -362,6 +362,11 @@ def _number(text: bytes | None) -> float | None:
 def _integer(text: bytes | None) -> int | None:
     value = _number(text)
     return None if value is None else int(value)
+
+
+def count_of(text: bytes | None) -> int:
+    """Return a receive count; 0 if there is none, or another client wrote something else."""
+    return _integer(text) or 0
 
 
 def _seconds(text: bytes | None) -> int | None:

@@ -21,12 +21,13 @@ from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, several
 from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
+from ackq.core.matching import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
-from ackq.queue import inspection, places, take
+from ackq.queue import inspection, take
 from ackq.queue import unique as uniqueness
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.dedup import DedupKeys, keys_of
@@ -562,8 +563,8 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         where: Mapping[str, str | int | float | bool | None],
         *,
         limit: int = 100,
-        within: int | None = places.WITHIN,
-        on_progress: places.OnProgress | None = None,
+        within: int | None = WITHIN,
+        on_progress: OnProgress | None = None,
     ) -> list[Found]:
         """Return messages with these fields, shard by shard; see `Queue.search`.
 

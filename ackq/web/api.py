@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ackq.core.matching import WITHIN
 from ackq.errors import ConfigurationError, QueueNotFound
 from ackq.ops import dead_letters
 from ackq.ops.chronicle.minutes import HOURS
@@ -20,7 +21,6 @@ from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.kinds.kind import Redis
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
-from ackq.queue.places import WITHIN
 from ackq.web import answers, failures, overview, queue_details
 from ackq.web.openapi import Endpoint, Parameter, document
 from ackq.web.renderer import root_of

@@ -29,6 +29,7 @@ except ModuleNotFoundError as missing:
 
 from ackq.core.inspection_results import DeadLetter, State
 from ackq.core.io.lender import Lender, lending
+from ackq.core.matching import WITHIN
 from ackq.errors import (
     AckqError,
     ConfigurationError,
@@ -43,7 +44,6 @@ from ackq.ops.chronicle.reader import read_past
 from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.samples import Sample
-from ackq.queue.places import WITHIN
 from ackq.web import failures, forms, overview, past, queue_details, search
 from ackq.web.api import Api, is_api, problem
 from ackq.web.guard import Guard

@@ -141,7 +141,7 @@ def templates() -> Environment:
         "cells": cells,
         "place_of": place_of,
         "flush": FLUSH,
-        "finding_kinds": {kind.name for kind in KINDS.values() if "find" in kind.does},
+        "does": {kind.name: kind.does for kind in KINDS.values()},
         "usable_id": usable_id,
         "label_of": overview.label_of,
         "tone_of": overview.tone_of,

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import redis
 
 from ackq.core.inspection_results import Found
+from ackq.core.matching import WITHIN, condition_of
 from ackq.errors import AckqError, ConfigurationError, redact
 from ackq.ops.kinds import opened
-from ackq.ops.kinds.kind import Redis
-from ackq.queue.places import WITHIN, condition_of
+from ackq.ops.kinds.kind import Redis, Verb
 
 #: Most messages that a search for fields returns.
 LIMIT = 100
@@ -54,6 +54,11 @@ class Wanted:
         if self.by == "id" or (self.by == "auto" and not _CONDITION.match(self.text)):
             return {}
         return dict(map(condition_of, self.text.split(AND)))
+
+    @property
+    def verb(self) -> Verb:
+        """What a kind of queue has to do."""
+        return "search" if self.where else "find"
 
 
 class Searches:
@@ -142,7 +147,7 @@ class Search:
         settings = {"within": wanted.within, "on_progress": self._note}
         with (
             self.searches.place() as client,
-            opened(client, wanted.kind, wanted.name, "find") as queue,
+            opened(client, wanted.kind, wanted.name, wanted.verb) as queue,
         ):
             stats = queue.kind.stats(queue.client)
             counts = [stats[state] for state in _STATES if state in stats]

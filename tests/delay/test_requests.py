@@ -12,7 +12,7 @@ from typing import Any
 from redis.exceptions import ConnectionError, ResponseError
 
 from ackq.config import Confirm, QueueConfig
-from ackq.delay import admin, claims, peek, push, settle, staged_rows, take
+from ackq.delay import admin, claims, peek, places, push, settle, staged_rows, take
 from ackq.delay.messages import DelayedMessage, DelayEntry, DelaySpec, due
 from ackq.membership.operations import Assignment, GroupSpec, Session
 from ackq.staging.keys import StagingKeys
@@ -347,6 +347,11 @@ def peeks() -> Traces:
     cursor: Any
     for cursor in (None, (0, 1), (1, None, ""), (0, 5, ""), (0, float("nan"), ""), (0, None, 5)):
         yield f"peek from {cursor}", peek.page(spec(), 1, "ready", cursor)
+    yield "find a delayed message", places.find(spec(), "ab", 50, None)
+    yield "find a leased message", places.find(divided(), "a\0", 50, 1)
+    yield "find a message that moves", places.find(spec(), "a", 50, None)
+    yield "find a dead letter", places.find_all(spec(), "a", 3, None)
+    yield "search", places.search(spec(), {"n": 1}, 2, 50)
     yield "peek dead", peek.page(spec(), 1, "dead", peek.FIRST)  # type: ignore[arg-type]
     for wanted in (0, 1001):
         yield f"peek {wanted}", peek.page(spec(), wanted, "ready", peek.FIRST)

@@ -40,6 +40,15 @@ class Stock:
     reason: str = REASON
     #: What the consumers of a topic have to read.
     lags: Mapping[str, int] = field(default_factory=dict)
+    #: The states in which messages are found, by their ids.
+    found: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "held": "in_flight",
+            "r1": "ready",
+            "r2": "ready",
+            "later": "delayed",
+        }
+    )
     #: What the figures call its states.
     states: Mapping[str, int] = field(
         default_factory=lambda: {"ready": 2, "in_flight": 1, "delayed": 1, "dead": 3}
@@ -127,13 +136,15 @@ def an_rsmq_queue(client: Client, name: str) -> Iterator[Stock]:
             rsmq.change_message_visibility("mails", id, 0, error=error)
             assert rsmq.receive_message("mails") is None  # it died
             ids[id] = type(error).__name__
-        rsmq.send_message("mails", "held")
+        found = {rsmq.send_message("mails", "held"): "in_flight"}
         assert rsmq.receive_message("mails")
-        rsmq.send_messages("mails", ["r1", "r2"])
-        rsmq.send_message("mails", "later", delay=600)
+        found |= dict.fromkeys(rsmq.send_messages("mails", ["r1", "r2"]), "ready")
+        found[rsmq.send_message("mails", "later", delay=600)] = "delayed"
         # RSMQ does not tell messages in flight from delayed ones.
         states = {"ready": 2, "hidden": 2, "dead": 3}
-        yield Stock("rsmq", f"{name}:mails", ids, reason="received too often", states=states)
+        yield Stock(
+            "rsmq", f"{name}:mails", ids, (), "received too often", found=found, states=states
+        )
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import redis
 
 from ackq import Queue
 from ackq.delay import DelayClaims, DelayQueue, PartitionedDelayQueue
-from ackq.ops.kinds import KINDS
+from ackq.ops.kinds import KINDS, opened
 from ackq.queue.claims_client import Claims
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
@@ -169,6 +169,57 @@ def test_messages_are_shown_without_taking_them(ackq: Run, stock: Stock, state: 
     rows = ackq("peek", stock.name, "--state", state).output.splitlines()
     assert {row.split("\t")[1 if stock.parts else 0] for row in rows} == expected
     assert len(lines(ackq, "peek", stock.name, "--state", state)) == len(expected)
+
+
+@each_that_can("find")
+def test_messages_are_found_by_their_ids(ackq: Run, stock: Stock) -> None:
+    found = {
+        id: [(each["state"], each["queue"]) for each in lines(ackq, "find", stock.name, id)]
+        for id in (*stock.found, *stock.dead)
+    }
+    expected = {**stock.found, **dict.fromkeys(stock.dead, "dead")}
+    assert {id: [state for state, _ in places] for id, places in found.items()} == {
+        id: [state] for id, state in expected.items()
+    }
+    names = {name for places in found.values() for _, name in places}
+    assert names <= {*(stock.parts or (stock.name,))}
+    positions = [lines(ackq, "find", stock.name, id)[0]["position"] for id in stock.found]
+    assert sorted(each for each in positions if each is not None)[0] == 0
+    dead = next(iter(stock.dead))
+    (letter,) = lines(ackq, "find", stock.name, dead)
+    assert (letter["reason"], letter["errors"][0]["type"]) == (stock.reason, stock.dead[dead])
+    ackq("find", stock.name, dead[:-1] + "0", code=1)
+
+
+@each_that_can("search")
+def test_messages_are_searched_by_their_fields(
+    ackq: Run, plain_client: redis.Redis, stock: Stock
+) -> None:
+    with opened(plain_client, stock.kind, stock.name) as queue:
+        for number in range(9):
+            body = {"id": f"s{number}", "customer": number % 3}
+            if stock.kind == "delay":
+                queue.client.push(f"s{number}", body)
+            else:
+                queue.client.push(body)
+    search = ("search", stock.name, "--where")
+    assert {each["id"] for each in lines(ackq, *search, "customer=1")} == {"s1", "s4", "s7"}
+    assert len(lines(ackq, *search, "customer=1", "-n", "2")) == 2
+    missed = ackq(*search, "customer=4", code=1).stderr
+    assert "no match among 16 messages" in missed
+
+
+def test_a_kind_in_which_nothing_is_found_says_why(
+    ackq: Run, plain_client: redis.Redis, name: str
+) -> None:
+    with Topic(plain_client, name) as topic:
+        topic.publish(b"{}")
+    for command in (["find", name, "1"], ["search", name, "--where", "a=1"]):
+        assert "a topic keeps its messages for all consumers" in ackq(*command, code=3).stderr
+    with RSMQ(plain_client, name) as rsmq:
+        rsmq.create_queue("mails")
+    refused = ackq("search", f"{name}:mails", "--where", "a=1", code=3).stderr
+    assert "found by their id only" in refused
 
 
 @each_that_can("purge")

@@ -3,6 +3,7 @@
 import html
 import re
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,6 +11,7 @@ from starlette.testclient import TestClient
 from ackq.delay import DelayQueue
 from ackq.ops import dead_letters
 from ackq.ops.kinds import KINDS, opened
+from ackq.web import requests
 from ackq.web.requests import Ask
 from tests.kinds.stock import Stock, each_that_can
 from tests.servers import Client
@@ -123,6 +125,31 @@ def test_delayed_messages_are_run_now(
             run = Ask("run_now", stock.kind, part, key=key)
             assert operator.do(run) == "Make message later ready now: ready"
     assert (counted(client, stock)["ready"], counted(client, stock)["delayed"]) == (3, 0)
+
+
+@each_that_can("find")
+def test_messages_are_found_and_can_be_canceled(
+    operator: Operator, page: TestClient, client: Client, stock: Stock
+) -> None:
+    for id, state in {**stock.found, **dict.fromkeys(stock.dead, "dead")}.items():
+        path = path_of("find", kind=stock.kind, name=stock.name, q=id)
+        text = page.get(path).text
+        assert f">{state.replace('_', ' ')}</span>" in text
+        if state == "dead":
+            (letter,) = re.findall(r'href="([^"]*/letter[^"]*)"', text)
+            assert page.get(html.unescape(letter)).status_code == 200
+        whats = [*map(html.unescape, re.findall('what=([^"]*)"', text))]
+        can_cancel = state != "dead" and stock.kind != "rsmq"
+        if stock.kind == "delay" and state == "in_flight":
+            can_cancel = False
+        assert any("cancel" in what for what in whats) == can_cancel
+        if can_cancel:
+            (what,) = (unquote(what) for what in whats if "cancel" in what)
+            asked = parse_qs(what)
+            assert "canceled" in operator.do(requests.read(asked))
+            assert f">{state.replace('_', ' ')}</span>" not in page.get(path).text
+    if "search" not in KINDS[stock.kind].does:
+        assert "field=value" not in page.get(path_of("find", kind=stock.kind, name="x:y")).text
 
 
 def test_pages_of_a_whole_queue_name_its_parts(client: Client, page: TestClient, name: str) -> None:

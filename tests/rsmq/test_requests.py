@@ -11,6 +11,7 @@ from typing import Any
 from ackq.core.effects import Request
 from ackq.core.io.outside import SYSTEM
 from ackq.rsmq import operations as rsmq
+from ackq.rsmq import places
 from ackq.rsmq.values import RSMQSpec, check_maxsize, check_namespace
 from tests.outside import FIXED
 from tests.traces import Traces, compare
@@ -70,6 +71,9 @@ def dead_letters() -> Traces:
     yield "dead letters", letters(SPEC, "q", 5, None)
     yield "dead letters after one", letters(SPEC, "q", 1, "5-1")
     yield "dead letters after none", letters(SPEC, "q", 1, "x")
+    for found in ("visible", "hidden", "dead", "gone"):
+        yield f"find, {found}", places.find(SPEC, "q", ID, 3)
+    yield "find another type", places.find(SPEC, "q", ID, 3)
     entries = [f"{at}-0" for at in range(1, 61)]
     yield "drop", drop(SPEC, "q", entries)
     yield "drop no entry", drop(SPEC, "q", ["x"])

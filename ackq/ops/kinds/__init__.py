@@ -36,7 +36,8 @@ def kind_for(verb: Verb | None, kind: str) -> Kind:
     if kind not in KINDS:
         raise ConfigurationError(f"{kind!r} is not a kind of queue")
     if verb is not None and verb not in KINDS[kind].does:
-        raise ConfigurationError(f"that cannot be done with {KINDS[kind].called}")
+        refusal = f"that cannot be done with {KINDS[kind].called}"
+        raise ConfigurationError(KINDS[kind].refusals.get(verb, refusal))
     return KINDS[kind]
 
 
@@ -63,7 +64,9 @@ def only_part(queue: Opened) -> Part:
 
 
 def kinds_of(client: Redis, name: str, verb: Verb) -> list[Kind]:
-    """Return the kinds of the queues with this name that can do something, and sharded queues.
+    """Return the kinds of the queues with this name that can do something, or say why they do not.
+
+    Sharded queues are among them.
 
     A list queue that is empty has no keys, so it is found if there is nothing else. Cost: one
     round trip, or a few if there is more than a list. A kind that this user may not look for is
@@ -86,7 +89,7 @@ def kinds_of(client: Redis, name: str, verb: Verb) -> list[Kind]:
 
 def _concerns(kind: Kind, verb: Verb) -> bool:
     # The name of a sharded queue is never that of a list: its shards are lists.
-    return verb in kind.does or kind is SHARDED
+    return verb in kind.does or verb in kind.refusals or kind is SHARDED
 
 
 def _key(kind: Kind, name: str) -> bytes:

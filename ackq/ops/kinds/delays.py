@@ -124,7 +124,7 @@ DELAY = Kind(
     label="Delay",
     called="a delay queue",
     part="partition",
-    does=frozenset({"stats", "peek", "dead", "claims", "purge", "run_now"}),
+    does=frozenset({"stats", "peek", "dead", "claims", "purge", "run_now", "find", "search"}),
     open=_open,
     stats=lambda queue: asdict(queue.stats()),
     run_now=lambda queue, key: queue.reschedule(key, delay=0),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import redis
@@ -21,6 +21,7 @@ Verb = Literal[
     "stats",
     "peek",
     "find",
+    "search",
     "dead",
     "claims",
     "purge",
@@ -104,6 +105,8 @@ class Kind:
     look_up: Callable[[str], Operation[list[Found]]]
     #: Raises an error if keys with such names belong to another program.
     check: Callable[[str], Operation[None]]
+    #: Why it does not do some of the rest, if that may surprise.
+    refusals: Mapping[Verb, str] = field(default_factory=dict)
     #: Returns the name of the stream of dead letters of a part.
     dead: Callable[[str], bytes] | None = None
     #: Returns the dead letter that is in an entry of that stream.

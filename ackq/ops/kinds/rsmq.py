@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ackq.core.client import Closable
 from ackq.core.effects import Operation
-from ackq.core.inspection_results import DeadLetter
+from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
+from ackq.core.matching import WITHIN, OnProgress, no_progress
+from ackq.ops import readings
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unchecked
-from ackq.ops.readings import Asked, Found, Reading, Totals
+from ackq.ops.readings import Asked, Reading, Totals
 
 if TYPE_CHECKING:
     from ackq.rsmq.values import RSMQCounters, RSMQDeadLetter
@@ -35,6 +37,13 @@ class _Queue(Closable):
     def counters(self, window: float) -> RSMQCounters:
         """Return RSMQ's own counts, which need no watching."""
         return self._rsmq.counters(self._queue)
+
+    def find_all(
+        self, id: str, *, within: int | None = WITHIN, on_progress: OnProgress = no_progress
+    ) -> list[Found]:
+        """Return the message with an id, if it is there."""
+        found = self._rsmq.find(self._queue, id, within=within)
+        return [found] if found else []
 
     def dead_letters(self, n: int = 100, *, after: str | None = None) -> list[DeadLetter]:
         return [*map(_letter, self._rsmq.dead_letters(self._queue, n, after=after))]
@@ -94,8 +103,8 @@ def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Readin
     return Reading("rsmq", name, attributes.msgs, states, oldest_ready=age, totals=totals)
 
 
-def _look_up(name: str) -> Operation[list[Found]]:
-    return [Found("rsmq", name)] * (yield from has_type(f"{name}:Q", b"hash"))
+def _look_up(name: str) -> Operation[list[readings.Found]]:
+    return [readings.Found("rsmq", name)] * (yield from has_type(f"{name}:Q", b"hash"))
 
 
 def _dead(name: str) -> bytes:
@@ -116,7 +125,8 @@ RSMQ_QUEUE = Kind(
     label="RSMQ",
     called="an RSMQ queue",
     part="",
-    does=frozenset({"stats", "dead"}),
+    does=frozenset({"stats", "dead", "find"}),
+    refusals={"search": "in an RSMQ queue, messages are found by their id only: use ackq find"},
     open=_open,
     stats=_Queue.stats,
     read=_read,

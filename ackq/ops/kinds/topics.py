@@ -20,6 +20,12 @@ MAX_AGES = 20
 MAX_TIMED = 65_536
 
 
+_NO_PLACE = (
+    "a topic keeps its messages for all consumers, so none is ready or in flight: ackq topic stats"
+    " shows how far each consumer is"
+)
+
+
 def _open(client: Redis, name: str) -> Opened:
     from ackq.topic.client import Topic
 
@@ -92,6 +98,7 @@ TOPIC = Kind(
     called="a topic",
     part="",
     does=frozenset({"seek"}),
+    refusals={"find": _NO_PLACE, "search": _NO_PLACE},
     open=_open,
     stats=lambda topic: {"oldest": topic.oldest(), "newest": topic.newest()},
     read=_read,

@@ -7,6 +7,7 @@ import pytest
 
 from ackq import ConfigurationError
 from ackq.core.failure_notes import mark
+from ackq.core.matching import WITHIN
 from ackq.queue import places
 from tests.servers.target import Target
 
@@ -186,7 +187,7 @@ def test_a_search_compares_fields(make_queue: Any) -> None:
     assert ids({"customer": 2**70}) == []  # larger than the integers that orjson writes
 
 
-@pytest.mark.parametrize("within", [places.WITHIN, None])
+@pytest.mark.parametrize("within", [WITHIN, None])
 def test_a_search_reports_how_many_messages_it_looked_at(
     make_queue: Any, monkeypatch: pytest.MonkeyPatch, within: int | None
 ) -> None:

@@ -1,0 +1,56 @@
+"""Search the dead letters of a queue whose client reads the stream itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ackq.core.call import Spec, call
+from ackq.core.effects import Arg, Operation, Request
+from ackq.core.inspection_results import Found
+from ackq.core.matching import OnProgress
+from ackq.core.page_size import next_size
+
+#: Most dead letters that one call reads.
+PAGE = 100
+
+
+def search_dead(
+    spec: Spec,
+    stream: bytes,
+    made: Callable[[Sequence[Any]], Found],
+    matches: Callable[[Found], bool],
+    most: float,
+    within: int | None,
+    on_progress: OnProgress,
+    *context: Any,
+) -> Operation[list[Found]]:
+    """Return the dead letters that match, the newest first. Cost: one round trip per 100 or 1 MiB.
+
+    Args:
+        spec: of the queue.
+        stream: the key of its dead letters.
+        made: returns what an entry of the stream stands for.
+        matches: whether one is searched for.
+        most: matches after which to stop.
+        within: how many dead letters to look through; None: all.
+        on_progress: called after each round trip.
+        context: what ``spec`` needs besides, to translate an error.
+    """
+    found: list[Found] = []
+    left = float("inf") if within is None else within
+    before: Arg = b"+"
+    size = 1
+    while left and len(found) < most:
+        size = int(min(size, left))
+        request = Request((b"XREVRANGE", stream, before, b"-", b"COUNT", size), resend=True)
+        entries = yield from call(spec, request, *context)
+        page = [made(entry) for entry in entries]
+        found += filter(matches, page)
+        on_progress(len(page))
+        if len(page) < size:
+            break
+        left -= len(page)
+        before = b"(" + entries[-1][0]
+        size = next_size((each.body for each in page), PAGE)
+    return found[: int(min(most, len(found)))]
