@@ -145,7 +145,7 @@ def _kind_of(client: Redis, name: str, verb: Verb) -> Kind:
             click.echo(printable(text), err=True)
             able.remove(LIST)
     if not able:
-        kind_for(verb, found[0].name)  # says why not
+        kind_for(verb, existing[0].name)  # says why not
     if len(able) > 1:
         called = " and ".join(able_kind.called for able_kind in able)
         kinds = " or ".join(able_kind.name for able_kind in able)

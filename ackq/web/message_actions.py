@@ -13,7 +13,7 @@ from ackq.web import format
 from ackq.web.requests import Ask, Preview, short
 
 #: The result for a message that was taken, settled or delayed again since the page was loaded.
-CHANGED = "nothing: the message is no longer delayed"
+CHANGED = "nothing: the message was taken, settled or delayed again"
 #: The same for messages named by their id.
 NOT_READY = "nothing: no message with this id is ready or delayed"
 NOT_THERE = "nothing: no message with this id is ready, delayed or in flight"
