@@ -38,6 +38,9 @@ RAW: dict[bytes, bytes | None] = {
 
 raw_bodies = st.sampled_from(sorted(RAW))
 fitting_bodies = st.sampled_from(sorted(body for body in RAW if len(body) <= MAX_BODY))
+#: The id of all unique pushes, and of no others: a push that is not unique is compared with none.
+UNIQUE = "u"
+unique_messages = st.fixed_dictionaries({"id": st.just(UNIQUE), "v": st.integers(0, 2)})
 objects: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"v": st.integers(0, 2)}, optional={"id": st.sampled_from(IDS)}
 )

@@ -13,6 +13,7 @@ whatever ends within `MARGIN` is made to end at once, in the same way.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
@@ -28,7 +29,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from tests.queue.scripts.space import listed_count
 
-from .bodies import MAX_BODY, RAW, encoded, messages, raw_bodies
+from .bodies import IDS, MAX_BODY, RAW, UNIQUE, encoded, messages, raw_bodies, unique_messages
 from .model import Dead, Handle, Kept, Model, Settled, Window
 
 SECOND = 1_000_000  # µs
@@ -56,9 +57,9 @@ for _, zset in ipairs({KEYS[1], KEYS[2]}) do
 end
 local notes = redis.call('HGETALL', KEYS[3])
 for i = 1, #notes, 2 do
-  local receipt, deadline = string.match(notes[i + 1], '^(%d+):(%d+)$')
-  redis.call('HSET', KEYS[3], notes[i],
-    string.format('%.0f:%.0f', receipt - ARGV[1], deadline - ARGV[1]))
+  local receipt, deadline = string.match(notes[i + 1], '^(%d+):.-(%d+)$')
+  redis.call('HSET', KEYS[3], notes[i], string.format('%.0f:%s%.0f', receipt - ARGV[1],
+    string.find(notes[i + 1], 'canceled') and 'canceled:' or '', deadline - ARGV[1]))
 end
 """
 
@@ -68,6 +69,7 @@ Deliveries = list[tuple[Message, Handle]]
 #: Which of the deliveries so far: the newest is 0, and a number beyond the oldest wraps around.
 ages = st.lists(st.integers(0, 11), min_size=1, max_size=4)
 delays = st.sampled_from(DELAYS)
+some_ids = st.lists(st.sampled_from((*IDS, UNIQUE)), min_size=1, max_size=2, unique=True)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -154,6 +156,34 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.push(body)
         else:
             self.model.schedule(key, body, self._after(start, delay))
+
+    @rule(
+        message=unique_messages,
+        delay=st.sampled_from([None, *DELAYS]),
+        replace=st.booleans(),
+        taken=st.booleans(),
+    )
+    def push_unique(
+        self, message: dict[str, Any], delay: float | None, replace: bool, taken: bool
+    ) -> None:
+        if taken:
+            self._pop(5, LEASES[0], [])
+        start = self._steady()
+        key, model = UNIQUE.encode(), self.model
+        replace = replace and delay is not None
+        pushed = self.queue.push(message, unique="done", delay=delay, replace=replace)
+        body, _ = self._encoded(message, pushed)
+        later = key in model.delayed and cast(int, model.delayed[key].at) > start
+        if replace and later and delay is not None:
+            assert pushed.stored
+            model.replace(key, body, self._after(start, delay))
+            return
+        assert pushed.stored == (not model.has(key, self.natural))
+        if pushed.stored and delay is None:
+            model.push(body)
+        elif pushed.stored and delay is not None:
+            model.schedule(key, body, self._after(start, delay))
+        self.count["pushed"] += pushed.stored
 
     @rule(marker=st.sampled_from("mn"))
     def forget_the_marker(self, marker: str) -> None:
@@ -348,9 +378,12 @@ class QueueMachine(RuleBasedStateMachine):
     def redrive(self, wanted: int | None) -> None:
         start = self._steady()
         count = len(self.model.dead) if wanted is None else min(wanted, len(self.model.dead))
-        assert self.queue.redrive(wanted) == count
-        self.count["redriven"] += count
-        self.model.redrive(range(count), self._after(start - REDRIVEN, 0))
+        self._redrive(range(count), self.queue.redrive(wanted), start)
+
+    def _redrive(self, positions: Sequence[int], redriven: int, start: int) -> None:
+        window = self._after(start - REDRIVEN, 0)
+        assert redriven == self.model.redrive(positions, window, UNIQUE.encode(), self.natural)
+        self.count["redriven"] += redriven
 
     @precondition(lambda self: self.model.dead)
     @rule(chosen=st.sets(st.integers(0, 5), min_size=1), keep=st.booleans())
@@ -360,9 +393,7 @@ class QueueMachine(RuleBasedStateMachine):
         letters = self.queue.dead_letters()
         entries = [letters[position].entry for position in positions]
         if keep:
-            assert self.queue.redrive(entries=entries) == len(entries)
-            self.count["redriven"] += len(entries)
-            self.model.redrive(positions, self._after(start - REDRIVEN, 0))
+            self._redrive(positions, self.queue.redrive(entries=entries), start)
         else:
             assert self.queue.drop_dead_letters(*entries) == len(entries)
             self.count["dead dropped"] += len(entries)
@@ -386,6 +417,24 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.cancel(chosen_keys)
             self.count["canceled"] += done
 
+    @rule(ids=some_ids, running=st.booleans(), chosen=ages)
+    def cancel_by_id(self, ids: list[str | int], running: bool, chosen: list[int]) -> None:
+        start = self._steady()
+        held = sorted(key for key in self.model.leased if not key.startswith(b"\0"))
+        keys = [held[age % len(held)] for age in chosen] if held else []
+        keys = list(dict.fromkeys([*keys, *(str(each).encode() for each in ids)]))
+        canceled = self.queue.cancel(ids=[key.decode() for key in keys], running=running)
+        assert canceled == self.model.cancel_ids(keys, start, running, self.natural)
+        self.count["canceled"] += canceled
+
+    @rule(ids=some_ids)
+    def run_now_by_id(self, ids: list[str | int]) -> None:
+        start = self._steady()
+        moved = self.queue.run_now(ids=ids)
+        keys = [str(each).encode() for each in ids]
+        due = self._after(start - JUST_BEFORE, 0)
+        assert moved == self.model.run_ids(keys, start, due, self.natural)
+
     @rule()
     def pause_or_resume(self) -> None:
         (self.queue.resume if self.model.paused else self.queue.pause)()
@@ -393,7 +442,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(sure=st.integers(0, 3))
     def drain(self, sure: int) -> None:
-        if not sure:
+        if not sure and not self.model.has(UNIQUE.encode(), self.natural):  # it would free the id
             assert self.queue.drain() == self.model.drain()
 
     @rule(sure=st.integers(0, 7), dead=st.booleans())
@@ -487,11 +536,12 @@ class QueueMachine(RuleBasedStateMachine):
                 assert context[key] == kept.body
                 _resolve(kept, scores[key])
         assert set(context) == set(scores)
-        assert counts == {
+        assert _without_unique(counts) == {
             **{key: b"%d" % count for key, count in model.counts.items()},
             **{key: listed_count(count, body) for key, (count, body) in model.listed.items()},
         }
-        assert set(extended) <= set(model.leased), "a note of a lease that is over"
+        of_holders = {key for key, note in extended.items() if b"canceled" not in note}
+        assert of_holders <= set(model.leased), "a note of a lease that is over"
         assert [
             Dead(each[b"key"], each[b"body"], each[b"reason"].decode(), int(each[b"count"]))
             for _, each in dead
@@ -549,6 +599,19 @@ class QueueMachine(RuleBasedStateMachine):
         assert returned.encode() == (key or b"")
         self.natural[body] = key
         return body, key
+
+
+_OF_LISTED = re.compile(rb"(\d+):\d+:[0-9a-f]+")
+
+
+def _without_unique(counts: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return what RECEIVES would have if no push had been unique; see lua/README.md."""
+    plain: dict[bytes, bytes] = {}
+    for key, note in counts.items():
+        listed = _OF_LISTED.match(note)
+        if note != b":" and (listed is None or int(listed[1])):
+            plain[key] = listed[0] if listed else note.rstrip(b" ")
+    return plain
 
 
 def _resolve(kept: Kept, score: int) -> None:

@@ -120,6 +120,17 @@ class Model:
         self.delayed[key] = kept
         return True
 
+    def has(self, key: bytes, natural: dict[bytes, bytes | None]) -> bool:
+        """Return whether a message of this id is ready, delayed or in flight."""
+        listed = any(natural[body] == key for body in (*self.ready, *self.handoff))
+        return listed or key in self.leased or key in self.delayed
+
+    def replace(self, key: bytes, body: bytes, due: Window) -> None:
+        """Delete the delayed message under ``key``, and delay another one under it."""
+        self.deleted[self.delayed.pop(key).body] += 1
+        self._uncount(key)
+        self.schedule(key, body, due)
+
     # --- taking ----------------------------------------------------------------------
 
     def hand_over(self) -> None:
@@ -157,8 +168,7 @@ class Model:
                 if key is None or key in self.leased or self._is_context(key, taken):
                     key = None
                 else:
-                    noted, of = self.listed.get(key, (0, b""))
-                    count += noted if of == body else 0
+                    count += self._listed_count(key, body)
                 if self._is_last(count) and taken:
                     return taken
                 source.pop()
@@ -288,9 +298,19 @@ class Model:
 
     # --- looking after it ------------------------------------------------------------
 
-    def redrive(self, positions: Iterable[int], due: Window) -> int:
-        chosen = [self.dead[position] for position in positions]
-        for letter in chosen:
+    def redrive(
+        self,
+        positions: Iterable[int],
+        due: Window,
+        unique: bytes,
+        natural: dict[bytes, bytes | None],
+    ) -> int:
+        """Redrive all but those with the id ``unique`` that is in the queue; return how many."""
+        redriven = 0
+        for letter in [self.dead[position] for position in positions]:
+            if natural[letter.body] == unique and self.has(unique, natural):
+                continue
+            redriven += 1
             key: bytes | None = letter.key
             if not key or key.startswith(b"\0"):
                 key = _leading_id(letter.body)
@@ -298,7 +318,7 @@ class Model:
                 assert key is not None
                 self._uncount(key)
             self.dead.remove(letter)
-        return len(chosen)
+        return redriven
 
     def drop(self, positions: Iterable[int]) -> None:
         for letter in [self.dead[position] for position in positions]:
@@ -316,9 +336,58 @@ class Model:
 
     def cancel(self, keys: Sequence[bytes]) -> None:
         for key in keys:
-            count = self.counts.get(key, 0)
-            self.dead.append(Dead(key, self.delayed.pop(key).body, "canceled", count))
-            self._uncount(key)
+            self._cancel(key, self.delayed, 0)
+
+    def _cancel(self, key: bytes, place: dict[bytes, Kept], absent: int) -> None:
+        count = self.counts.get(key, absent)
+        self.dead.append(Dead(key, place.pop(key).body, "canceled", count))
+        self._uncount(key)
+
+    def cancel_ids(
+        self, keys: Sequence[bytes], now: int, running: bool, natural: dict[bytes, bytes | None]
+    ) -> int:
+        """Cancel all messages of these ids, but those whose leases run only if ``running``."""
+        before = len(self.dead)
+        for key in keys:
+            if key in self.delayed:
+                self._cancel(key, self.delayed, 0)
+            elif key in self.leased and (running or _passed(self.leased[key].at, now)):
+                self._cancel(key, self.leased, 1)
+        for place in (self.ready, self.handoff):
+            found = self._pick(place, keys, natural)
+            counts = [self._listed_count(natural[body], body) for body in found]
+            for body, count in zip(found, counts, strict=True):
+                key = cast(bytes, natural[body])
+                self.dead.append(Dead(key, body, "canceled", count))
+                if count:
+                    self.listed.pop(key, None)
+        return len(self.dead) - before
+
+    def run_ids(
+        self, keys: Sequence[bytes], now: int, due: Window, natural: dict[bytes, bytes | None]
+    ) -> int:
+        """Make all delayed and listed messages of these ids the next ones."""
+        later = [key for key in keys if key in self.delayed]
+        later = [key for key in later if not _passed(self.delayed[key].at, now)]
+        self.run_now(later, due)
+        moved = len(later)
+        for place in (self.handoff, self.ready):
+            found = self._pick(place, keys, natural)
+            self.handoff += found
+            moved += len(found)
+        return moved
+
+    def _pick(
+        self, place: list[bytes], keys: Sequence[bytes], natural: dict[bytes, bytes | None]
+    ) -> list[bytes]:
+        """Take the messages of these ids out of a list, the newest first."""
+        found = [body for body in place if natural[body] in keys]
+        place[:] = [body for body in place if natural[body] not in keys]
+        return found
+
+    def _listed_count(self, key: bytes | None, body: bytes) -> int:
+        count, of = self.listed.get(key or b"", (0, b""))
+        return count if of == body else 0
 
     def drain(self) -> int:
         moved = len(self.handoff) + len(self.delayed) + len(self.leased)
