@@ -51,6 +51,21 @@ def file_system(spark: SparkSession, path: str) -> Any:
     return session._jvm.org.apache.hadoop.fs.Path(path).getFileSystem(configuration)
 
 
+def text_of(spark: SparkSession, path: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        Py4JJavaError: it cannot be read.
+    """
+    session: Any = spark
+    jvm = session._jvm
+    stream = file_system(spark, path).open(jvm.org.apache.hadoop.fs.Path(path))
+    try:
+        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+
+
 def _exists(jvm: Any, name: str) -> bool:
     """Return whether this Spark has a class, since its internals move between releases."""
     try:

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ackq import Queue
 from ackq.errors import PipelineConfigError, PipelineFailed
 from ackq.spark.pipeline import Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
+from ackq.spark.pipeline.late_rows import LateRows
 from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.row_log import RowLog
 from tests.spark.test_pipeline import Make, make, reasons, written
@@ -89,10 +91,10 @@ def test_windows_and_totals_cover_all_batches_and_runs_though_one_is_replayed(
             make(**changes).run(once=True)
     assert queue.stats().in_flight == 0
     assert reasons(queue) == {"check: size": 1}
-    push(queue, 1)  # later than the watermark, 12:28, allows: the window is final
+    push(queue, *[1] * 20)  # later than the watermark, 12:28, allows: the window is final
     push(queue, 29, 70)
     progress = make(**changes).run(once=True)
-    assert (progress.rows, progress.late) == (6, 2)
+    assert (progress.rows, progress.late) == (44, 40)
     final = {
         (kind, start, rows, rows)
         for kind in "ab"
@@ -102,7 +104,36 @@ def test_windows_and_totals_cover_all_batches_and_runs_though_one_is_replayed(
     with Queue(plain_client, f"{name}-out") as out:
         bodies = [json.loads(each.body) for each in out.peek(100)]
     totals = sorted((body["id"], body["rows"], body["size"]) for body in bodies)
-    assert totals == [("a", 20, 20), ("a", 23, 23), ("b", 20, 20), ("b", 23, 23)]
+    assert totals == [("a", 20, 20), ("a", 42, 42), ("b", 20, 20), ("b", 42, 42)]
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_late_rows_are_those_of_the_files_of_a_micro_batch(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Each file has a row at 12:00 and one at 12:20. Two are of micro-batch 1."""
+    times = f"SELECT CAST(concat('2026-01-05T12:', m, ':00Z') AS {kind}) AS time, 'x' AS id"
+    frame = spark.sql(f"{times} FROM VALUES '00', '20' AS t(m)").coalesce(1)
+    log, offsets = tmp_path / "state" / "sources" / "0", tmp_path / "state" / "offsets"
+    entries = []
+    for at in range(4):
+        frame.write.parquet(str(tmp_path / f"rows {at}"))
+        (file,) = (tmp_path / f"rows {at}").glob("*.parquet")
+        entries.append(json.dumps({"path": file.as_uri(), "timestamp": 1, "batchId": at}))
+    log.mkdir(parents=True)
+    offsets.mkdir()
+    (log / "1.compact").write_text("\n".join(["v1", *entries[:2]]))
+    (log / "2").write_text(f"v1\n{entries[2]}")
+    watermark = datetime(2026, 1, 5, 12, 10, tzinfo=UTC).timestamp() * 1000
+    for batch, end in ((0, 0), (1, 2), (2, 2)):
+        metadata = json.dumps({"batchWatermarkMs": int(watermark)})
+        (offsets / str(batch)).write_text(f'v1\n{metadata}\n{{"logOffset":{end}}}')
+    late = LateRows(str(tmp_path / "state"), frame.schema, "time")
+    assert late.count(spark, 1) == 2
+    assert late.count(spark, 2) == 0  # a micro-batch without files, which only moves the watermark
+    (offsets / "2").write_text("v9\nx\ny")
+    assert late.count(spark, 2) is None
+    assert late.count(spark, 3) is None
 
 
 def test_the_log_has_each_batch_once_and_whole(spark: SparkSession, tmp_path: Path) -> None:

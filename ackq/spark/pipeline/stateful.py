@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
 from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.late_rows import LateRows
 from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.plan import Plan
 from ackq.spark.pipeline.row_log import RowLog
@@ -38,7 +39,7 @@ class StatefulSink:
         self._stateful = sink.stateful
         self._log = RowLog(sink.stateful.folder)
         self._counted = -1
-        #: Rows that were left out because they were later than the watermark allows.
+        #: Rows that were earlier than the watermark, in micro-batches where Spark left some out.
         self.late = 0
         self.batches = _Results(sink, self._log)
         self._query: StreamingQuery | None = None
@@ -62,10 +63,14 @@ class StatefulSink:
 
     def start(self, spark: SparkSession, once: bool) -> None:
         """Start the query; with ``once``, it ends when it has read the log."""
-        rows = self._log.read(spark, self._plan.rows_schema(spark))
+        schema = self._plan.rows_schema(spark)
+        rows = self._log.read(spark, schema)
+        state = f"{self._stateful.folder}/state"
+        if self._stateful.watermark is not None:
+            self.batches.late_rows = LateRows(state, schema, self._stateful.watermark[0])
         writer = self._plan.stateful_output(self._sink, rows).writeStream
         writer = writer.foreachBatch(self.batches).outputMode(self._stateful.output_mode)
-        writer = writer.option("checkpointLocation", f"{self._stateful.folder}/state")
+        writer = writer.option("checkpointLocation", state)
         if once:
             writer = writer.trigger(availableNow=True)
         else:
@@ -90,7 +95,10 @@ class StatefulSink:
         for progress in self._query.recentProgress if self._query is not None else ():
             if progress.batchId > self._counted:
                 self._counted = progress.batchId
-                self.late += sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+                left_out = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+                found = self.batches.late.pop(progress.batchId, 0)
+                # Spark counts those of one group as one.
+                self.late += max(left_out, found) if left_out else 0
 
 
 @contextmanager
@@ -114,6 +122,10 @@ class _Results(BatchCallback):
     def __init__(self, sink: Sink, log: RowLog) -> None:
         super().__init__()
         self._sink, self._log = sink, log
+        #: Counts rows; None: there is no watermark.
+        self.late_rows: LateRows | None = None
+        #: How many rows were earlier than the watermark, by micro-batch, until that is reported.
+        self.late: dict[int, int] = {}
 
     def _write(self, rows: DataFrame, number: int) -> None:
         results: Any = rows.persist(StorageLevel.MEMORY_AND_DISK)
@@ -123,4 +135,6 @@ class _Results(BatchCallback):
                 sinks.write_result(self._sink, results, self._query_id, number)
         finally:
             results.unpersist()
+        if self.late_rows is not None and (late := self.late_rows.count(rows.sparkSession, number)):
+            self.late[number] = late
         self._log.remove_read(rows.sparkSession)
