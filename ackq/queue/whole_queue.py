@@ -184,4 +184,4 @@ class WholeQueue:
 
 
 def _nothing(results: Sequence[None]) -> None:
-    """Combine results of which there are none."""
+    """Return nothing: the operations return nothing."""

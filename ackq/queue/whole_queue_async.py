@@ -185,4 +185,4 @@ class AsyncWholeQueue:
 
 
 def _nothing(results: Sequence[None]) -> None:
-    """Combine results of which there are none."""
+    """Return nothing: the operations return nothing."""

@@ -104,7 +104,7 @@ class Task(Generic[P, R]):
 
         Args:
             id: of the message. Defaults to None: a random one.
-            expires: seconds after which the message is not handled any more. Defaults to the
+            expires: seconds after which the message is no longer handled. Defaults to the
                 task's.
             options: keyword arguments of `ackq.Queue.push`, such as ``delay``, ``at``,
                 ``dedup`` and ``confirm``.
@@ -212,7 +212,7 @@ class Tasks(Closable):
             rate_limit: how many messages all workers together may start. No other task can share
                 its queue, so that a message that has to wait is not taken at all.
             record_errors: how much of an error to store. Defaults to the queue's.
-            expires: seconds from the push after which a message is not handled any more.
+            expires: seconds from the push after which a message is no longer handled.
             on_expiry: "dead" makes an expired message a dead letter, "drop" acks it. Defaults to
                 "dead".
             breaker: after failures in a row, the messages of the task pause.
@@ -504,8 +504,8 @@ class Tasks(Closable):
     def inline(self) -> Iterator[None]:
         """Within this block, a push calls its task here and now. No server is needed; for tests.
 
-        Arguments are encoded, checked and decoded as otherwise, and middleware runs. What the task
-        raises, the push raises, `Reject` and other verdicts included. Delays are ignored. The
+        Arguments are encoded, checked and decoded as usual, and middleware runs. The push raises
+        whatever the task raises, `Reject` and other verdicts included. Delays are ignored. The
         lifespan is entered for the block.
         """
         before, self._inline = self._inline, True

@@ -287,7 +287,7 @@ class _Site:
         return self._show(request, f"{shown}.html", **values, **shared)
 
     def find(self, request: Request) -> Response:
-        """Show the messages with an id, or with fields, and how far the search is until then."""
+        """Show the messages with an id, or with fields, and the progress of the search."""
         fields = forms.parsed(request.url.query)
 
         def text(name: str) -> str:

@@ -27,7 +27,7 @@ class ScheduleActions:
         verb, done = METHODS[ask.action]
         with opened(self.client, ask.kind, ask.name, "schedules") as queue:
             existed = getattr(queue.client.schedules, verb)(ask.schedule)
-        return done if existed else "nothing: the schedule does not exist any more"
+        return done if existed else "nothing: the schedule no longer exists"
 
 
 def sentence_of(ask: Ask) -> str:

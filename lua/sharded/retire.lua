@@ -1,4 +1,4 @@
--- sharded/retire: close a shard that is not needed any more, if it is empty.
+-- sharded/retire: close a shard that is no longer needed, if it is empty.
 --
 -- KEYS[1] {shard}            LIST    ready messages; of a retired shard a STRING, the version of
 --                                    the record at which it was retired

@@ -41,7 +41,7 @@ Sample = dict[str, Any]
 
 
 def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
-    """Run for so long, and return what was read and found."""
+    """Run for this long, and return what was read and found."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "history").mkdir(parents=True)
     worker = WORKLOADS[SCENARIO.workload]

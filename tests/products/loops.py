@@ -125,7 +125,7 @@ class Consumer(Loop):
             await self.take(1, 0.1)
 
     async def drain(self, within: float) -> int:
-        """Take and ack until nothing is left, or in vain for so long; return how much is left."""
+        """Take and ack until nothing is left, or in vain for this long; return how much is left."""
         vain: list[float] = []
         while stored := await self._product.stored():
             held = await self.take(1000, 0.1, writes_nothing=True)

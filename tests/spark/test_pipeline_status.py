@@ -1,4 +1,4 @@
-"""`ackq pipeline status`: how far a pipeline is, without Spark."""
+"""`ackq pipeline status`: the progress of a pipeline, without Spark."""
 
 import json
 from collections.abc import Callable

@@ -149,7 +149,7 @@ def test_schedules_are_shown_paused_and_removed(
     remove = Ask("remove_schedule", name=name, schedule="hourly")
     assert "push nothing more" in operator.preview(remove)
     assert operator.do(remove) == "Remove schedule hourly: removed"
-    assert operator.do(remove).endswith("does not exist any more")
+    assert operator.do(remove).endswith("no longer exists")
     assert [each.name for each in queue.schedules.list()] == [HOSTILE]
     assert operator.post(Ask("remove_schedule", name=name)).status_code == 400
     assert operator.post(Ask("pause_schedule", "delay", name, schedule="a")).status_code == 400

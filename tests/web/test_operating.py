@@ -254,7 +254,7 @@ def test_what_a_page_that_died_had_done_is_known(
 ) -> None:
     _, second = two_pages
     wait_until(lambda: " dropped" in second.http.get("/operations").text, "some progress")
-    # The first page does not write any more: as if it were dead.
+    # The first page no longer writes: as if it were dead.
     monkeypatch.setattr(operation_log.OperationLog, "_add", lambda *_: "0-0")
     monkeypatch.setattr(operation_log, "_now", lambda: later())
     row = next(row for row in logged(second.http) if row[1] == "Drop all dead letters")

@@ -204,7 +204,7 @@ def test_a_folder_that_is_gone_does_not_end_the_worker(tmp_path: Path) -> None:
     (folder / "healthy").unlink()
     folder.rmdir()
     health.show("")
-    folder.write_text("")  # not even a folder any more
+    folder.write_text("")  # no longer a folder
     for reason in ("why", ""):
         health.show(reason)
         assert health.reason == reason
