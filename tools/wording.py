@@ -56,7 +56,7 @@ PHRASES = (
     (r"\bruns already\b", "is already running"),
     (r"\bis given one\b", "name the thing and who does it"),
     (r"\*Rejected:\* to \b", "the gerund: moving, sending"),
-    (r"\b(?:is|are) no (?:results|errors|part of)\b", "is not, are not"),
+    (r"\b(?:is|are) no (?:results|errors|part of|text|bytes)\b", "is not, are not"),
     (
         r"\b(?:message|row|job|schedule)s? (?:is|are|was|were|be) cancelled\b",
         "canceled (asyncio: cancelled)",

@@ -86,7 +86,7 @@ def check_name(name: str) -> None:
 
 
 def check_text(name: object) -> None:
-    """Raise an error for a name that is no text.
+    """Raise an error for a name that is not text.
 
     Raises:
         QueueNameError: that is so.

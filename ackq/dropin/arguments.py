@@ -20,7 +20,7 @@ def name_of(key: Key, encoder: Encoder) -> str:
     """Return the name of a list as text. Bytes that are not UTF-8 become surrogate escapes.
 
     Raises:
-        DataError: it is no text, bytes or number.
+        DataError: it is not text, bytes or a number.
     """
     if type(key) is str and key.isascii():
         return key
@@ -34,7 +34,7 @@ def names_of(keys: Key | Iterable[Key], encoder: Encoder) -> list[str]:
 
     Raises:
         ResponseError: there is none.
-        DataError: one is no text, bytes or number.
+        DataError: one is not text, bytes or a number.
     """
     if type(keys) is str and keys.isascii():
         return [keys]
@@ -50,7 +50,7 @@ def count_of(count: Any) -> int:
 
     Raises:
         ResponseError: it is negative, or not a whole number.
-        DataError: it is no text, bytes or number.
+        DataError: it is not text, bytes or a number.
     """
     text = _number(count)
     try:
@@ -67,7 +67,7 @@ def timeout_of(timeout: Any) -> float:
 
     Raises:
         ResponseError: it is negative, or not a number.
-        DataError: it is no text, bytes or number.
+        DataError: it is not text, bytes or a number.
     """
     if timeout is None:
         return math.inf

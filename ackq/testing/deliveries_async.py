@@ -35,7 +35,7 @@ async def drain(
                     await part.release(message)
                     raise AssertionError(
                         f"{limit} messages were handled, and {part.name!r} still has some: does a"
-                        " handler always retry, or push for ever? Or pass a higher limit="
+                        " handler always retry, or push forever? Or pass a higher limit="
                     )
                 await _handle(part, message, call)
                 handled.append(message)

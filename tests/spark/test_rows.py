@@ -220,7 +220,7 @@ DEPARTURES = [
     b"{'s':'a'}",
     # Spark makes a byte of 200 by wrapping it round to -56.
     b'{"y":200}',
-    # Half of a surrogate pair is no text; Spark puts a question mark there.
+    # Half of a surrogate pair is not text; Spark puts a question mark there.
     b'{"s":"\\ud800"}',
     b'{"s":["\\ud800"]}',
     b'{"m":{"\\ud800":1.5}}',

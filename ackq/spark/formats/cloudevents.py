@@ -81,7 +81,7 @@ def _check(event: dict[str, Any]) -> None:
             raise Misfit(f"not a CloudEvent: no {name}")
     for name in (*_REQUIRED, *_OPTIONAL):
         if not isinstance(event.get(name), str | None):
-            raise Misfit(f"not a CloudEvent: {name} is no text")
+            raise Misfit(f"not a CloudEvent: {name} is not text")
     if event["specversion"] != _VERSION:
         raise Misfit(f"not a CloudEvent of version {_VERSION}")
 

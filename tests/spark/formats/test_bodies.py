@@ -363,8 +363,8 @@ def base64_of(data: bytes) -> str:
     [
         ({"type": None}, "not a CloudEvent: no type"),
         ({"id": ""}, "not a CloudEvent: no id"),
-        ({"source": 5}, "not a CloudEvent: source is no text"),
-        ({"subject": []}, "not a CloudEvent: subject is no text"),
+        ({"source": 5}, "not a CloudEvent: source is not text"),
+        ({"subject": []}, "not a CloudEvent: subject is not text"),
         ({"specversion": "0.3"}, "not a CloudEvent of version 1.0"),
         ({"data_base64": "e30="}, "not a CloudEvent: data twice"),
         ({"data": None, "data_base64": "e30"}, "data_base64 is not base64"),
