@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import hypothesis
 import pytest
 import redis
+import redis.backoff
 
 import ackq.embedded.binaries
 import ackq.embedded.server
@@ -334,6 +335,12 @@ def _count(client: Client) -> int:
 def free_port() -> int:
     """A loopback port that nothing listens on."""
     return find_free_port()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pauses before redis-py connects anew: up to seven seconds where no server comes back."""
+    monkeypatch.setattr(redis.backoff.ExponentialWithJitterBackoff, "compute", lambda *_: 0.0)
 
 
 @pytest.fixture(scope="session")

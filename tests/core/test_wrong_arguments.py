@@ -230,6 +230,7 @@ def test_a_confirmation_that_outlasts_the_connection_is_refused_before_anything_
             call()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_refused_connection_is_one_error_and_no_chain(
     free_port: int, flavoured: Callable[..., Any]
 ) -> None:

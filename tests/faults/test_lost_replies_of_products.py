@@ -15,6 +15,9 @@ from ackq.rsmq import RSMQ, AsyncRSMQ
 from tests.faults.proxy import PATIENCE, SILENCE, Kind, Proxy
 
 LOST: list[Kind] = ["lose_reply", "swallow_reply"]
+#: Operations that are tried with a silent server, which costs `SILENCE` each. What happens to a
+#: request does not depend on the operation, but on whether it may be sent again.
+SILENT = 2
 #: One past the proxy, and one through it.
 Pair = tuple[Any, Any]
 
@@ -124,7 +127,7 @@ def test_what_would_do_harm_twice_is_not_sent_again_by_rsmq(
         (lambda: rsmq.create_queue("p"), 2),
         (lambda: rsmq.delete_queue("p"), 2),
     ]
-    for operate, left in operations:
+    for operate, left in operations[: SILENT if kind == "swallow_reply" else None]:
         before = proxy.count(b"EVALSHA")
         proxy.fail(b"EVALSHA", kind)
         with pytest.raises(ackq.UnknownOutcome):
@@ -142,13 +145,13 @@ def test_what_does_no_harm_twice_is_sent_again_by_rsmq(
     id = direct.send_message("q", "m", delay=1000)
     proxy.fail(b"EVALSHA", kind)
     assert rsmq.change_message_visibility("q", id, 2000) is True
-    proxy.fail(b"EVALSHA", kind)
+    proxy.fail(b"EVALSHA", "lose_reply")
     assert rsmq.set_queue_attributes("q", vt=7).vt == 7
-    proxy.fail(b"EVALSHA", kind)
+    proxy.fail(b"EVALSHA", "lose_reply")
     assert rsmq.get_queue_attributes("q").msgs == 1
     proxy.fail(b"SMEMBERS", kind)
     assert rsmq.list_queues() == ["q"]
-    proxy.fail(b"EVALSHA", kind)
+    proxy.fail(b"EVALSHA", "lose_reply")
     assert rsmq.delete_message("q", id) is False  # its own first try deleted it
     assert direct.get_queue_attributes("q").msgs == 0
 

@@ -339,6 +339,7 @@ def test_a_pause_is_reported(plain_client: redis.Redis, name: str) -> None:
         queue.resume()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_is_away_is_down_and_reports_no_queue(free_port: int) -> None:
     with (
         contextlib.closing(redis.Redis(port=free_port)) as client,

@@ -194,6 +194,7 @@ def test_a_scaler_can_ask_for_what_will_be_due_soon(client: Client, token: str) 
         assert json.loads(body)["due_soon"] == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_figure_that_may_be_wrong_is_an_error(
     plain_client: redis.Redis, name: str, free_port: int
 ) -> None:

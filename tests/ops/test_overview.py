@@ -237,6 +237,7 @@ def test_consumers_that_unsubscribed_are_forgotten(client: Client, name: str) ->
         assert reading.lags == {"stays": 0}
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_is_away_has_no_figures_and_is_read_again_later(tmp_path: Path) -> None:
     with (
         private_server(tmp_path) as server,

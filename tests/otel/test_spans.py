@@ -160,6 +160,7 @@ def test_a_commit_links_to_the_producers_of_its_batch(recorded: Recorded, name: 
     assert linked(recorded.one("commit")) == [id_of(span) for span in recorded.spans("publish")]
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", [Queue, Topic])
 def test_a_call_that_cannot_connect_has_a_span(
     recorded: Recorded, name: str, free_port: int, kind: Any

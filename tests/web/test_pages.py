@@ -299,6 +299,7 @@ OTHER_PAGES = [
 ]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_of_a_server_that_was_never_read_nothing_is_said(plain_client: redis.Redis) -> None:
     address = plain_client.connection_pool.connection_kwargs
     client = redis.Redis(port=address["port"], password="wrong", username="nobody")
