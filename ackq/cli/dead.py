@@ -83,7 +83,7 @@ def dead() -> None:
     type=click.IntRange(0),
     help=f"Number of dead letters.  [{NUMBER}; all with --causes]",
 )
-@click.option("--causes", is_flag=True, help="Count the dead letters by cause.")
+@click.option("--causes", is_flag=True, help="Count the dead letters by cause and task.")
 @click.option("--oldest", is_flag=True, help="Begin with the oldest dead letters.")
 @json_option
 def list_(
@@ -315,26 +315,39 @@ def _died_at(named: tuple[str, DeadLetter]) -> float:
 
 
 def _print_causes(letters: Iterable[DeadLetter], as_json: bool) -> None:
-    """Print the causes with their counts and newest dead letters, the most frequent first."""
-    counts: Counter[str] = Counter()
-    newest: dict[str, DeadLetter] = {}
+    """Print causes and tasks with their counts and newest letters, the most frequent first."""
+    counts: Counter[tuple[str, str | None]] = Counter()
+    newest: dict[tuple[str, str | None], DeadLetter] = {}
     for dead_letter in letters:
-        cause = dead_letter.cause
+        cause = dead_letter.cause, dead_letter.task
         counts[cause] += 1
         if cause not in newest or dead_letter.died_at >= newest[cause].died_at:
             newest[cause] = dead_letter
-    rows = [(count, cause, newest[cause]) for cause, count in counts.most_common()]
+    rows = [(count, *key, newest[key]) for key, count in counts.most_common()]
     if as_json:
-        for count, cause, letter in rows:
+        for count, why, task, letter in rows:
             print_json(
-                {"count": count, "cause": cause, "newest": letter.entry, "died_at": letter.died_at}
+                {
+                    "count": count,
+                    "cause": why,
+                    "task": task,
+                    "newest": letter.entry,
+                    "died_at": letter.died_at,
+                }
             )
         return
+    has_tasks = any(task for _, _, task, _ in rows)
     print_table(
-        ("count", "cause", "newest", "died"),
+        ("count", "cause", *(("task",) if has_tasks else ()), "newest", "died"),
         [
-            (count, cause, dead_letter.entry, short_time(dead_letter.died_at))
-            for count, cause, dead_letter in rows
+            (
+                count,
+                why,
+                *((task or "",) if has_tasks else ()),
+                letter.entry,
+                short_time(letter.died_at),
+            )
+            for count, why, task, letter in rows
         ],
     )
 

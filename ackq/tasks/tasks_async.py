@@ -580,11 +580,12 @@ class AsyncTasks(Closable):
         """Return the queue with the highest limit of its tasks: each task applies its own."""
         usual = queue.config.max_receives or limit
         mine = [each for each in self.definitions if each.queue == queue.name]
-        if usual is None:
-            return queue
         for definition in mine:
             definition.limit_receives(usual)
-        most = max([each.terms.max_receives or usual for each in mine], default=usual)
+        limits = [each.terms.max_receives for each in mine] or [usual]
+        if None in limits:
+            return queue
+        most = max(filter(None, limits))
         return queue if most == usual else queue.with_config(max_receives=most)
 
     async def run(self, *, drain: bool = False, **settings: Any) -> None:

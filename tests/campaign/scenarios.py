@@ -178,8 +178,15 @@ _ALL = (
     ),
     Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
     *(
-        Scenario(f"worker, {each}, typed: kills", f"worker, {each}, typed", {**KILLS, **CRASHES})
-        for each in ("threads", "tasks")
+        Scenario(f"worker, {each}: kills", f"worker, {each}", {**KILLS, **CRASHES})
+        for each in (
+            "threads, typed",
+            "tasks, typed",
+            "threads, batches",
+            "tasks, batches",
+            "threads, typed, limited",
+            "threads, batches, limited",
+        )
     ),
     Scenario(
         "worker, processes: kills",

@@ -139,7 +139,7 @@ CASES: dict[str, Calls] = {
         r.exists(a),
         r.type(a),
     ],
-    "bytes that are no text": lambda r, a, b: [
+    "bytes that are not text": lambda r, a, b: [
         r.lpush(a, b"\xff\x00", memoryview(b"m")),
         r.rpop(a),
         r.rpop(a),

@@ -52,9 +52,10 @@ class Rig:
             self.tasks.run(drain=True, **settings)
 
     @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self, **settings: Any) -> Iterator[None]:
         """Let a worker run beside the test."""
-        worker: Any = self._portal.call(self.tasks.worker) if self.is_async else self.tasks.worker()
+        make = self.tasks.worker
+        worker: Any = self._portal.call(make, **settings) if self.is_async else make(**settings)
         run = (lambda: self._portal.call(worker.run)) if self.is_async else worker.run
         thread = threading.Thread(target=run)
         thread.start()

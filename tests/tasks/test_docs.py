@@ -36,7 +36,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 def test_options_that_the_page_names_exist() -> None:
     options = {name for parameter in work.params for name in parameter.opts}
-    assert {*re.findall(r"(?<!\w)--[a-z][a-z-]+", PAGE)} - {"--strict"} <= options
+    assert {*re.findall(r"(?<!\w)--[a-z][a-z-]+", PAGE)} - {"--strict", "--causes"} <= options
 
 
 def test_the_examples_run_one_after_the_other(

@@ -14,8 +14,14 @@ from typing import Any
 
 import orjson
 import pytest
+from click.testing import CliRunner
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import ackq.otel
 from ackq import Message, Queue
+from ackq.cli import main
 from ackq.core.creation_time import created_at
 from ackq.errors import ConfigurationError
 from ackq.tasks import (
@@ -31,11 +37,13 @@ from ackq.tasks import (
     Tasks,
     injected,
 )
-from ackq.worker import Hooks, RateLimit
+from ackq.worker import Health, Hooks, RateLimit
 from ackq.worker import Retry as RetryNow
 from ackq.worker.state import State as State_
+from tests.metrics.test_collector import value
 from tests.tasks.conftest import Rig
 from tests.waiting import wait_until
+from tests.worker.test_figures import scraped
 
 SEEN: ContextVar[str] = ContextVar("seen", default="")
 
@@ -698,6 +706,34 @@ def _rows(rows: list[int]) -> None:
 
 async def _later(message: Message, call: Any) -> None:
     """Middleware for the other flavour."""
+
+
+def test_what_operators_read_names_the_task(
+    rig: Rig, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @rig.tasks.task(name="shop.pay", max_receives=1)
+    def pay(amount: int) -> None:
+        raise OSError("down")
+
+    ackq.otel.instrument(tracer_provider=(traces := TracerProvider()))
+    traces.add_span_processor(SimpleSpanProcessor(spans := InMemorySpanExporter()))
+    health = Health(port=0, interval=0.05)
+    try:
+        with rig.working(health=health):
+            rig.push(pay, 5)
+            wait_until(lambda: rig.queue.stats().dead, "the dead letter")
+            counted = scraped(health.address)
+    finally:
+        ackq.otel.uninstrument()
+    labels = {"queue": rig.queue.name, "outcome": "reject", "task": "shop.pay"}
+    assert value(counted, "ackq_handled_total", **labels) == 1
+    (failed,) = [record for record in caplog.records if record.message.startswith("failed ")]
+    assert vars(failed)["task"] == "shop.pay"
+    assert " task=shop.pay " in failed.message
+    (process,) = [span for span in spans.get_finished_spans() if "process" in span.name]
+    assert (process.attributes or {})["messaging.ackq.message.task"] == "shop.pay"
+    listed = CliRunner().invoke(main, ["dead", "list", "--causes", rig.queue.name, "--url", url])
+    assert [line.split("\t")[2] for line in listed.output.splitlines()] == ["shop.pay"]
 
 
 def test_settings_that_cannot_work_are_refused(rig_of: Callable[..., Rig]) -> None:

@@ -11,7 +11,7 @@ from .rsmq import RSMQRig
 from .sharded import ResizedRig, ShardedRig
 from .spark import PipelineRig, SinkRig, SourceRig
 from .topics import TopicRig
-from .workers import TaskWorkerRig, ThreadWorkerRig, TypedTasksRig
+from .workers import BatchTasksRig, TaskWorkerRig, ThreadWorkerRig, TypedTasksRig
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -52,6 +52,10 @@ _ALL = [
     Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
     Workload("worker, threads, typed", TypedTasksRig),
     Workload("worker, tasks, typed", TypedTasksRig, asynchronous=True),
+    Workload("worker, threads, batches", BatchTasksRig),
+    Workload("worker, tasks, batches", BatchTasksRig, asynchronous=True),
+    Workload("worker, threads, typed, limited", TypedTasksRig, settings={"max_receives": 3}),
+    Workload("worker, threads, batches, limited", BatchTasksRig, settings={"max_receives": 3}),
     Workload("worker, processes", ProcessWorkerRig),
     Workload("Spark, files", PipelineRig, settings={"sink": "files"}),
     Workload("Spark, queue", PipelineRig, settings={"sink": "queue"}),

@@ -150,29 +150,72 @@ class TypedTasksRig(ListRig):
         return tasks(self.queue).task(name="work")(_work)
 
     async def serve(self, role: Role) -> None:
-        from ackq.tasks import AsyncTasks, Tasks, injected
+        from ackq.tasks import AsyncTasks, Tasks
 
         handler = _Handler(role.log, role.label)
+        tasks: Any = AsyncTasks if self.workload.asynchronous else Tasks
+        # The limit of deliveries is that of the task.
+        defined = tasks(self.queue.with_config(max_receives=None))
+        self._define(defined, handler)
+        worker = defined.worker(hooks=handler, **_SETTINGS)
+        threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
+        await value(worker.run())
+
+    def _define(self, tasks: Any, handler: _Handler) -> None:
+        from ackq.tasks import injected
+
+        most = self.settings.get("max_receives")
 
         def begin(message: Message, pad: str) -> float:
             return handler.begin(message, body_with(message.id, pad))
 
         def work(pad: str, message: Message = injected) -> None:
             time.sleep(begin(message, pad))
-            _fail_at_times(message)
+            _fail_at_times(message, most)
 
         async def work_async(pad: str, message: Message = injected) -> None:
             await asyncio.sleep(begin(message, pad))
-            _fail_at_times(message)
+            _fail_at_times(message, most)
 
-        tasks: Any = AsyncTasks if self.workload.asynchronous else Tasks
-        defined = tasks(self.queue)
-        defined.task(name="work", time_limit=2 * LEASE)(
+        tasks.task(name="work", time_limit=2 * LEASE, max_receives=most)(
             work_async if self.workload.asynchronous else work
         )
-        worker = defined.worker(hooks=handler, **_SETTINGS)
-        threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
-        await value(worker.run())
+
+
+class BatchTasksRig(TypedTasksRig):
+    """A task that gets batches, of which some messages fail."""
+
+    def _define(self, tasks: Any, handler: _Handler) -> None:
+        from ackq.tasks import Failed, injected
+
+        most = self.settings.get("max_receives")
+
+        def begin(messages: list[Message], pads: list[str]) -> float:
+            pairs = zip(messages, pads, strict=True)
+            return max([handler.begin(each, body_with(each.id, pad)) for each, pad in pairs])
+
+        def end(messages: list[Message]) -> None:
+            errors: dict[Message, BaseException] = {}
+            for message in messages:
+                try:
+                    _fail_at_times(message, most)
+                except ValueError as error:
+                    errors[message] = error
+            if errors:
+                raise Failed(errors)
+
+        def work(pad: list[str], messages: list[Message] = injected) -> None:
+            time.sleep(begin(messages, pad))
+            end(messages)
+
+        async def work_async(pad: list[str], messages: list[Message] = injected) -> None:
+            await asyncio.sleep(begin(messages, pad))
+            end(messages)
+
+        settings: dict[str, Any] = {"queue": self.site.name, "max_receives": most}
+        tasks.batch(5, 0.02, name="work", **settings)(
+            work_async if self.workload.asynchronous else work
+        )
 
 
 def body_with(name: str, pad: str) -> bytes:
@@ -196,6 +239,7 @@ def stop_when_over(role: Role, worker: Any) -> None:
     worker.stop()
 
 
-def _fail_at_times(message: Message) -> None:
-    if random.Random(f"fails {message.id}").random() < 0.03 and message.receive_count == 1:
-        raise ValueError("fails the first time")
+def _fail_at_times(message: Message, max_receives: int | None = None) -> None:
+    fails = random.Random(f"fails {message.id}").random() < 0.03
+    if fails and (max_receives is not None or message.receive_count == 1):
+        raise ValueError("fails the first time, or each time until it is dead")
