@@ -9,17 +9,15 @@ from ackq import scripts
 from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.counters import MAX_WATCH, Counters, derived, total
+from ackq.core.dead_stream import read_dead
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.inspection_results import DeadLetter, check_entry
-from ackq.core.page_size import next_size
 from ackq.delay.messages import DelayKeys, DelaySpec, DelayStats, decode_key
 from ackq.errors import ConfigurationError
 
 #: Most dead letters that one call redrives.
 CHUNK = 1000
-#: Most dead letters that one call reads, with their bodies.
-DEAD_CHUNK = 100
 #: Most dead letters that one call deletes: it frees their bodies, whose sizes are unknown.
 DROP_CHUNK = 50
 #: Most partitions whose counters one call reads. Each partition is consistent by itself.
@@ -78,17 +76,8 @@ def dead_letters(
         check_entry(after)
     letters: list[DeadLetter] = []
     for keys in parts:
-        first, size = "-" if after is None else f"({after}", 1
-        while len(letters) < wanted:
-            size = min(size, wanted - len(letters))
-            request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
-            entries = yield from call(spec, request)
-            page = [dead_letter_of(entry) for entry in entries]
-            letters += page
-            if len(page) < size:
-                break
-            first = f"({letters[-1].entry}"
-            size = next_size((letter.body for letter in page), DEAD_CHUNK)
+        left = wanted - len(letters)
+        letters += yield from read_dead(spec, keys.dead, dead_letter_of, left, after)
     return letters
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ackq.core.call import call
-from ackq.core.dead_search import search_dead
+from ackq.core.dead_stream import search_dead
 from ackq.core.effects import Operation, Request
 from ackq.core.inspection_results import Found, PeekedMessage, Place, State
 from ackq.core.matching import Fields, OnProgress, check_within, no_progress

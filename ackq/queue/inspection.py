@@ -17,12 +17,12 @@ from ackq.core.call import call
 from ackq.core.counters import MAX_WATCH, derived
 from ackq.core.counters import total as total_of
 from ackq.core.creation_time import CLOUDEVENT, created_at
+from ackq.core.dead_stream import read_dead
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
 from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
-from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError, PopFromMismatch
 from ackq.queue import held_lists, pop_from
 from ackq.queue.chosen_messages import entry_of
@@ -33,8 +33,6 @@ from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call reads or moves.
 CHUNK = 1000
-#: Most dead letters that one call reads, with their bodies.
-DEAD_CHUNK = 100
 #: Most dead letters that one call deletes: it frees their bodies, whose sizes are unknown.
 DROP_CHUNK = 50
 #: Most claims and committed lists, of each kind, that a peek reads.
@@ -254,26 +252,13 @@ def dead_letters(
     check_integer(wanted, "dead_letters", 0, 2**53)
     if after is not None and not _ENTRY.fullmatch(after):
         raise ConfigurationError(f"after is an entry such as '17-0', not {after!r}")
+    if not entries:
+        return (yield from read_dead(spec, spec.keys.dead, dead_letter_of, wanted, after))
     letters: list[DeadLetter] = []
     for entry in entries:
-        letters += yield from _dead_range(spec, entry, entry, 1)
-    first = "-" if after is None else f"({after}"
-    size = 1
-    while not entries and len(letters) < wanted:
-        size = min(size, wanted - len(letters))
-        page = yield from _dead_range(spec, first, "+", size)
-        letters += page
-        if len(page) < size:
-            break
-        first = f"({letters[-1].entry}"
-        size = next_size((letter.body for letter in page), DEAD_CHUNK)
+        request = Request((b"XRANGE", spec.keys.dead, entry, entry, b"COUNT", 1), resend=True)
+        letters += map(dead_letter_of, (yield from call(spec, request)))
     return letters
-
-
-def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Operation[list[DeadLetter]]:
-    request = Request((b"XRANGE", spec.keys.dead, first, last, b"COUNT", size), resend=True)
-    entries = yield from call(spec, request)
-    return [dead_letter_of(entry) for entry in entries]
 
 
 def redrive(

@@ -12,11 +12,11 @@ from ackq import scripts
 from ackq.config import Seconds
 from ackq.core.call import Keys, call
 from ackq.core.chunks import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
+from ackq.core.dead_stream import read_dead
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import capture
 from ackq.core.inspection_results import check_entry
 from ackq.core.operation_marks import Receive, Send, Settle, observed
-from ackq.core.page_size import next_size
 from ackq.core.waits import WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import (
     ConfigurationError,
@@ -42,8 +42,6 @@ from ackq.rsmq.values import (
 
 #: Most dead letters that one call redrives.
 REDRIVEN = 16
-#: Most dead letters that one call reads.
-DEAD_CHUNK = 100
 #: Most dead letters that one call deletes: it frees their bodies, whose sizes are unknown.
 DROP_CHUNK = 50
 #: Bytes of bodies that one call sends. It also publishes a notice for each message.
@@ -270,19 +268,11 @@ def dead_letters(
         raise ConfigurationError(f"a number of dead letters is an integer from 0, not {n!r}")
     if after is not None:
         check_entry(after)
-    letters: list[RSMQDeadLetter] = []
-    first, size = "-" if after is None else f"({after}", 1
-    while len(letters) < n:
-        size = min(size, n - len(letters))
-        request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
-        entries = yield from call(spec, request, qname)
-        page = [RSMQDeadLetter.of(entry, fields) for entry, fields in entries]
-        letters += page
-        if len(page) < size:
-            break
-        first = f"({page[-1].entry}"
-        size = next_size((letter.body for letter in page), DEAD_CHUNK)
-    return letters
+    return (
+        yield from read_dead(
+            spec, keys.dead, lambda entry: RSMQDeadLetter.of(*entry), n, after, qname
+        )
+    )
 
 
 def drop_dead_letters(spec: RSMQSpec, qname: str, entries: Sequence[str]) -> Operation[int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackq.core.call import call
-from ackq.core.dead_search import search_dead
+from ackq.core.dead_stream import search_dead
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.inspection_results import Found
