@@ -98,22 +98,14 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
     )
 )
 @_on_messages
-def run(
-    queue: str,
-    url: str | None,
-    entries: tuple[str, ...],
-    ids: tuple[str, ...],
-    everything: bool,
-    yes: bool,
-) -> None:
+def run(**chosen: Any) -> None:
     """Make delayed messages of QUEUE ready now, in the given order.
 
     --all takes all that are delayed now, the soonest first, 100 at a time, and asks for
     confirmation. Prints the number made ready. Messages that are ready, in flight or gone are left
     alone.
     """
-    question = "Make {:,} delayed messages of {} ready now?" if everything else None
-    _change(queue, url, entries, ids, question, yes, "run_now")
+    _change("run_now", "Make {:,} delayed messages of {} ready now?", **chosen)
 
 
 @delayed.command(
@@ -124,14 +116,7 @@ def run(
     )
 )
 @_on_messages
-def cancel(
-    queue: str,
-    url: str | None,
-    entries: tuple[str, ...],
-    ids: tuple[str, ...],
-    everything: bool,
-    yes: bool,
-) -> None:
+def cancel(**chosen: Any) -> None:
     """Move delayed messages of QUEUE to the dead letters.
 
     --all takes all that are delayed now, the soonest first, 100 at a time, and asks for
@@ -139,28 +124,28 @@ def cancel(
     alone. ackq dead redrive makes canceled messages ready again; ackq dead drop deletes them
     permanently.
     """
-    question = "Cancel {:,} delayed messages of {}?" if everything else None
-    _change(queue, url, entries, ids, question, yes, "cancel")
+    _change("cancel", "Cancel {:,} delayed messages of {}?", **chosen)
 
 
 def _change(
+    verb: str,
+    question: str,
     queue: str,
     url: str | None,
     entries: tuple[str, ...],
     ids: tuple[str, ...],
-    question: str | None,
+    everything: bool,
     yes: bool,
-    verb: str,
 ) -> None:
     """Change the chosen messages, or all if the answer to ``question`` is yes, and print how many.
 
     Raises:
         click.UsageError: messages are chosen and all are asked for, or neither.
     """
-    if bool(entries or ids) + (question is not None) != 1:
+    if bool(entries or ids) == everything:
         raise click.UsageError("give ENTRIES or --id, or --all")
     with open_any(url, queue, "delayed") as opened:
-        if question is None:
+        if not everything:
             changed = getattr(opened.client, verb)(*entries, ids=ids)
         else:
             count = opened.client.stats().delayed

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from ackq.cli.options import examples, time_field_option, url_option
+from ackq.cli.options import examples, seconds_option, time_field_option, url_option
 
 #: Consumers go on counting for this many times as long as the time between two readings.
 WATCHED = 4.0
@@ -36,26 +36,20 @@ WATCHED = 4.0
     metavar="NUMBER",
     help="Alert at this many new dead letters within 15 minutes; 0: never.  [1]",
 )
-@click.option(
+@seconds_option(
     "--oldest",
-    type=click.FloatRange(0),
     default=600.0,
-    metavar="SECONDS",
     help="Alert if the oldest message has waited for this long; 0: never.  [600]",
 )
-@click.option(
+@seconds_option(
     "--no-worker",
-    type=click.FloatRange(0),
     default=600.0,
-    metavar="SECONDS",
     help="Alert if a queue has had messages for this long, but neither a worker nor any other"
     " consumer; 0: never.  [600]",
 )
-@click.option(
+@seconds_option(
     "--unreadable",
-    type=click.FloatRange(0),
     default=120.0,
-    metavar="SECONDS",
     help="Alert if a server cannot be read for this long; 0: never.  [120]",
 )
 @click.option(

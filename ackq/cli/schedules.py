@@ -10,7 +10,7 @@ import click
 import orjson
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.options import examples, json_option, seconds
+from ackq.cli.options import examples, json_option, seconds_option
 from ackq.cli.output import print_json
 from ackq.cli.queues import on_queue
 from ackq.cli.tables import print_table
@@ -59,11 +59,8 @@ def _row(schedule: Any) -> tuple[object, ...]:
 @on_queue
 @click.argument("name")
 @click.argument("json")
-@click.option(
+@seconds_option(
     "--every",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Time from tick to tick, counted from the epoch. Or give --cron.",
 )
 @click.option("--cron", metavar="FIELDS", help="Five fields of cron; six if the first is seconds.")

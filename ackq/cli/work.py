@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ackq.cli.options import examples, seconds, time_field_option, url_option
+from ackq.cli.options import examples, seconds_option, time_field_option, url_option
 from ackq.errors import ConfigurationError
 from ackq.ops.kinds.kind import MAX_BODY_BYTES
 
@@ -44,11 +44,8 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     default=200,
     help="Additional messages that each process may buffer.  [200]",
 )
-@click.option(
+@seconds_option(
     "--lease",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Time until the messages of a dead process are redelivered.  [30]",
 )
 @click.option(
@@ -69,18 +66,12 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     metavar="BYTES",
     help="A longer message becomes a dead letter.  [1048576]",
 )
-@click.option(
+@seconds_option(
     "--time-limit",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Maximum run time of a handler.  [no limit]",
 )
-@click.option(
+@seconds_option(
     "--kill-after",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Kill a process whose handler still runs this long after the time limit.  [never]",
 )
 @click.option(
@@ -95,12 +86,9 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     metavar="MIB",
     help="Replace a process that uses more memory, when it is idle.  [never]",
 )
-@click.option(
+@seconds_option(
     "--grace",
-    type=float,
-    callback=seconds,
     default=30.0,
-    metavar="SECONDS",
     help="Time that running handlers get to finish after a stop.  [30]",
 )
 @click.option(
@@ -138,23 +126,17 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     metavar="ADDRESS",
     help="Address of the health port; 0.0.0.0 or :: for remote probes.  [127.0.0.1]",
 )
-@click.option(
+@seconds_option(
     "--stalled-after",
-    type=float,
-    callback=seconds,
     default=60.0,
-    metavar="SECONDS",
     help="Unhealthy if messages are ready and none was taken for this long.  [60]",
 )
 @click.option(
     "--name", metavar="NAME", help="Name of the workers in ackq workers.  [host:pid:random]"
 )
-@click.option(
+@seconds_option(
     "--heartbeat",
-    type=float,
-    callback=seconds,
     default=5.0,
-    metavar="SECONDS",
     help="Time between two reports to ackq workers; 0: do not report.  [5]",
 )
 @click.option(

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from redis.exceptions import NoPermissionError
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.options import examples, json_option, seconds, url_option
+from ackq.cli.options import examples, json_option, seconds_option, url_option
 from ackq.cli.output import print_json
 from ackq.cli.tables import print_table
 from ackq.cli.times import short_time
@@ -38,13 +38,10 @@ queues_option = click.option(
     help="Only workers of this queue; repeat for more.  [all queues with workers]",
 )
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
-wait_option = click.option(
+wait_option = seconds_option(
     "--timeout",
     "--wait",
     "wait",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
     help="Wait this long until the order is carried out.  [do not wait]",
 )
 
