@@ -211,24 +211,52 @@ def status(config: str, url: str | None, as_json: bool) -> None:
     metavar="N",
     help=f"Ready messages to look at.  [{MAX_SAMPLED}]",
 )
+@click.option(
+    "--format",
+    "body_format",
+    type=click.Choice(["json", "avro", "protobuf"]),
+    default="json",
+    help="Format of the messages.  [json]",
+)
+@click.option("--schema-file", metavar="FILE", help="Schema of --format avro or protobuf.")
+@click.option("--schema-registry", metavar="URL", help="Registry that has it, instead of a file.")
+@click.option("--message-type", metavar="NAME", help="Message of a Protobuf schema file.")
 @url_option
-def infer(queue: str, sample: int, url: str | None) -> None:
+def infer(
+    queue: str,
+    sample: int,
+    body_format: str,
+    schema_file: str | None,
+    schema_registry: str | None,
+    message_type: str | None,
+    url: str | None,
+) -> None:
     """Print the section [schema] that fits the first messages of QUEUE. Takes none.
 
     Texts that are all dates or times become DATE or TIMESTAMP, and values of different types
     STRING. Columns that all messages have are listed in not_null. Does not start Spark.
     """
     refuse_without_spark()
+    from ackq.spark.formats.body_format import OPTIONS, BodyFormat
     from ackq.spark.pipeline.infer import infer as infer_schema
+    from ackq.spark.raw_options import RawOptions
 
+    given = {
+        "format": body_format,
+        "schemaFile": schema_file,
+        "schemaRegistry": schema_registry,
+        "messageType": message_type,
+    }
+    raw = RawOptions({name: value for name, value in given.items() if value}, OPTIONS, "a sample")
+    form = BodyFormat.of(raw, retry_timeout=0)
     with open_list(url, queue) as opened:
         pages = (opened.peek(min(PAGE, sample - at), skip=at) for at in range(0, sample, PAGE))
-        schema = infer_schema(message.body for page in takewhile(bool, pages) for message in page)
+        bodies = (message.body for page in takewhile(bool, pages) for message in page)
+        schema = infer_schema(bodies, None if form.is_plain_json else form)
+    expected = "JSON objects" if form.is_plain_json else f"{body_format} of the schema"
     if not schema.types:
-        raise ConfigurationError(f"queue {queue!r} has no ready messages that are JSON objects")
-    click.echo(
-        f"# From {schema.messages:,} messages, {schema.malformed:,} of them not JSON objects."
-    )
+        raise ConfigurationError(f"queue {queue!r} has no ready messages that are {expected}")
+    click.echo(f"# From {schema.messages:,} messages, {schema.malformed:,} of them not {expected}.")
     click.echo("[schema]")
     click.echo("\n".join(["ddl = '''", *map(printable, schema.ddl.splitlines()), "'''"]))
     click.echo(f"not_null = {json.dumps(schema.not_null)}")

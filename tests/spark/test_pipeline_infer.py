@@ -1,9 +1,12 @@
 """`ackq pipeline infer`: the schema that fits a sample."""
 
+import io
 import json
 import tomllib
+from pathlib import Path
 
 import click.testing
+import fastavro
 import pytest
 
 from ackq import Queue
@@ -62,3 +65,26 @@ def test_the_command_prints_a_section_of_a_configuration(queue: Queue, url: str)
     empty = click.testing.CliRunner().invoke(main, ["pipeline", "infer", queue.name, "--url", url])
     assert empty.exit_code == 3
     assert "has no ready messages" in empty.output
+
+
+def test_the_schema_of_avro_names_the_columns(queue: Queue, url: str, tmp_path: Path) -> None:
+    fields = [{"name": "id", "type": "string"}, {"name": "n", "type": ["null", "int"]}]
+    schema = {"type": "record", "name": "Reading", "fields": fields}
+    for n in (5, None):
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, fastavro.parse_schema(schema, {}), {"id": "a", "n": n})
+        queue.push(stream.getvalue())
+    queue.push(b"tea")
+    file = tmp_path / "reading.avsc"
+    file.write_text(json.dumps(schema))
+    command = ["pipeline", "infer", queue.name, "--url", url, "--format", "avro"]
+    result = click.testing.CliRunner().invoke(main, [*command, "--schema-file", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "# From 3 messages, 1 of them not avro of the schema." in result.output
+    assert tomllib.loads(result.output)["schema"] == {
+        "ddl": "id STRING,\nn BIGINT\n",
+        "not_null": ["id"],
+    }
+    refused = click.testing.CliRunner().invoke(main, command)
+    assert refused.exit_code == 3
+    assert "format 'avro' needs either 'schemaFile' or 'schemaRegistry'" in refused.output

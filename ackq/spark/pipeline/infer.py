@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import partial
 from typing import Any, TypeAlias
 
+from ackq.spark.formats.body_format import BodyFormat
+from ackq.spark.formats.misfit import Decode
 from ackq.spark.values import MISFITS, parse
 
 #: A type: a name of SQL, the fields of a struct, the elements of an array, or None for only nulls.
@@ -23,7 +26,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class SchemaSample:
     """The schema of a sample."""
 
-    #: Messages, and how many of them are no JSON objects.
+    #: Returns the fields of a body.
+    decode: Decode
+    #: Messages, and how many of them are not of the format.
     messages: int = 0
     malformed: int = 0
     types: dict[str, Inferred] = field(default_factory=dict)
@@ -34,7 +39,7 @@ class SchemaSample:
         """Count a message."""
         self.messages += 1
         try:
-            fields = parse(body, exact=False)
+            fields = self.decode(body)
         except MISFITS:
             self.malformed += 1
             return
@@ -61,13 +66,18 @@ class SchemaSample:
                 yield name, kind
 
 
-def infer(bodies: Iterable[bytes]) -> SchemaSample:
-    """Return the schema that fits all of ``bodies`` that are JSON objects.
+def infer(bodies: Iterable[bytes], body_format: BodyFormat | None = None) -> SchemaSample:
+    """Return the schema that fits all of ``bodies`` that are of their format.
 
     Texts that are all dates or all times become DATE or TIMESTAMP. Integers become BIGINT, other
     numbers DOUBLE. Values of different types become STRING.
+
+    Args:
+        bodies: of messages.
+        body_format: has names for the columns. Defaults to JSON.
     """
-    sample = SchemaSample()
+    json = partial(parse, exact=False)  # a number's own digits do not matter
+    sample = SchemaSample(json if body_format is None else body_format.decoder(()))
     for body in bodies:
         sample.add(body)
     return sample
