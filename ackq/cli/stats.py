@@ -18,9 +18,7 @@ from ackq.cli.tables import print_table
 from ackq.cli.times import local_time
 from ackq.core.counters import MAX_WATCH
 from ackq.escaping import printable
-from ackq.ops.kinds.lists import LIST
-from ackq.queue.client import Queue
-from ackq.queue.inspection import has_keys
+from ackq.ops.kinds.kind import Opened
 
 #: The counts of a table, in this order: those before the dead, by reason, and those after.
 BEFORE = ("pushed", "taken", "acked", "returned", "nacked", "released")
@@ -64,9 +62,9 @@ def stats(
     oldest_ready is the time for which the oldest ready message of a list has been ready. It is
     unknown if that message contains no time. For a sharded or partitioned queue, these are sums.
 
-    A list queue that is empty has no keys, so Redis cannot tell it from one that never existed.
-    It is found while a worker, or --totals, counts its messages. Otherwise the exit code is 1, and
-    only --json prints its zeros.
+    A list or delay queue that is empty has no keys, so Redis cannot tell it from one that never
+    existed. It is found while a worker, or --totals, counts its messages. Otherwise the exit code
+    is 1, and only --json prints its zeros.
 
     For a queue of RSMQ, NAMESPACE:QUEUE, prints its settings and counts. msgs includes hiddenmsgs,
     the messages that were received or are delayed. For topics, see ackq topic stats.
@@ -76,7 +74,7 @@ def stats(
     with open_any(url, queue, "stats", time_field=time_field) as opened:
         rows = [(part.name, opened.kind.stats(part)) for part in opened.parts() if parts]
         counts = opened.kind.stats(opened.client)
-        missing = not totals and opened.kind is LIST and not _has_keys(opened.client)
+        missing = not totals and not _has_keys(opened)
         counted = opened.client.counters(MAX_WATCH) if totals else None
     if parts and (as_json or not missing):
         _print_parts([*rows, (queue, counts)], as_json)
@@ -98,9 +96,9 @@ def _print(queue: str, counts: dict[str, Any], fields: dict[str, Any], as_json: 
     print_table(("", queue), [*rows, *(_total_rows(fields) if fields else ())])
 
 
-def _has_keys(queue: Queue) -> bool:
+def _has_keys(opened: Opened) -> bool:
     try:
-        return bool(queue.execute(has_keys))
+        return opened.has_keys()
     except NoPermissionError:
         return True
 

@@ -36,11 +36,15 @@ def test_queues_lists_queues_and_lists_that_no_consumer_has_used(
 
 
 def test_stats_of_a_queue_that_does_not_exist_is_code_1(ackq: Run, name: str) -> None:
-    for options in ((), ("--parts",)):
+    delay = ("--kind", "delay")
+    for options in ((), ("--parts",), delay, (*delay, "--partitions", "3")):
         result = ackq("stats", name, *options, code=1)
         assert result.stdout == ""
         assert f"there is no queue '{name}', or it is empty" in result.stderr
-    assert json.loads(ackq("stats", name, "--json", code=1).stdout)["ready"] == 0
+    for options in ((), delay):
+        assert json.loads(ackq("stats", name, *options, "--json", code=1).stdout)["ready"] == 0
+    ackq("stats", name, *delay, "--totals")  # it is counted from now on
+    assert "ready\t0\n" in ackq("stats", name, *delay).output
 
 
 def test_help_shows_every_command_in_a_group(ackq: Run) -> None:

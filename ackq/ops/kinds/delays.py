@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
@@ -18,6 +18,8 @@ from ackq.membership.operations import MAX_PARTITIONS
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unless_denied
 from ackq.ops.readings import Asked, Found, Reading, due_soon, totals_of, watched
 
+T = TypeVar("T")
+
 #: The fields of a dead letter.
 _DEAD_FIELDS = {b"key", b"body", b"reason", b"count", b"time"}
 
@@ -26,12 +28,12 @@ def _open(client: Redis, name: str, partitions: int | None = None) -> Opened:
     from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 
     if partitions is None:
-        driver = Driver(route_of(client, name.encode()))
-        with closing(driver.route):
-            partitions = driver.run(_partitions(name))
+        partitions = _run(client, name, _partitions(name))
     if not partitions:
         queue = DelayQueue(client, name)
-        return Opened(DELAY, name, queue, lambda: (queue,))
+        return Opened(
+            DELAY, name, queue, lambda: (queue,), has_keys=lambda: _has_keys(client, [name])
+        )
     names = [f"{name}:{number}" for number in range(partitions)]
     return Opened(
         DELAY,
@@ -39,7 +41,25 @@ def _open(client: Redis, name: str, partitions: int | None = None) -> Opened:
         PartitionedDelayQueue(client, name, partitions),
         lambda: [DelayQueue(client, partition) for partition in names],
         divided=True,
+        has_keys=lambda: _has_keys(client, names),
     )
+
+
+def _run(client: Redis, name: str, operation: Operation[T]) -> T:
+    driver = Driver(route_of(client, name.encode()))
+    with closing(driver.route):
+        return driver.run(operation)
+
+
+def _has_keys(client: Redis, names: Sequence[str]) -> bool:
+    from ackq.delay.messages import DelayKeys
+
+    keys = [key for name in names for key in DelayKeys.of(name).all()]
+
+    def count() -> Operation[int]:
+        return (yield Request((b"EXISTS", *keys), resend=True))  # type: ignore[no-any-return]
+
+    return bool(_run(client, names[0], count()))
 
 
 def _partitions(name: str) -> Operation[int]:

@@ -70,6 +70,9 @@ class Opened(Closable):
     parts: Callable[[], Sequence[Any]]
     #: Whether it has shards or partitions.
     divided: bool = False
+    #: Returns whether it has any key. A kind of which every queue has one raises an error instead
+    #: if there is none.
+    has_keys: Callable[[], bool] = lambda: True
     #: Has the connections, if these are lent.
     lender: Lender | None = None
 

@@ -17,9 +17,8 @@ from ackq.ops.read_lists import read_alone
 from ackq.ops.readings import Asked, Found, Reading
 from ackq.ops.sharded import shard_names_of
 from ackq.ops.trials import is_denial
-from ackq.queue import claims
+from ackq.queue import claims, inspection
 from ackq.queue.client import Queue
-from ackq.queue.inspection import dead_letter_of
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import recorded
 
@@ -41,7 +40,7 @@ def open_list(
     queue = Queue(client, name, max_body_bytes=MAX_BODY_BYTES, **settings)
     if (pop_from or end_of(queue)) == "left":
         queue = queue.with_config(pop_from="left")
-    return Opened(LIST, name, queue, lambda: (queue,))
+    return Opened(LIST, name, queue, lambda: (queue,), has_keys=lambda: _has_keys(queue))
 
 
 def open_sharded(
@@ -61,6 +60,10 @@ def open_sharded(
         queue.close()
         queue = ShardedQueue(client, name, shards, pop_from="left", **settings)
     return Opened(SHARDED, name, queue, queue.shards, divided=True)
+
+
+def _has_keys(queue: Queue) -> bool:
+    return bool(queue.execute(inspection.has_keys))
 
 
 def end_of(queue: Queue) -> PopFrom:
@@ -115,7 +118,7 @@ LIST = Kind(
     look_up=_look_up,
     check=unchecked,
     dead=lambda name: QueueKeys.of(name).dead,
-    letter=dead_letter_of,
+    letter=inspection.dead_letter_of,
     run_now=lambda queue, entry: queue.run_now(entry),
     keeps_canceled=True,
     release_claims=_release_claims,
