@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import ackq
@@ -73,6 +74,12 @@ def test_imports_go_down_only() -> None:
             assert target == part or rank[target] < rank[part], (
                 f"{path.relative_to(ROOT)} imports {imported}, which is not below it"
             )
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    names = {_dotted(path) for path in _modules()}
+    imports = {_dotted(path): names & {*_imports(path)} for path in _modules()}
+    TopologicalSorter(imports).prepare()  # the error names the circle
 
 
 def test_every_part_has_a_layer() -> None:

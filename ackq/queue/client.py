@@ -204,23 +204,6 @@ class Queue(WholeQueue, Client):
         """
         return self._run(operation(self._spec, *args, **settings))
 
-    def _on_all(
-        self,
-        combined: Callable[[Sequence[T]], T],
-        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
-        *args: P.args,
-        **settings: P.kwargs,
-    ) -> T:
-        return self._run(operation(self._spec, *args, **settings))
-
-    def _on_each(
-        self,
-        operation: Callable[Concatenate[QueueSpec, P], Operation[int]],
-        *args: P.args,
-        **settings: P.kwargs,
-    ) -> int:
-        return self._run(operation(self._spec, *args, **settings))
-
     def push(
         self,
         message: Pushable,

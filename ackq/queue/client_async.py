@@ -203,23 +203,6 @@ class AsyncQueue(AsyncWholeQueue, Client):
         """
         return await self._run(operation(self._spec, *args, **settings))
 
-    async def _on_all(
-        self,
-        combined: Callable[[Sequence[T]], T],
-        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
-        *args: P.args,
-        **settings: P.kwargs,
-    ) -> T:
-        return await self._run(operation(self._spec, *args, **settings))
-
-    async def _on_each(
-        self,
-        operation: Callable[Concatenate[QueueSpec, P], Operation[int]],
-        *args: P.args,
-        **settings: P.kwargs,
-    ) -> int:
-        return await self._run(operation(self._spec, *args, **settings))
-
     async def push(
         self,
         message: Pushable,

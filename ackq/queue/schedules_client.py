@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackq.config import Seconds, in_seconds
 from ackq.queue import schedules
 from ackq.queue.schedules import CatchUp, StoredSchedule
 from ackq.queue.unique import Uniqueness
-
-if TYPE_CHECKING:
-    from ackq.queue.client import Queue
+from ackq.queue.whole_queue import WholeQueue
 
 
 class Schedules:
@@ -23,7 +21,7 @@ class Schedules:
     worker pushes anything for the former definition.
     """
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: WholeQueue) -> None:
         self._queue = queue
 
     def put(

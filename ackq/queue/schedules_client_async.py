@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ackq.config import Seconds, in_seconds
 from ackq.queue import schedules
 from ackq.queue.schedules import CatchUp, StoredSchedule
 from ackq.queue.unique import Uniqueness
-
-if TYPE_CHECKING:
-    from ackq.queue.client_async import AsyncQueue
+from ackq.queue.whole_queue_async import AsyncWholeQueue
 
 
 class AsyncSchedules:
@@ -22,7 +20,7 @@ class AsyncSchedules:
     worker pushes anything for the former definition.
     """
 
-    def __init__(self, queue: AsyncQueue) -> None:
+    def __init__(self, queue: AsyncWholeQueue) -> None:
         self._queue = queue
 
     async def put(

@@ -21,6 +21,15 @@ T = TypeVar("T")
 class WholeQueue:
     """Inspects and changes a whole queue. A sharded queue does so on all of its shards."""
 
+    def execute(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> T:
+        """Run an operation on the keys of the queue as a whole."""
+        raise NotImplementedError
+
     def _on_all(
         self,
         combined: Callable[[Sequence[T]], T],
@@ -29,7 +38,7 @@ class WholeQueue:
         **settings: P.kwargs,
     ) -> T:
         """Run an operation on all shards at once, and return the combined results."""
-        raise NotImplementedError
+        return self.execute(operation, *args, **settings)
 
     def _on_each(
         self,
@@ -38,7 +47,7 @@ class WholeQueue:
         **settings: P.kwargs,
     ) -> int:
         """Run an operation on one shard after the other, and return the sum of the results."""
-        raise NotImplementedError
+        return self.execute(operation, *args, **settings)
 
     def stats(self) -> QueueStats:
         """Count the messages by state.

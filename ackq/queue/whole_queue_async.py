@@ -20,6 +20,15 @@ T = TypeVar("T")
 class AsyncWholeQueue:
     """Inspects and changes a whole queue. A sharded queue does so on all of its shards."""
 
+    async def execute(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> T:
+        """Run an operation on the keys of the queue as a whole."""
+        raise NotImplementedError
+
     async def _on_all(
         self,
         combined: Callable[[Sequence[T]], T],
@@ -28,7 +37,7 @@ class AsyncWholeQueue:
         **settings: P.kwargs,
     ) -> T:
         """Run an operation on all shards at once, and return the combined results."""
-        raise NotImplementedError
+        return await self.execute(operation, *args, **settings)
 
     async def _on_each(
         self,
@@ -37,7 +46,7 @@ class AsyncWholeQueue:
         **settings: P.kwargs,
     ) -> int:
         """Run an operation on one shard after the other, and return the sum of the results."""
-        raise NotImplementedError
+        return await self.execute(operation, *args, **settings)
 
     async def stats(self) -> QueueStats:
         """Count the messages by state.

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -25,9 +25,6 @@ from ackq.worker.lane import JITTER_SECONDS, Lane
 from ackq.worker.logs import about, log
 from ackq.worker.policy import RENEW_AFTER, USUAL, Backoff, Settlement, Terms, settlement_of
 from ackq.worker.verdicts import Retry, Verdict
-
-if TYPE_CHECKING:
-    from ackq.worker.minutes import Minutes
 
 #: Seconds until a message is ready again that was taken while its handler still runs here.
 STILL_RUNNING_PAUSE = 1.0
@@ -69,6 +66,16 @@ class Slot:
         return self.batch.copy() or (() if message is None else (message,))
 
 
+class History(Protocol):
+    """Keeps what handlers do."""
+
+    #: How many acked messages may still go unnoted.
+    skip: int
+
+    def finished(self, number: int, message: Message, outcome: str, seconds: float) -> None:
+        """Note that a handler has ended; see `ackq.worker.minutes.Minutes`."""
+
+
 @dataclass(slots=True)
 class Handling:
     """What applies to every handler."""
@@ -81,7 +88,7 @@ class Handling:
     #: Returns the terms of a redelivered message, before its handler is called.
     terms: Callable[[Message], Terms | None] | None = None
     figures: Figures | None = None  #: counts what handlers do, if the counts are shown
-    minutes: Minutes | None = None  #: keeps what handlers do, unless the worker keeps no history
+    minutes: History | None = None  #: unless the worker keeps no history
 
 
 @dataclass(slots=True)
