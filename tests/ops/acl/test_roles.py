@@ -86,140 +86,50 @@ OPERATIONS: dict[str, Operation] = {
     "order": lambda queue: queue.execute(leave_order, "quiet", [b"w"]),
 }
 TAKES = {"take", "wait", "ack", "ack by id", "nack", "release", "reject", "extend"}
-LOOKS_AFTER = {
-    "count",
-    "peek",
-    "read the oldest",
-    "find",
-    "search",
-    "read the dead",
-    "redrive",
-    "drop",
-    "run now",
-    "cancel",
-    "pause",
-    "audit",
-    "drain",
-    "purge",
-    "list claims",
-    "list workers",
-    "order",
-}
+_PUSHES = {"push", "push later", "push to the front", "push unique"}
+_SUMS = {"count", "list claims", "list workers"}
+_LOOKS = {*_SUMS, "peek", "read the oldest", "find", "search", "read the dead"}
+_CHANGES = {"redrive", "drop", "run now", "cancel", "pause", "audit", "drain", "purge", "order"}
 #: What begins with a call that may be allowed, so that the second one may be denied.
 SEVERAL = TAKES - {"take", "ack by id"} | {"run now", "cancel"}
 #: Without selectors Redis grants commands and keys, not pairs of them. So a user that may give
 #: messages back can also store new ones, and so on: what else a role can do at most.
+_GIVES_BACK = {*_PUSHES, "confirm", "peek", "read the oldest", "run now", "cancel"}
+_CLAIMS = {*_GIVES_BACK, *TAKES, "purge"}
 BESIDES = {
     "scheduler": {"list claims", "peek", "search", "run now", "cancel"},
     "viewer": {"order"},
-    "consumer": {
-        "push",
-        "push later",
-        "push to the front",
-        "push unique",
-        "confirm",
-        "count",
-        "peek",
-        "read the oldest",
-        "run now",
-        "cancel",
-    },
-    "worker": {
-        "push",
-        "push later",
-        "push to the front",
-        "push unique",
-        "confirm",
-        "pause",
-        "order",
-        "peek",
-        "find",
-        "search",
-        "list claims",
-        "list workers",
-        "read the oldest",
-        "run now",
-        "cancel",
-    },
+    "consumer": {*_GIVES_BACK, "count"},
+    "worker": {*_GIVES_BACK, "pause", "order", "find", "search", "list claims", "list workers"},
     "operator": {"push later", "ack by id", "be listed", "take"},
-    "claimer": {
-        "push",
-        "push later",
-        "push to the front",
-        "push unique",
-        "confirm",
-        "purge",
-        "peek",
-        "read the oldest",
-        "run now",
-        "cancel",
-        *TAKES,
-    },
-    "pipeline": {
-        "push",
-        "push later",
-        "push to the front",
-        "push unique",
-        "confirm",
-        "purge",
-        "peek",
-        "read the oldest",
-        "run now",
-        "cancel",
-        *TAKES,
-    },
-    "writer": {"push", "push later", "push to the front", "push unique", "confirm", "run now"},
+    "claimer": _CLAIMS,
+    "pipeline": _CLAIMS,
+    "writer": {*_PUSHES, "confirm", "run now"},
 }
 #: With selectors: what takes the same commands on the same keys.
+_CONFIRMS = {"push", "push later", "confirm"}
 BESIDES_WITH_SELECTORS = {
     "scheduler": {"list claims", "peek"},
-    "consumer": {"push", "push later", "confirm", "count", "cancel"},
-    "worker": {
-        "push",
-        "push later",
-        "push unique",
-        "confirm",
-        "cancel",
-        "peek",
-        "find",
-        "search",
-        "list claims",
-    },
+    "consumer": {*_CONFIRMS, "count", "cancel"},
+    "worker": {*_CONFIRMS, "push unique", "cancel", "peek", "find", "search", "list claims"},
     "operator": {"push later", "ack by id"},
     "claimer": {"push later", "ack by id"},
     "pipeline": {"push later", "ack by id"},
-    "writer": {"push", "push later", "confirm"},
+    "writer": _CONFIRMS,
 }
 #: What each role is for.
-FOR = {
+FOR: dict[str, set[str]] = {
     "producer": {"push", "confirm"},
-    "scheduler": {
-        "push",
-        "push later",
-        "push once",
-        "push to the front",
-        "push unique",
-        "confirm",
-    },
+    "scheduler": {*_PUSHES, "push once", "confirm"},
     "consumer": {*TAKES, "watch"},
     "worker": {*TAKES, "count", "be listed", "watch"},
     "claimer": {"list claims"},
     "pipeline": {"list claims"},
     "writer": set(),
-    "monitor": {"count", "list claims", "list workers"},
-    "watcher": {"count", "list claims", "list workers", "watch"},
-    "viewer": {
-        "count",
-        "peek",
-        "read the oldest",
-        "find",
-        "search",
-        "read the dead",
-        "list claims",
-        "list workers",
-        "watch",
-    },
-    "operator": {*LOOKS_AFTER, "watch"},
+    "monitor": _SUMS,
+    "watcher": {*_SUMS, "watch"},
+    "viewer": {*_LOOKS, "watch"},
+    "operator": {*_LOOKS, *_CHANGES, "watch"},
     "doctor": set(),
     "loader": set(),
 }
