@@ -41,7 +41,7 @@ from tests.waiting import wait_until
 #: That of this process, once it runs tests.
 REAPERS: list[subprocess.Popen[bytes]] = []
 
-pytest_plugins = ["pytester", "tests.interleaving"]
+pytest_plugins = ["pytester", "tests.interleaving", "tests.examples"]
 
 #: Where tests run on every server: connections, TLS, failover are the same for all that ackq has.
 EVERYWHERE = ("tests.queue.conformance", "tests.servers")

@@ -9,7 +9,6 @@ import subprocess
 import urllib.request
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -19,8 +18,8 @@ import ackq
 from ackq import Queue, errors
 from ackq.cli import main
 from ackq.metrics.exporter import Exporter
+from tests.examples import RunExamples, examples
 from tests.test_layers import LAYERS
-from tests.test_readme import _point_at
 from tests.waiting import wait_until
 
 TESTS = Path(__file__).parent
@@ -29,7 +28,6 @@ DOCS = ROOT / "docs"
 #: The asyncio modules that have a twin, and the workers, which are named by what they run in.
 TWINS = sorted((ROOT / "ackq").rglob("*_async.py"))
 WORKERS = {"worker/threads.py", "worker/tasks.py"}
-RUN = r"^```python\n(.*?)^```"
 PYTHON = r"^```python(?: no-run)?\n(.*?)^```"
 #: Pages whose examples run in the tests of a product.
 RUN_BY = {
@@ -52,9 +50,7 @@ RUN_BY = {
 }
 #: The other pages with examples.
 PAGES = sorted(
-    page.name
-    for page in DOCS.glob("*.md")
-    if page.name not in RUN_BY and re.search(RUN, page.read_text(), re.M | re.S)
+    page.name for page in DOCS.glob("*.md") if page.name not in RUN_BY and examples(str(page))
 )
 #: Packages whose names are public, beside ``ackq`` itself.
 PUBLIC = (
@@ -81,18 +77,8 @@ NAMING_COMMANDS = [
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_examples_of_a_page_run(
-    page: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _point_at(plain_client, monkeypatch)
-    before = set(plain_client.scan_iter())
-    scope: dict[str, Any] = {}
-    try:
-        for number, example in enumerate(_examples(page)):
-            exec(compile(example, f"docs/{page} example {number}", "exec"), scope)
-    finally:
-        for key in set(plain_client.scan_iter()) - before:
-            plain_client.unlink(key)
+def test_the_examples_of_a_page_run(run_examples: RunExamples, page: str) -> None:
+    run_examples(f"docs/{page}")
 
 
 def test_the_picture_of_the_layers_is_the_one_that_the_imports_follow() -> None:
@@ -154,7 +140,7 @@ def test_no_example_needs_a_server_on_the_default_port() -> None:
     use the server of an existing program."""
     for page in (*DOCS.glob("*.md"), ROOT / "README.md"):
         if page.name not in ("dropin.md", "moving-over.md", "web.md"):
-            for example in re.findall(RUN, page.read_text(), re.M | re.S):
+            for example in examples(str(page)):
                 assert not re.search(r"\bRedis\(\)|localhost:6379", example), page.name
 
 
@@ -256,11 +242,6 @@ def _bash(script: str) -> list[str]:
         timeout=30,
     )
     return done.stdout.splitlines()
-
-
-def _examples(page: str) -> list[str]:
-    """Return the examples of a page that are to be run."""
-    return re.findall(r"^```python\n(.*?)^```", _page(page), re.MULTILINE | re.DOTALL)
 
 
 def _page(name: str) -> str:

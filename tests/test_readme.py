@@ -7,13 +7,11 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
-import redis.asyncio
 
 from ackq import embedded
+from tests.examples import RunExamples, examples
 from tools.picture import drawn, screen, written
 
 ROOT = Path(__file__).parent.parent
@@ -23,33 +21,12 @@ RAW = "https://raw.githubusercontent.com/ackq/ackq/main/"
 #: Where ackq and Python are installed.
 BIN = Path(sys.executable).parent
 SHELL = shutil.which("sh") or "sh"
-#: What the examples leave behind.
-KEYS = (
-    "jobs*",
-    "thumbnails*",
-    "uploads*",
-    "transfers*",
-    "images*",
-    "rsmq:*",
-    "invitations*",
-    "harvest*",
-    "{events:*",
-    "*{events}*",
-)
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+EXAMPLES = examples("README.md")
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_runs(
-    number: int, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _point_at(plain_client, monkeypatch)
-    try:
-        exec(compile(EXAMPLES[number], f"README example {number}", "exec"), {})
-    finally:
-        for pattern in KEYS:
-            for key in plain_client.scan_iter(pattern):
-                plain_client.unlink(key)
+def test_an_example_runs(run_examples: RunExamples, number: int) -> None:
+    run_examples("README.md", only=number)
 
 
 def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Path) -> None:
@@ -133,21 +110,3 @@ def test_a_picture_shows_what_is_on_the_screen_at_the_end() -> None:
 
 def _text(svg: str) -> str:
     return "".join(ET.fromstring(svg).itertext()).replace("\xa0", " ")
-
-
-def _point_at(server: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make examples use the test's server, as the embedded one and as the one on port 6379."""
-    settings = server.connection_pool.connection_kwargs
-    address = {"host": settings["host"], "port": settings["port"]}
-    url = f"redis://{settings['host']}:{settings['port']}/0"
-    monkeypatch.setattr("ackq.embedded.shared_url", lambda: url)
-
-    def here(original: Any) -> Any:
-        class Here(original):  # type: ignore[misc]
-            def __init__(self, *args: Any, **kwargs: Any) -> None:
-                super().__init__(*args, **(address | kwargs))
-
-        return Here
-
-    monkeypatch.setattr(redis, "Redis", here(redis.Redis))
-    monkeypatch.setattr(redis.asyncio, "Redis", here(redis.asyncio.Redis))

@@ -1,14 +1,11 @@
 """The key space of one delay queue: set by hand, and changed by raw script calls."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
-from redis.exceptions import NoScriptError
-
 from ackq.core.counters import Counters, derived
 from tests.queue.scripts.headers import parse, read
-from tests.queue.scripts.space import FUTURE, SECOND, Value, mark
+from tests.queue.scripts.space import FUTURE, SECOND, Value, counted, evalsha, mark
 
 
 class Partition:
@@ -26,12 +23,7 @@ class Partition:
         """Call a script with the keys that its header names."""
         text = read(self.directory, script)
         keys = [slot.name.replace("{queue}", self.name) for slot in parse(text).keys]
-        sha = hashlib.sha1(text.encode()).hexdigest()
-        try:
-            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
-        except NoScriptError:
-            self.client.script_load(text)
-            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+        return evalsha(self.client, text, keys, *args)
 
     def store(self, key: str, body: bytes = b"body", ready: float = 1.0) -> None:
         """Put a message into the queue; by default it has been ready for long."""
@@ -90,19 +82,7 @@ class Partition:
 
     def shown(self) -> dict[str, Any]:
         """Return the counts that are not 0, but the number of pushes and takes always."""
-        counters = self.watch()
-        names = (
-            "acked",
-            "returned",
-            "nacked",
-            "released",
-            "dead",
-            "redriven",
-            "dropped",
-            "dead_dropped",
-        )
-        found = {name: getattr(counters, name) for name in names if getattr(counters, name)}
-        return {"pushed": counters.pushed, "taken": counters.taken, **found}
+        return counted(self.watch())
 
     def noted(self, key: str) -> list[bytes]:
         """Return the failures that are noted for a message, without their times."""

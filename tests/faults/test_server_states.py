@@ -44,7 +44,7 @@ def in_background(operation: Callable[[], Any]) -> tuple[threading.Thread, list[
         except Exception as error:
             results.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)  # it may hang
     thread.start()
     return thread, results
 

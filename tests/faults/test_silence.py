@@ -5,7 +5,6 @@ The clients here have no limits of their own, as is the default of redis-py befo
 
 import contextlib
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tests.facade import AsSync, Portal
 from tests.waiting import wait_until
 
 from .proxy import Proxy, listener
+from .test_server_states import in_background
 
 SILENT = redis.ConnectionError, redis.TimeoutError
 _sentinels: Any = {"sync": redis.sentinel.Sentinel, "async": redis.asyncio.sentinel.Sentinel}
@@ -68,16 +68,7 @@ def queue(proxy: Proxy, flavour: str, portal: Portal, client: redis.Redis) -> It
 
 def outcome(operation: Callable[[], Any]) -> Callable[[], Any]:
     """Start ``operation`` in a thread; return a function that waits for its result or error."""
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(operation())
-        except Exception as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    thread, results = in_background(operation)
 
     def result() -> Any:
         thread.join(30)

@@ -1,5 +1,8 @@
 """The fixtures of the script tests, on one server, with scripts of the mutant's own."""
 
+# pytest finds fixtures by their names.
+# ruff: noqa: F401, F811
+
 import os
 import shutil
 from collections.abc import Iterator
@@ -28,38 +31,6 @@ from tests.staging.test_scripts import slots
 from tests.topic.conftest import keys, make_topic, topic
 from tests.worker.test_list_scripts import call
 from tests.worker.test_scripts import listed, permit, put, tick
-
-__all__ = [
-    "call",
-    "delay",
-    "delays",
-    "executable",
-    "keys",
-    "kind",
-    "listed",
-    "make",
-    "make_delay",
-    "make_delay_writer",
-    "make_rsmq",
-    "make_topic",
-    "make_topic_writer",
-    "opened",
-    "own_client",
-    "own_space",
-    "pair",
-    "permit",
-    "put",
-    "queue",
-    "rsmq",
-    "scripts_directory",
-    "slots",
-    "space",
-    "tick",
-    "topic",
-    "watched",
-    "write",
-    "writer",
-]
 
 
 @pytest.fixture

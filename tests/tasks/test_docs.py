@@ -16,7 +16,7 @@ from sentry_sdk.envelope import Envelope
 from sentry_sdk.transport import Transport
 
 from ackq.cli.work import work
-from tests.test_readme import _point_at
+from tests.examples import RunExamples, examples
 
 
 class Kept(Transport):
@@ -31,7 +31,6 @@ class Kept(Transport):
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_options_that_the_page_names_exist() -> None:
@@ -40,10 +39,12 @@ def test_options_that_the_page_names_exist() -> None:
 
 
 def test_the_examples_run_one_after_the_other(
-    plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run_examples: RunExamples,
+    plain_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _point_at(plain_client, monkeypatch)
-    assert len(EXAMPLES) >= 7
+    assert len(examples("docs/tasks.md")) >= 7
     sent: list[Any] = []
     settings: Any = {"dsn": "https://key@sentry.invalid/1", "transport": Kept(sent)}
     settings |= {"default_integrations": False, "auto_enabling_integrations": False}
@@ -51,14 +52,10 @@ def test_the_examples_run_one_after_the_other(
     module = types.ModuleType("images")
     monkeypatch.setitem(sys.modules, "images", module)
     try:
-        for number, example in enumerate(EXAMPLES):
-            exec(compile(example, f"docs/tasks.md example {number}", "exec"), vars(module))
+        run_examples("docs/tasks.md", scope=vars(module))
         sentry_sdk.flush()
         assert plain_client.xlen("images-mailDEAD") == 1
     finally:
-        for pattern in ("images*", "shop.*"):
-            for key in plain_client.scan_iter(pattern):
-                plain_client.unlink(key)
         sentry_sdk.get_global_scope().set_client(None)
     (event,) = sent  # a verdict is no error
     assert event["exception"]["values"][-1]["type"] == "ZeroDivisionError"

@@ -3,8 +3,7 @@
 import importlib
 import re
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,35 +11,25 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
-from ackq.ops import operation_log
 from ackq.ops.samples import Sample
 from ackq.web import application
 from ackq.web.requests import Ask
 from ackq.web.watcher import Watcher
-from tests.test_readme import _point_at
+from tests.examples import RunExamples, examples
 from tests.waiting import wait_until
 from tests.web.test_pages import links_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "web.md"
 ORIGIN = "https://admin.example.com"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+EXAMPLES = examples("docs/web.md")
 
 
 @pytest.fixture
 def run_example(
-    plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[int], dict[str, Any]]]:
+    run_examples: RunExamples, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[int], dict[str, Any]]:
     """Runs an example of the page on the server of this test."""
-    _point_at(plain_client, monkeypatch)
     monkeypatch.setenv("SECRET_KEY", "a secret of this test")
-
-    def run(number: int) -> dict[str, Any]:
-        scope: dict[str, Any] = {"__name__": "example"}
-        exec(compile(EXAMPLES[number], f"docs/web.md example {number}", "exec"), scope)
-        return scope
-
-    yield run
-    plain_client.delete(operation_log.KEY)
+    return lambda number: run_examples("docs/web.md", number, {"__name__": "example"})
 
 
 def test_the_page_has_these_examples() -> None:

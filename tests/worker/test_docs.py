@@ -4,39 +4,18 @@ import re
 from pathlib import Path
 
 import pytest
-import redis
 
 from ackq.cli.work import work
 from ackq.cli.workers import workers
-from tests.test_readme import _point_at
+from tests.examples import RunExamples, examples
 
 PAGE = (Path(__file__).parents[2] / "docs" / "worker.md").read_text()
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+EXAMPLES = examples("docs/worker.md")
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_runs(
-    number: int, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _point_at(plain_client, monkeypatch)
-    try:
-        exec(compile(EXAMPLES[number], f"docs/worker.md example {number}", "exec"), {})
-    finally:
-        for queue in (
-            "images",
-            "uploads",
-            "reports",
-            "checks",
-            "urgent",
-            "usual",
-            "accounts",
-            "greetings",
-            "divisions",
-            "kinds",
-            "rows",
-        ):
-            for key in plain_client.scan_iter(f"{queue}*"):
-                plain_client.unlink(key)
+def test_an_example_runs(run_examples: RunExamples, number: int) -> None:
+    run_examples("docs/worker.md", only=number)
 
 
 def test_there_are_examples_to_run() -> None:

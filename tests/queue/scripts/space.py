@@ -36,6 +36,8 @@ READS: dict[bytes, Callable[[bytes], tuple[Any, ...]]] = {
     b"string": lambda key: ("GET", key),
 }
 
+COUNTS = ("acked", "returned", "nacked", "released", "dead", "redriven", "dropped", "dead_dropped")
+
 Value = bytes | str | int | float
 Group = Sequence[Value]
 
@@ -89,6 +91,22 @@ class Popped:
     @property
     def bodies(self) -> list[bytes]:
         return [body for _, body in self.messages]
+
+
+def evalsha(client: Any, text: str, keys: Sequence[Any], *args: Value) -> Any:
+    """Call a script by EVALSHA, and load it first if the server does not know it."""
+    call = ("EVALSHA", hashlib.sha1(text.encode()).hexdigest(), len(keys), *keys, *args)
+    try:
+        return client.execute_command(*call)
+    except NoScriptError:
+        client.script_load(text)
+        return client.execute_command(*call)
+
+
+def counted(counters: Any) -> dict[str, int]:
+    """Return the counts that are not 0, but the number of pushes and takes always."""
+    found = {name: getattr(counters, name) for name in COUNTS if getattr(counters, name)}
+    return {"pushed": counters.pushed, "taken": counters.taken, **found}
 
 
 class Space:
@@ -147,12 +165,7 @@ class Space:
     def call(self, script: str, *args: Value, lists: Sequence[str] = ()) -> Any:
         """Call a script by EVALSHA, with the keys that its header names, then ``lists``."""
         text, keys = self._text_and_keys(script, lists)
-        sha = hashlib.sha1(text.encode()).hexdigest()
-        try:
-            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
-        except NoScriptError:
-            self.client.script_load(text)
-            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+        return evalsha(self.client, text, keys, *args)
 
     def weigh(self, script: str, *args: Value, lists: Sequence[str] = ()) -> Metered:
         """Call a script, and weigh what it reads."""

@@ -4,7 +4,7 @@ import pytest
 
 from ackq.queue.inspection import read_counters
 from ackq.queue.messages import QueueCounters
-from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body
+from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body, counted
 
 
 def watch(space: Space) -> QueueCounters:
@@ -13,21 +13,9 @@ def watch(space: Space) -> QueueCounters:
     return read_counters(now, live, held, counted)
 
 
-def shown(space: Space) -> dict[str, object]:
+def shown(space: Space) -> dict[str, int]:
     """Return the counts that are not 0, but the number of pushes and takes always."""
-    counters = watch(space)
-    names = (
-        "acked",
-        "returned",
-        "nacked",
-        "released",
-        "dead",
-        "redriven",
-        "dropped",
-        "dead_dropped",
-    )
-    found = {name: getattr(counters, name) for name in names if getattr(counters, name)}
-    return {"pushed": counters.pushed, "taken": counters.taken, **found}
+    return counted(watch(space))
 
 
 def busy(space: Space) -> Space:
