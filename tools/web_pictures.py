@@ -46,6 +46,7 @@ TRAFFIC = 30.0
 SHOTS: tuple[tuple[str, str, int, int, Literal["dark", "light"]], ...] = (
     ("web-overview", "", 1280, 860, "light"),
     ("web-queue", "queue?kind=list&name=webhooks", 1280, 700, "light"),
+    ("web-find", "find?name=invoices&q=invoices-900", 1280, 400, "light"),
     ("web-history", "queue?kind=list&name=webhooks&span=6h#past", 1280, 880, "light"),
     ("web-failures", "failures", 1280, 560, "light"),
     ("web-dead", "dead?name=webhooks", 1280, 560, "dark"),
@@ -91,6 +92,9 @@ def stock(client: redis.Redis) -> list[Queue]:
             queue.reject(message, error=random.choice(ERRORS))
         queue.pop_many(busy)
     queues[-1].pause()
+    webhooks = queues[QUEUES.index("webhooks")].schedules
+    webhooks.put("retry-failed", {"task": "retry_failed"}, every=900)
+    webhooks.put("weekly-report", {"task": "report"}, cron="0 9 * * 1", zone="Europe/Berlin")
     with DelayQueue(client, "reminders") as reminders:
         for number in range(40):
             reminders.push(f"user-{number}", {"user": number}, delay=number * 30)

@@ -204,6 +204,7 @@ class ScheduleAnswer:
     last_at: Annotated[float, "The last tick that was pushed, or when it was stored."]
     missed: Annotated[int, "Ticks that were missed, since no worker ran."]
     catch_up: Annotated[str, "none, or last."]
+    unique: Annotated[str | None, "done or taken; null: each tick is pushed."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +412,7 @@ def schedule_of(stored: StoredSchedule) -> ScheduleAnswer:
         stored.last,
         stored.missed,
         stored.catch_up,
+        stored.unique,
     )
 
 

@@ -139,9 +139,10 @@ def test_schedules_are_shown_paused_and_removed(
     operator: Operator, page: TestClient, queue: Queue, name: str
 ) -> None:
     queue.schedules.put(HOSTILE, {"task": "report"}, cron="0 9 * * 1", zone="Europe/Berlin")
-    queue.schedules.put("hourly", {"task": "tidy"}, every=3600)
+    queue.schedules.put("hourly", {"task": "tidy"}, every=3600, unique="done")
     shown = texts_of(page.get(path_of("queue", name=name)).text)
     assert re.search(r"20\d\d-\d\d-\d\d 0[78]:00:00 UTC .* 0 9 \* \* 1 Europe/Berlin", shown)
+    assert "hourly unique 20" in shown
     assert operator.do(Ask("pause_schedule", name=name, schedule=HOSTILE)).endswith(": paused")
     assert [each.paused for each in queue.schedules.list()] == [True, False]
     assert "Paused" in texts_of(page.get(path_of("queue", name=name)).text)

@@ -122,7 +122,7 @@ def test_what_is_canceled_deep_in_the_list_is_what_pop_makes_dead(
     notes: dict[str, str | bytes] = {
         "": f"{since}:2",
         ":a": old + b"%d:2:%s" % (later, mark(bodies[0])),
-        ":b": "no note",
+        ":b": b"%d:1:%s" % (since + 6 * 86_400_000_000, mark(bodies[3])),  # too old
     }
     for field, note in notes.items():
         target.control.hset(f"{name}RECEIVES", f"\0canceled{field}", note)
