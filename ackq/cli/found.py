@@ -10,7 +10,7 @@ import click
 from ackq.cli.output import body_fields, id_fields, print_json
 from ackq.cli.tables import print_table
 from ackq.core.inspection_results import Found
-from ackq.core.matching import WITHIN
+from ackq.core.search_terms import WITHIN
 from ackq.ops.figures import place_of
 
 

@@ -12,7 +12,7 @@ from ackq.cli.found import print_found, within_option
 from ackq.cli.options import examples, json_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_any_queue, open_any
-from ackq.core.matching import condition_of
+from ackq.core.search_terms import condition_of
 from ackq.errors import ConfigurationError
 
 

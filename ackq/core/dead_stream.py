@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 from ackq.core.call import Spec, call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.inspection_results import Found
-from ackq.core.matching import OnProgress
 from ackq.core.page_size import next_size
+from ackq.core.search_terms import OnProgress
 
 #: Most dead letters that one call reads, with their bodies.
 PAGE = 100

@@ -18,7 +18,7 @@ from ackq.core.client_async import Client
 from ackq.core.counters import Counters
 from ackq.core.failure_notes import note_error
 from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage, State
-from ackq.core.matching import WITHIN, OnProgress
+from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.delay import admin, claims, peek, places, push, settle, take
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.delay.peek import FIRST, PAGE, Cursor

@@ -10,7 +10,7 @@ from ackq.core.call import call
 from ackq.core.dead_stream import search_dead
 from ackq.core.effects import Operation, Request
 from ackq.core.inspection_results import Found, PeekedMessage, Place, State
-from ackq.core.matching import Fields, OnProgress, check_within, no_progress
+from ackq.core.search_terms import Fields, OnProgress, check_within, no_progress
 from ackq.delay import peek
 from ackq.delay.admin import dead_letter_of
 from ackq.delay.messages import MAX_KEY, DelaySpec, decode_key, encode_key

@@ -21,7 +21,7 @@ from ackq.core.encode import Pushable
 from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage, State
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared
-from ackq.core.matching import WITHIN, OnProgress
+from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.errors import AckqError
 from ackq.queue import held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys

@@ -20,7 +20,7 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure_notes import with_errors
 from ackq.core.ids import key_of_id, text_of_key
 from ackq.core.inspection_results import Found, Place
-from ackq.core.matching import WITHIN, Fields, OnProgress, check_within, no_progress
+from ackq.core.search_terms import WITHIN, Fields, OnProgress, check_within, no_progress
 from ackq.errors import ConfigurationError
 from ackq.queue import cancel_notes, held_lists, inspection, registry
 from ackq.queue.chosen_messages import entry_of

@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from ackq.config import Seconds
 from ackq.core.effects import Operation
 from ackq.core.inspection_results import Found
-from ackq.core.matching import WITHIN, OnProgress
+from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.queue import chosen_messages, inspection, places
 from ackq.queue.messages import QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec

@@ -12,7 +12,7 @@ from ackq.config import RecordErrors, Seconds, check_integer, check_record_error
 from ackq.core.client import Client, client_of
 from ackq.core.inspection_results import Found
 from ackq.core.io.outside import SYSTEM
-from ackq.core.matching import WITHIN
+from ackq.core.search_terms import WITHIN
 from ackq.rsmq import operations, places
 from ackq.rsmq.values import (
     DEFAULT_DELAY,

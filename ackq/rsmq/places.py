@@ -10,7 +10,7 @@ from ackq.core.dead_stream import search_dead
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.inspection_results import Found
-from ackq.core.matching import check_within, no_progress
+from ackq.core.search_terms import check_within, no_progress
 from ackq.rsmq.values import TOO_OFTEN, RSMQDeadLetter, RSMQSpec, check_id, count_of
 
 

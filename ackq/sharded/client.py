@@ -22,7 +22,7 @@ from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, several
 from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
-from ackq.core.matching import WITHIN, OnProgress
+from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ackq.core.matching import WITHIN
+from ackq.core.search_terms import WITHIN
 from ackq.errors import ConfigurationError, QueueNotFound
 from ackq.ops import dead_letters
 from ackq.ops.chronicle.minutes import HOURS

@@ -29,7 +29,7 @@ except ModuleNotFoundError as missing:
 
 from ackq.core.inspection_results import DeadLetter, State
 from ackq.core.io.lender import Lender, lending
-from ackq.core.matching import WITHIN
+from ackq.core.search_terms import WITHIN
 from ackq.errors import (
     AckqError,
     ConfigurationError,

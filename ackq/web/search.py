@@ -13,7 +13,7 @@ from typing import Any, Literal
 import redis
 
 from ackq.core.inspection_results import Found
-from ackq.core.matching import WITHIN, condition_of
+from ackq.core.search_terms import WITHIN, condition_of
 from ackq.errors import AckqError, ConfigurationError, redact
 from ackq.ops.kinds import opened
 from ackq.ops.kinds.kind import Redis, Verb

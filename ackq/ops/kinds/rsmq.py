@@ -10,7 +10,7 @@ from ackq.core.client import Closable
 from ackq.core.effects import Operation
 from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
-from ackq.core.matching import WITHIN, OnProgress, no_progress
+from ackq.core.search_terms import WITHIN, OnProgress, no_progress
 from ackq.ops import readings
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unchecked
 from ackq.ops.readings import Asked, Reading, Totals

@@ -7,7 +7,7 @@ import pytest
 
 from ackq import ConfigurationError
 from ackq.core.failure_notes import mark
-from ackq.core.matching import WITHIN
+from ackq.core.search_terms import WITHIN
 from ackq.queue import places
 from tests.servers.target import Target
 
