@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import redis
 
@@ -37,7 +37,12 @@ PICTURES = (
         caption="RQ, which handles one message at a time, is left out.",
     ),
 )
-OWN = {"ackq, threads": "ackq_threads.py", "ackq, tasks": "ackq_tasks.py"}
+OWN = {
+    "ackq, threads": "ackq_threads.py",
+    "ackq, tasks": "ackq_tasks.py",
+    "ackq.tasks, threads": "ackq_typed.py",
+    "ackq.tasks, asyncio": "ackq_typed_async.py",
+}
 #: Seconds that a contestant may take for one run.
 TIMEOUT = 300
 
@@ -50,7 +55,7 @@ class Task:
     messages: int
     sleep: float
     concurrency: int
-    target: float  #: times the best peer
+    target: float | None  #: times the best peer
 
 
 Commands = dict[str, list[str]]
@@ -92,8 +97,13 @@ def run(settings: Settings) -> Result:
                 result.facts["versions"][peer.name] = version_of(peer)
         for task in tasks_of(settings):
             rates = rates_of(able(commands, task), task, settings.rounds, server.url, notes)
-            result.measures += measures_of(task, rates)
-            result.ratios += ratios_of(task, rates)
+            # The same turns, once more by the processor time of the worker.
+            named = {"": task.target, " by processor time": None}
+            for number, (how, goal) in enumerate(named.items()):
+                some = {name: [pair[number] for pair in found] for name, found in rates.items()}
+                case = replace(task, name=task.name + how, target=goal)
+                result.measures += measures_of(case, some)
+                result.ratios += ratios_of(case, some)
     return result
 
 
@@ -124,16 +134,18 @@ def able(commands: Commands, task: Task) -> Commands:
     return {name: command for name, command in commands.items() if name not in single}
 
 
-def rates_of(commands: Commands, task: Task, rounds: int, url: str, notes: list[str]) -> Rates:
+def rates_of(
+    commands: Commands, task: Task, rounds: int, url: str, notes: list[str]
+) -> dict[str, list[tuple[float, float]]]:
     """Measure all contestants in every round; leave out any that fails, with a note."""
-    rates: Rates = {name: [] for name in commands}
+    rates: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for order in rotations(list(commands), rounds):
         for name in order:
             if name not in rates:
                 continue
             try:
                 rates[name].append(measure(commands[name], task, url))
-                progress(f"{task.name}: {name}: {rates[name][-1]:,.0f} messages a second")
+                progress(f"{task.name}: {name}: {rates[name][-1][0]:,.0f} messages a second")
             except RuntimeError as error:
                 del rates[name]
                 notes.append(f"{task.name}: {name} failed: {error}")
@@ -141,8 +153,8 @@ def rates_of(commands: Commands, task: Task, rounds: int, url: str, notes: list[
     return rates
 
 
-def measure(command: Sequence[str], task: Task, url: str) -> float:
-    """Run one contestant once and return its messages a second.
+def measure(command: Sequence[str], task: Task, url: str) -> tuple[float, float]:
+    """Run one contestant once; return its messages a second, and a second of its processor time.
 
     Raises:
         RuntimeError: it did not handle every message. The text has the end of its output.
@@ -158,8 +170,8 @@ def measure(command: Sequence[str], task: Task, url: str) -> float:
         raise RuntimeError(f"not done within {TIMEOUT} s") from error
     for line in done.stdout.splitlines():
         if line.startswith('{"seconds"'):
-            seconds: float = json.loads(line)["seconds"]
-            return (task.messages - 1) / seconds
+            found = json.loads(line)
+            return (task.messages - 1) / found["seconds"], (task.messages - 1) / found["cpu"]
     raise RuntimeError((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
     [
         ("core.backoff.MAX_BACKOFF", 300, "docs/retries.md", "at most 300 seconds"),
         ("core.limits.MAX_DEDUP_WINDOW", 315_360_000, "ackq/topic/spec.py", "to ten years"),
-        ("core.waiting.PAUSED_POLL", 0.5, "docs/cli.md", "Consumers notice within half a second"),
+        ("core.waits.PAUSED_POLL", 0.5, "docs/cli.md", "Consumers notice within half a second"),
         ("dropin.client_async.SEVERAL_KEYS_WAIT", 0.1, "docs/moving-over.md", "every 0.1 seconds"),
         ("metrics.collector.WINDOW", 15 * 60, "docs/metrics.md", "counting going for 15 minutes"),
         ("ops.overview.FORGET_AFTER", 3600, "docs/metrics.md", "are empty for an hour are forgot"),
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
         ("web.guard.REFUSAL_DELAY", 0.5, "docs/security.md", "is refused after half a second"),
         ("web.watcher.MIN_INTERVAL", 2, "docs/web.md", "number of queues: 2 seconds, or"),
         ("worker.presence.INTERVAL", 5, "docs/worker.md", "within 5 seconds (`--heartbeat`"),
-        ("worker.taking.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
+        ("worker.feeder.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
     ],
 )
 def test_a_time_is_the_documented_one(constant: str, value: float, page: str, words: str) -> None:

@@ -21,6 +21,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_
 TESTS = """
 import pytest
 
+from ackq import AsyncQueue
 from ackq.testing import drain
 
 
@@ -39,6 +40,18 @@ def test_settings_and_name(ackq_queue, ackq_client):
     assert ackq_client.exists("jobsBACKUP")
 
 
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_in_a_loop(ackq_url, ackq_queue):
+    async with AsyncQueue.from_url(ackq_url, ackq_queue().name) as queue:
+        await queue.push({"n": 1})
+        assert len(await drain(queue, print)) == 1
+
+
 def test_nothing_is_left_behind(ackq_client):
     assert ackq_client.keys("jobs*") == []
 """
@@ -52,9 +65,18 @@ def test_a_users_test_run(
     pytester.makepyfile(test_own=TESTS, **files)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("ACKQ_TEST_URL", raising=False)
-    plugins = ["-p", "pytest_ackq", "-p", "xdist", "-p", "no:cacheprovider"]
+    plugins = [
+        "-p",
+        "pytest_ackq",
+        "-p",
+        "xdist",
+        "-p",
+        "anyio.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+    ]
     result = pytester.runpytest_subprocess(*plugins, "-n", processes, "--dist", "loadfile")
-    result.assert_outcomes(passed=9)
+    result.assert_outcomes(passed=10)
 
 
 def test_the_plugin_imports_ackq_only_for_a_test_that_asks(pytester: pytest.Pytester) -> None:

@@ -9,7 +9,7 @@ TASK = Task("no-op", messages=10, sleep=0.0, concurrency=1, target=5.0)
 
 
 def test_who_fails_is_left_out_with_a_note() -> None:
-    saying = """print('{"seconds": 3.0}')"""
+    saying = """print('{"seconds": 3.0, "cpu": 1.5}')"""
     commands = {
         "good": [sys.executable, "-c", saying],
         "bad": [sys.executable, "-c", "raise SystemExit('out of luck')"],
@@ -17,7 +17,7 @@ def test_who_fails_is_left_out_with_a_note() -> None:
     notes: list[str] = []
     with target(None) as server:
         rates = rates_of(commands, TASK, 2, server.url, notes)
-    assert rates == {"good": [3.0, 3.0]}
+    assert rates == {"good": [(3.0, 6.0)] * 2}
     assert notes == ["no-op: bad failed: out of luck"]
 
 

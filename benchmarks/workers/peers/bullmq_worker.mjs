@@ -17,13 +17,15 @@ for (let first = 0; first < total; first += 1000) {
 }
 let seen = 0;
 let begin = 0;
+let used = 0;
+const cpu = () => (process.cpuUsage().user + process.cpuUsage().system) / 1e6;
 async function handle() {
   const number = ++seen;
-  if (number === 1) begin = performance.now();
+  if (number === 1) [begin, used] = [performance.now(), cpu()];
   if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
   if (number === total) {
     const seconds = (performance.now() - begin) / 1000;
-    process.stdout.write(JSON.stringify({ seconds }) + "\n", () => process.exit(0));
+    process.stdout.write(JSON.stringify({ seconds, cpu: cpu() - used }) + "\n", () => process.exit(0));
   }
 }
 new Worker("benchmark", handle, { connection, concurrency: Number(concurrency) });

@@ -17,7 +17,7 @@ CONCURRENCY = int(sys.argv[4])
 PAYLOAD = "x" * 60
 
 _count = itertools.count(1)
-_begin = 0.0
+_begin = _begin_cpu = 0.0
 
 
 def work() -> None:
@@ -43,11 +43,12 @@ async def work_async() -> None:
 
 
 def _start() -> None:
-    global _begin
-    _begin = time.perf_counter()
+    global _begin, _begin_cpu
+    _begin, _begin_cpu = time.perf_counter(), time.process_time()
 
 
 def _finish() -> None:
     seconds = time.perf_counter() - _begin
-    print(json.dumps({"seconds": seconds}), flush=True)
+    cpu = time.process_time() - _begin_cpu
+    print(json.dumps({"seconds": seconds, "cpu": cpu}), flush=True)
     os._exit(0)  # nobody's shutdown is measured
