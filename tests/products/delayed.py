@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from ackq.delay import DelayEntry
 
 from .listed import ALL, ListQueue
-from .product import WATCH, Got, dead_left, totals_left, value
+from .product import WATCH, Entries, Got, Noted, Taken, dead_left, totals_left, value
 
 
 class DelayQueue(ListQueue):
@@ -16,16 +16,12 @@ class DelayQueue(ListQueue):
     verbs: ClassVar[dict[str, int]] = {"ack": 80, "nack": 12, "release": 8}
     delayed = 0.5
 
-    async def push(
-        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
-    ) -> dict[str, Any]:
+    async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         delayed = [DelayEntry(key, body, delay=delay) for key, body in entries]
         await value(self.queue.push_many(delayed))
         return {}
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         found = await value(self.queue.take(n, timeout))
         return [Got(m.body, m.receive_count, m.receipt / 1e6, m) for m in found], {}
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from zlib import crc32
 
 from .bodies import id_of
-from .product import WATCH, Got, Product, dead_left, totals_left, value
+from .product import WATCH, Entries, Got, Noted, Product, Taken, dead_left, totals_left, value
 
 #: As many dead letters as there are.
 ALL = 100_000
@@ -23,9 +23,7 @@ class ListQueue(Product):
         if self.rules.get("totals"):
             await value(self.queue.counters(WATCH))
 
-    async def push(
-        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
-    ) -> dict[str, Any]:
+    async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         bodies = [body for _, body in entries]
         about = {"delay": delay or None, "confirm": self.settings.get("confirm")}
         if self.has_unique and not is_once and (unique := _uniqueness(entries[0][0])):
@@ -38,9 +36,7 @@ class ListQueue(Product):
             await value(self.queue.push(bodies[0], dedup=dedup, **about))
         return {}
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         found = await value(self.queue.pop_many(n, timeout=timeout, ack=done))
         return [Got(m.body, m.receive_count, m.receipt / 1e6, m) for m in found], {}
 

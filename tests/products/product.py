@@ -37,6 +37,13 @@ class Got(NamedTuple):
     handle: Any  #: what settles it
 
 
+#: Ids and bodies of messages to store.
+Entries = Sequence[tuple[str, bytes]]
+#: What the history is to know besides.
+Noted = dict[str, Any]
+Taken = tuple[list[Got], Noted]
+
+
 class Product:
     """One product in one process. Its calls raise what ackq raises."""
 
@@ -61,18 +68,14 @@ class Product:
     async def prepare(self) -> None:
         """Set up what must exist before the first push."""
 
-    async def push(
-        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
-    ) -> dict[str, Any]:
+    async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         """Store messages; return what the history is to know besides: the index, of a topic.
 
         ``is_once``: if the reply is lost, push again, unless the first push is known to be stored.
         """
         raise NotImplementedError
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         """Take messages, and ack ``done`` in the same call; return reader and index, of a topic."""
         raise NotImplementedError
 

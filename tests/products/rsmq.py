@@ -8,7 +8,7 @@ from ackq.errors import QueueExists
 
 from .bodies import id_of
 from .listed import ALL
-from .product import Got, Product, value
+from .product import Entries, Got, Noted, Product, Taken, value
 
 _QUEUE = "mail"
 #: Seconds, which RSMQ counts whole.
@@ -27,9 +27,7 @@ class RSMQ(Product):
         with contextlib.suppress(QueueExists):
             await value(self.queue.create_queue(_QUEUE, vt=_VT))
 
-    async def push(
-        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
-    ) -> dict[str, Any]:
+    async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         bodies, later = [body for _, body in entries], int(delay) or None
         if len(bodies) > 1 or not is_once:
             await value(self.queue.send_messages(_QUEUE, bodies, later))
@@ -37,9 +35,7 @@ class RSMQ(Product):
             await value(self.queue.send_message(_QUEUE, bodies[0], later))
         return {}
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         found = await value(self.queue.receive_messages(_QUEUE, n, timeout=timeout))
         return [Got(m.body, m.rc, None, m) for m in found], {}
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .product import Got, Product, value
+from .product import Entries, Got, Noted, Product, Taken, value
 
 READERS = ("one", "other")
 
@@ -23,18 +23,14 @@ class Topic(Product):
         for reader in READERS:
             await value(self.queue.subscribe(reader))
 
-    async def push(
-        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
-    ) -> dict[str, Any]:
+    async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         bodies, confirm = [body for _, body in entries], self.settings.get("confirm")
         if len(bodies) > 1 or not is_once:
             return {"index": (await value(self.queue.publish_many(bodies, confirm=confirm)))[0]}
         published = self.queue.publish(bodies[0], dedup=entries[0][0], confirm=confirm)
         return {"index": await value(published)}
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         self._turn += 1
         reader = READERS[self._turn % 2]
         done = list(dict.fromkeys(done))

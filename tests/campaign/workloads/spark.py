@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import ackq
 from tests.campaign.site import Site
-from tests.products import Got
 from tests.products.bodies import id_of
+from tests.products.product import Entries, Noted, Taken
 from tests.spark.home import environment
 
 from .listed import ListRig
@@ -67,9 +67,7 @@ ddl = "id STRING, pad STRING"
                     await self.sleep(0.05)
                 driver.kill()
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         """Take nothing, but let a driver write all that is left."""
         with self._run(once=True) as driver:
             driver.wait()
@@ -142,9 +140,7 @@ class SinkRig(PipelineRig):
     def _command(self, once: bool) -> list[str]:
         return _query("sink", self._folder, _TARGET, once)
 
-    async def push(
-        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
-    ) -> dict[str, Any]:
+    async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         path = self._folder / f"{entries[0][0]}.json"
         path.write_bytes(b"".join(body + b"\n" for _, body in entries))
         path.rename(self._folder / "incoming" / path.name)

@@ -15,7 +15,7 @@ from ackq.worker import AsyncWorker, Backoff, Hooks, Worker
 from tests.histories.log import Log, now
 from tests.products import LEASE
 from tests.products.bodies import checksum, id_of
-from tests.products.product import Got, value
+from tests.products.product import Entries, Noted, Taken, value
 
 from .listed import ListRig
 from .rig import Role
@@ -120,9 +120,7 @@ class TypedTasksRig(ListRig):
 
     rules: ClassVar[dict[str, Any]] = {}
 
-    async def push(
-        self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
-    ) -> dict[str, Any]:
+    async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         about = {"delay": delay or None, "confirm": self.settings.get("confirm")}
         if len(entries) > 1:
             parts = [body.removesuffix(b"}").split(b",", 1) for _, body in entries]
@@ -135,9 +133,7 @@ class TypedTasksRig(ListRig):
         await value(self._task.options(id=name, **about).push(pad))
         return {}
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         got, more = await super().take(n, timeout, done)
         return [each._replace(body=_plain(each.body)) for each in got], more
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ackq.core.claim_groups import Claim
 from ackq.errors import ClaimLost, Fenced
 from ackq.queue import claims
-from tests.products import Got
 from tests.products.bodies import body_of, id_of
-from tests.products.product import Settings
+from tests.products.product import Settings, Taken
 from tests.simulation.steps import Steps, sleep
 
 from .listed import ListQueue
@@ -89,9 +88,7 @@ class ClaimedListQueue(ListQueue):
     async def prepare(self) -> None:
         self._pops = False  # the last consumer finishes what engines have planned
 
-    async def take(
-        self, n: int, timeout: float | None, done: Sequence[Any]
-    ) -> tuple[list[Got], dict[str, Any]]:
+    async def take(self, n: int, timeout: float | None, done: Sequence[Any]) -> Taken:
         """Pop; or take nothing, but process a batch."""
         if self._pops:
             found, about = await super().take(n, timeout, done)

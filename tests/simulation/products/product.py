@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from unittest import mock
 
@@ -13,7 +13,7 @@ import redis.asyncio
 from ackq.core import client_async
 from ackq.staging.operations import Delayed, Mover, StagingSpec
 from tests.products import Product
-from tests.products.product import Settings
+from tests.products.product import Entries, Settings
 from tests.simulation.steps import Driver, sleep
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ NAME = "{jobs}"
 MAX_BLOCK = 0.3
 #: Seconds without a heartbeat after which a consumer of a group counts as dead.
 SESSION = 0.6
+
+#: Rows to stage: those that are ready at once, and delayed ones.
+Rows = tuple[list[bytes], list[Delayed]]
 
 
 class Order(NamedTuple):
@@ -89,9 +92,7 @@ class SimulatedProduct(Product):
         """Return where a writer stages its rows, and what moves them in after a commit."""
         raise NotImplementedError
 
-    def rows(
-        self, entries: Sequence[tuple[str, bytes]], due: int | None
-    ) -> tuple[list[bytes], list[Delayed]]:
+    def rows(self, entries: Entries, due: int | None) -> Rows:
         """Return messages as rows to stage: those that are ready at once, and delayed ones.
 
         ``due``: when all are ready, in µs by the server's clock. None: at once.

@@ -1,20 +1,19 @@
 """Rows that become visible with a commit, for each product that takes them."""
 
 import random
-from collections.abc import Sequence
 
 from ackq.core.call import call
 from ackq.delay import staged_rows as delay_staged
 from ackq.queue import held_lists
 from ackq.staging.keys import StagingKeys, has_settings
-from ackq.staging.operations import Delayed, Mover, StagingSpec, committed_lists
+from ackq.staging.operations import Mover, StagingSpec, committed_lists
 from ackq.topic import staged_rows as topic_staged
-from tests.products.product import Settings
+from tests.products.product import Entries, Settings
 from tests.simulation.steps import Steps
 
 from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import ListQueue
-from .product import NAME, SimulatedProduct
+from .product import NAME, Rows, SimulatedProduct
 from .topics import Topic
 
 
@@ -38,9 +37,7 @@ class StagedListQueue(ListQueue):
         spec = StagingSpec(f"queue {NAME!r}", keys, writer)
         return spec, lambda name: held_lists.into_queue(self.queue._spec, name)
 
-    def rows(
-        self, entries: Sequence[tuple[str, bytes]], due: int | None
-    ) -> tuple[list[bytes], list[Delayed]]:
+    def rows(self, entries: Entries, due: int | None) -> Rows:
         bodies = [body for _, body in entries]
         return (bodies, []) if due is None else ([], [(due, body) for body in bodies])
 
@@ -55,9 +52,7 @@ class StagedDelayQueue(DelayQueue):
         spec = StagingSpec(f"delay queue {NAME!r}", keys, writer)
         return spec, lambda name: delay_staged.move(self.queue._spec, keys, name)
 
-    def rows(
-        self, entries: Sequence[tuple[str, bytes]], due: int | None
-    ) -> tuple[list[bytes], list[Delayed]]:
+    def rows(self, entries: Entries, due: int | None) -> Rows:
         return [
             delay_staged.row(self.queue._spec, key, due or 0, body) for key, body in entries
         ], []
@@ -80,9 +75,7 @@ class StagedTopic(Topic):
         spec = StagingSpec(f"topic {NAME!r}", keys, writer)
         return spec, lambda name: topic_staged.move(self.queue._spec, keys, name)
 
-    def rows(
-        self, entries: Sequence[tuple[str, bytes]], due: int | None
-    ) -> tuple[list[bytes], list[Delayed]]:
+    def rows(self, entries: Entries, due: int | None) -> Rows:
         return [body for _, body in entries], []
 
     async def stored(self) -> int:
