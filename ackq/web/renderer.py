@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 import ackq
 from ackq.core.ids import usable_id
@@ -67,8 +68,7 @@ class Renderer:
         session = forms.session_of(request)
         made = self.templates.get_template(template)
         pieces = made.generate(self._all(request, session, template, values))
-        response = StreamingResponse(_chunks(pieces), media_type="text/html")
-        return self._remembering(request, session, response)
+        return self._remembering(request, session, _PageInMaking(_chunks(pieces)))
 
     def _all(
         self, request: Request, session: str, template: str, values: Mapping[str, Any]
@@ -103,7 +103,21 @@ class Renderer:
         return response
 
 
-def _chunks(pieces: Iterable[str]) -> Iterator[str]:
+class _PageInMaking(StreamingResponse):
+    """A page that is sent while it is made. If the browser leaves, nothing more is made."""
+
+    def __init__(self, chunks: Generator[str, None, None]) -> None:
+        super().__init__(chunks, media_type="text/html")
+        self._chunks = chunks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._chunks.close()
+
+
+def _chunks(pieces: Iterable[str]) -> Generator[str, None, None]:
     gathered: list[str] = []
     for piece in pieces:
         gathered.append(piece)

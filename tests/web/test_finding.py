@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+import socket
 import threading
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -95,6 +97,29 @@ def test_a_search_shows_its_progress_and_has_its_limits(
     late = Searches(plain_client).search(Wanted("list", name, "none"))
     assert list(late.steps()) == []
     assert "0 searches are running" in late.problem
+
+
+def test_a_search_ends_if_the_browser_leaves(
+    site: str, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, gone = search.Search._note, threading.Event()
+
+    def held(running: search.Search, count: int) -> None:
+        wait_until(lambda: running._left, "the page to notice")
+        gone.set()
+        note(running, count)
+
+    monkeypatch.setattr(search.Search, "_note", held)
+    with Queue(plain_client, name) as queue:
+        queue.push({"id": "a"})
+    address = urlsplit(site)
+    with socket.create_connection((address.hostname or "", address.port or 0)) as browser:
+        request = f"GET {path_of('find', name=name, q='none')} HTTP/1.1\r\nHost: {address.netloc}"
+        browser.sendall(f"{request}\r\n\r\n".encode())
+        received = b""
+        while b"<progress" not in received:
+            received += browser.recv(65_536)
+    assert gone.wait(30)
 
 
 def test_ready_and_running_messages_are_canceled_and_run_next(
