@@ -20,10 +20,11 @@
 -- Returns {from, size, ends, picked, left}: the next from, 0 at the end; how long the list is; the
 -- next ends; how many messages were picked, and how many were left in place.
 -- A message within 50,000 of an end leaves the list. To leave the middle takes Redis too long. So
--- run_now leaves a message there. cancel notes that it is canceled, and pop makes it a dead letter
--- when it arrives. The note is tied to the body, so it applies to no other message of this id, and
--- counts equal messages. It ends after a week, or when a pop finds the lists empty. A call with
--- another ends counts again from zero, so a message that is canceled twice is noted once.
+-- run_now leaves a message there. cancel notes that it is canceled, and pop, or run_now once it is
+-- near an end, makes it a dead letter. The note is tied to the body, so it applies to no other
+-- message of this id, and counts equal messages. It ends after a week, or when a pop finds the
+-- lists empty. A call with another ends counts again from zero, so a message that is canceled twice
+-- is noted once.
 -- Atomic because a message must always be in one place, and a note must name what is in the list.
 -- Cost: O(size of the list) to reach the window; at most 2,000 messages are looked at, 100 picked,
 -- 1 MiB of bodies and notes read, plus one message, and 72 KiB decoded.
@@ -402,9 +403,9 @@ local from_taken, from_pushed = math.min(from, size), size - left
 
 -- Take what was found out of the list. Redis removes elements by their value only, so give these
 -- one that no message has.
-local function take_out(list)
+local function take_out(list, moved)
   local gone = '\0canceled:' .. now_text
-  local pushed = verb == 'run_now' and place == 'handoff' and #found or 0
+  local pushed = place == 'handoff' and moved or 0
   for _, message in ipairs(found) do
     local index = is_right and -message.offset - pushed - 1 or message.offset
     redis.call('LSET', list, string.format('%.0f', index), gone)
@@ -416,17 +417,19 @@ end
 -- The first write frees nothing but counts as freeing: a full server can be emptied in this way.
 redis.call('HDEL', receives, '')
 if math.min(from_taken, from_pushed) <= NEAR then
+  local moved = 0
   for _, message in ipairs(found) do
-    if verb == 'cancel' then
+    local is_canceled = cancels.use(message.key, message.body)
+    if verb == 'cancel' or is_canceled then
       dead_letter(message)
     else
       redis.call('RPUSH', handoff, message.body)
+      moved = moved + 1
     end
-    cancels.use(message.key, message.body)
   end
-  take_out(walked)
-  reply[4] = #found
-  count_up('dead:canceled', verb == 'cancel' and #found or 0)
+  take_out(walked, moved)
+  reply[4] = verb == 'cancel' and #found or moved
+  count_up('dead:canceled', #found - moved)
 else
   for _, message in ipairs(found) do
     local is_noted = verb == 'cancel' and note_cancel(message.key, message.body)

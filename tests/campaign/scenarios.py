@@ -133,6 +133,14 @@ _ALL = (
     Scenario("queue: equal ids", "queue, equal ids", {**KILLS, **CRASHES}),
     Scenario("sharded queue: resizes", "sharded queue, resized", {**RESIZES, **KILLS, **FREEZES}),
     Scenario("queue: settled late", "queue, late", {**KILLS, **CRASHES}),
+    Scenario("queue: unique", "queue, unique", {**KILLS, **FREEZES, **CRASHES}),
+    Scenario("queue: unique, network", "queue, unique", NETWORK, proxied=True),
+    Scenario(
+        "queue: unique, failovers, confirmed",
+        "queue, unique, confirmed",
+        FAILOVERS,
+        on="sentinel",
+    ),
     Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
     Scenario(
         "delay queue: dead letters", "delay queue, dead letters", {**KILLS, **FREEZES, **CRASHES}

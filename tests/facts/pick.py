@@ -124,6 +124,15 @@ test_pick.test_equal_and_different_messages_of_an_id_are_noted_each
 test_pick.test_what_is_noted_and_then_picked_near_an_end_needs_its_note_no_more
   the note stays
   - cancels.use(message.key, message.body)
+  + false
+test_pick.test_what_was_canceled_does_not_run_now
+  given: place="handoff"
+  runs what was canceled
+  - if verb == 'cancel' or is_canceled then
+  + if verb == 'cancel' then
+  counts what did not run
+  - and #found or moved
+  + and #found or #found
 test_pick.test_a_note_ends_after_a_week
   given: later=604799999999
   a note ends at once
@@ -185,8 +194,7 @@ test_pick.test_what_is_taken_and_pushed_meanwhile_hides_no_message
   + left, bytes, looked = left - (i == some and 100 or 1),
 test_pick.test_a_count_of_what_was_canceled
   does not count
-  - verb == 'cancel' and #found or 0)
-  + 0)
+  - count_up('dead:canceled', #found - moved)
 test_pick.test_nothing_is_picked_from_the_left_without_a_record
   takes from the left without a record
 test_own_servers.test_ready_messages_can_be_canceled_on_a_full_server

@@ -14,7 +14,7 @@ import gc
 import heapq
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Judge:
         self._lease: float = history.settings["lease"]
         self._fenced: bool = history.settings.get("fenced", True)
         #: Messages share ids: an ack that is sent again may meet, and be refused for, the next one.
-        self._shared: bool = history.settings.get("shared", False)
+        self._shared: bool = bool(history.settings.get("shared") or history.settings.get("unique"))
         self._dead = dict((history.left or {}).get("dead", ()))
         #: How many rows of Spark a message has become.
         self._rows: Counter[str] = Counter((history.left or {}).get("rows", ()))
@@ -51,7 +51,7 @@ class Judge:
         for story in self._history.stories.values():
             if not self._is_plain(story):
                 self._judge_story(story)
-        for rule, words in itertools.chain(self.end(), self.order(), self.places()):
+        for rule, words in itertools.chain(self.end(), self.order(), self.places(), self.unique()):
             self.verdict.broke(rule, words)
         return self.verdict
 
@@ -201,8 +201,11 @@ class Judge:
     def lease(self, story: Story) -> Iterator[str]:
         """Delivered while another consumer held the lease."""
         for held, later in self._pairs(story):
-            if held.may_have_had("nack", "release") or self.clocked(
-                held.take.begin, later.take.end
+            begin, end = held.take.begin, later.take.end
+            if (
+                held.may_have_had("nack", "release")
+                or self.clocked(begin, end)
+                or _was(story, ("cancel",), begin, end)
             ):
                 continue
             if self._is_early(held, later):
@@ -410,6 +413,36 @@ class Judge:
             ):
                 yield "gap", f"{reader} never read {sorted(gaps)[:5]}"
 
+    def unique(self) -> Iterator[tuple[str, str]]:
+        """No message is stored while another one of its id surely is: the part behind a "="."""
+        if not self._history.settings.get("unique"):
+            return
+        stored: defaultdict[str, list[tuple[Push, float, str]]] = defaultdict(list)
+        for story in self._history.stories.values():
+            push = next((push for push, _ in story.pushes if push.state == "ok"), None)
+            if push is not None and (push.kept or not self.undone(push)):
+                gone = min(self._ends_of(story), default=math.inf)
+                stored[story.name.partition("=")[2]].append((push, gone, story.name))
+        for entries in stored.values():
+            entries.sort(key=lambda entry: entry[0].begin)
+            begins = [push.begin for push, _, _ in entries]
+            for push, gone, name in entries:
+                for later, _, other in entries[bisect.bisect_left(begins, push.end) :]:
+                    if later.begin >= gone:
+                        break
+                    if later.end <= gone:
+                        yield "unique", f"{other} was stored while {name} was"
+
+    def _ends_of(self, story: Story) -> Iterator[float]:
+        """Yield the times from which a message may be settled or dead."""
+        if story.name in self._dead:
+            yield -math.inf  # it may have died after a delivery whose reply was lost
+        for delivery in story.deliveries:
+            for settle in delivery.settles:
+                if settle.kind in ("ack", "reject") and settle.state != "fail":
+                    yield settle.begin
+        yield from (cancel.begin for cancel in story.was("cancel", *POSSIBLE))
+
 
 def _redrives(delivery: Delivery) -> tuple[int, int]:
     """Return how often a message was redriven before a delivery: surely, and perhaps."""
@@ -421,9 +454,12 @@ def _redrives(delivery: Delivery) -> tuple[int, int]:
 def _was(
     story: Story, kinds: tuple[str, ...], begin: float, end: float, but: Settle | None = None
 ) -> bool:
-    """Whether an operator may have done something of these kinds within a time."""
+    """Whether an operator may have done something of these kinds within a time.
+
+    What was not answered may be done later.
+    """
     return any(
-        each.begin <= end and begin <= each.end and each is not but
+        each.begin <= end and (begin <= each.end or each.state == "unknown") and each is not but
         for kind in kinds
         for each in story.was(kind, *POSSIBLE)
     )

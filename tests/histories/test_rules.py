@@ -590,6 +590,35 @@ def test_the_order_of_pushes_is_checked(tmp_path: Path) -> None:
         assert judged(tmp_path / folder, *two(*order)).violations == broken
 
 
+@pytest.mark.parametrize(
+    ("at", "second", "ended", "broken"),
+    [
+        (0.5, "b=u", [], {"unique": 1}),
+        (0.5, "b=v", [], {}),
+        (2.1, "b=u", [], {}),
+        (0.5, "b=u", chosen("cancel", 0.4, "unknown", ids=["a=u"]), {}),
+        (1.9, "b=u", chosen("cancel", 1.8, "fail", ids=["a=u"]), {"unique": 1}),
+    ],
+    ids=["stored", "another id", "acked", "perhaps canceled", "not canceled"],
+)
+def test_of_each_unique_id_one_message_is_stored_at_a_time(
+    tmp_path: Path, at: float, second: str, ended: list[Event], broken: dict[str, int]
+) -> None:
+    events = [
+        [*push(ids=["a=u"], call=1), *push(ids=[second], call=2, begin=at)],
+        [
+            {**event, "got": [[name, SUM, 1, None]]}
+            for token, name in enumerate(("a=u", second))
+            for event in take(token, 1.5 + token)
+        ],
+        *([ended] if ended else []),
+        settle("ack", 0, 2.0),
+        settle("ack", 1, 2.6),
+        left(),
+    ]
+    assert judged(tmp_path, *events, unique=3).violations == broken
+
+
 def topic(*reads: tuple[str, int, str]) -> list[list[Event]]:
     pushes = {"do": "push", "call": 1, "by": "p", "begin": 0.0, "ids": ["a", "b"], "sums": [1, 1]}
     takes: list[list[Event]] = []

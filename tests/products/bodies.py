@@ -25,9 +25,20 @@ def id_of(body: bytes) -> str:
     return f"{own[:-2].decode('latin-1')}={found}" if shared else found
 
 
-def names_of(by: str, first: int, size: int, sharers: int = 1) -> list[str]:
-    """Return the names of some messages of a producer; so many in a row share an id."""
+def names_of(by: str, first: int, size: int, sharers: int = 1, unique: int = 0) -> list[str]:
+    """Return the names of some messages of a producer.
+
+    Args:
+        by: the producer.
+        first: number of the first message.
+        size: how many.
+        sharers: so many in a row share an id.
+        unique: if not 0, all messages of all producers share so many ids.
+    """
     numbers = range(first, first + size)
+    if unique:
+        own = [f"{by}-{number}" for number in numbers]
+        return [f"{name}=u-{zlib.crc32(name.encode()) % unique}" for name in own]
     if sharers == 1:
         return [f"{by}-{number}" for number in numbers]
     return [f"{by}-{number}={by}-of-{number // sharers}" for number in numbers]

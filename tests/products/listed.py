@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 from zlib import crc32
 
+from ackq.errors import NotConfirmed, PartlyStored
+
 from .bodies import id_of
 from .product import WATCH, Entries, Got, Noted, Product, Taken, dead_left, totals_left, value
 
@@ -26,6 +28,14 @@ class ListQueue(Product):
     async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         bodies = [body for _, body in entries]
         about = {"delay": delay or None, "confirm": self.settings.get("confirm")}
+        if self.settings.get("unique"):
+            try:
+                pushed = await value(self.queue.push_many(bodies, unique="done", **about))
+            except NotConfirmed as error:
+                raise error.account((), range(len(bodies)), ()) from error
+            stored = [at for at, each in enumerate(pushed) if each.stored]
+            refused = {*range(len(bodies))} - {*stored}
+            raise PartlyStored("others have their ids").account(stored, (), refused)
         if self.has_unique and not is_once and (unique := _uniqueness(entries[0][0])):
             for each in await value(self.queue.push_many(bodies, unique=unique, **about)):
                 assert each.stored, f"{each} is refused, and no message has its id"
@@ -57,7 +67,19 @@ class ListQueue(Product):
             left["findings"] += map(str, (await value(part.audit())).findings)
         if self.rules.get("totals"):
             left |= totals_left(await value(self.queue.counters(WATCH)), dead)
+        left["findings"] += await self._blocked()
         return left
+
+    async def _blocked(self) -> list[str]:
+        """Return which ids are refused although no message has them."""
+        ids = [f"u-{n}" for n in range(self.settings.get("unique", 0))]
+        if not ids:
+            return []
+        await value(self.queue.push({"id": "listed"}))  # without a list no note would be believed
+        pushed = await value(self.queue.push_many([{"id": each} for each in ids], unique="done"))
+        while found := await value(self.queue.pop_many(100)):
+            await value(self.queue.ack(*found))
+        return [f"the id {each} is refused" for each in pushed if not each.stored]
 
     async def _parts(self) -> Sequence[Any]:
         """Return the queues that can be audited."""

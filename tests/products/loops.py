@@ -73,11 +73,17 @@ class Producer(Loop):
 
     _number = 0
 
+    @property
+    def _unique(self) -> int:
+        """How many ids the messages have, of which only one of each is stored at a time."""
+        unique: int = self._product.settings.get("unique", 0)
+        return unique
+
     async def push(self) -> None:
         """Push some messages."""
         product, habits, draw, log = self._product, self._habits, self._draw, self._log
         size = draw.choice(habits.batches)
-        ids = names_of(self._by, self._number, size, habits.sharers)
+        ids = names_of(self._by, self._number, size, habits.sharers, self._unique)
         self._number += size
         bodies = [body_of(message_id) for message_id in ids]
         sums = [checksum(body) for body in bodies]
@@ -94,12 +100,12 @@ class Producer(Loop):
         is_once = draw.random() < habits.once
         found = await self.outcome(product.push(entries, delay, is_once))
         for part, call in zip(parts, calls, strict=True):
-            state = found.state_at(part.start) if product.is_accounted else found.state
+            state = found.state_at(part.start) if len(parts) == size else found.state
             log.end(call, state, **(found.result or {}))
 
     def _parts(self, size: int) -> list[slice]:
         """Return the parts of a push of which each may have an outcome of its own."""
-        if self._product.is_accounted:
+        if self._product.is_accounted or self._unique:
             return [slice(at, at + 1) for at in range(size)]
         return [slice(0, size)]
 

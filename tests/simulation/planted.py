@@ -102,6 +102,26 @@ OTHERS: tuple[Sabotage, ...] = (
             "  canceled = canceled + (body and 1 or 0)\n  if false then\n",
         )
     ),
+    _edit("what is canceled deep in the list is delivered", "ListQueue", "after ack")(
+        Edit("pop", "elseif cancels and cancels.notes[i] and", "elseif false and")
+    ),
+    _edit("what is canceled deep in the list is lost", "ListQueue", "lost")(
+        Edit(
+            "pop",
+            "      dead_letter(key, body, 'canceled', count, found, free_id(body, key))\n",
+            "",
+        )
+    ),
+    # --- unique pushes
+    _edit("a unique push does not look at what is in flight", "ListQueue", "unique")(
+        Edit("push_unique", "return (place or other) and 'leased' or 'free'", "return 'free'")
+    ),
+    _edit("a unique push is not noted", "ListQueue", "unique")(
+        Edit("push_unique", "    return note_listed(id, body, expiry, is_free)\n", "    return\n")
+    ),
+    _edit("an ack keeps the id of a unique push", "ListQueue", "audit")(
+        Edit("ack", "    redis.call('HDEL', receives, unpack(done))\n", "")
+    ),
     _edit("redrive loses a message", "ListQueue", "lost", "audit", "stuck")(
         Edit("redrive", "  redis.call('HSET', context, key, fields.body)\n", "")
     ),

@@ -171,12 +171,10 @@ def test_equal_and_different_messages_of_an_id_are_noted_each(space: Space) -> N
 
 
 def test_what_is_noted_and_then_picked_near_an_end_needs_its_note_no_more(space: Space) -> None:
-    for verb in ("cancel", "run_now"):
-        space.push(body("a"))
-        pick(space.deep_after(0), "cancel", "a")
-        assert pick(space, verb, "a") == (1, 0)
-        assert notes(space) == {}
-    assert space.pop().keys == [b"a"]
+    space.push(body("a"))
+    pick(space.deep_after(0), "cancel", "a")
+    assert pick(space, "cancel", "a") == (1, 0)
+    assert notes(space) == {}
 
 
 @pytest.mark.parametrize("later", [WEEK - 1, WEEK])
@@ -228,6 +226,16 @@ def test_a_dead_letter_frees_the_id_of_a_unique_push(space: Space, near: int, un
     (letter,) = space.client.xrange(space.key("DEAD"))
     assert (letter[1].get(b"unique"), letter[1][b"count"]) == (b"1", b"0")
     assert set(space.client.hkeys(space.key("RECEIVES"))) <= {b"\0unique:"}
+
+
+@pytest.mark.parametrize("place", ["ready", "handoff"])
+def test_what_was_canceled_does_not_run_now(space: Space, place: str) -> None:
+    (space.push if place == "ready" else space.hand_over)(*map(body, "abc"))
+    assert pick(space.deep_after(0), "cancel", "b", place=place) == (1, 0)
+    assert pick(space, "run_now", "b", "c", place=place) == (1, 0)
+    assert [letter[0] for letter in space.dead] == [b"b"]
+    assert space.pop(3).keys == [b"c", b"a"]
+    assert space.receives == {}
 
 
 def test_there_is_room_for_a_number_of_notes(space: Space) -> None:

@@ -1,17 +1,30 @@
 """The list queue."""
 
+from __future__ import annotations
+
+import contextlib
+import hashlib
 import random
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+from unittest import mock
 
 import redis.asyncio
 
-from ackq import AsyncQueue
+from ackq import AsyncQueue, scripts
+from ackq.scripts import Script
 from tests import products
 from tests.products.bodies import id_of
 from tests.products.product import Settings
 from tests.simulation.steps import sleep
 
 from .product import NAME, Order, SimulatedProduct
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+#: Ids of a history in which all pushes are unique.
+UNIQUE_IDS = 5
 
 
 class ListQueue(SimulatedProduct, products.ListQueue):
@@ -22,10 +35,26 @@ class ListQueue(SimulatedProduct, products.ListQueue):
     is_operated = True
     has_unique = True
 
-    @staticmethod
-    def draw_settings(draw: random.Random) -> Settings:
+    @classmethod
+    def draw_settings(cls, draw: random.Random) -> Settings:
         settings = SimulatedProduct.draw_settings(draw)
-        return {**settings, "pop_from": draw.choice(("right", "right", "right", "left"))}
+        unique = UNIQUE_IDS if cls is ListQueue and settings["salt"] % 3 == 0 else 0
+        pop_from = draw.choice(("right", "right", "right", "left"))
+        return {**settings, "pop_from": pop_from, "unique": unique}
+
+    @classmethod
+    @contextlib.contextmanager
+    def environment(cls, world: World) -> Iterator[None]:
+        """Let a list be deep after a few messages, so that these are canceled by notes."""
+        load = scripts.load
+        text = load("pick").text.replace(b"local NEAR = 50000 ", b"local NEAR = 1 ")
+        assert text != load("pick").text
+        deep = Script("pick", text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+        loading = mock.patch.object(
+            scripts, "load", lambda name: deep if name == "pick" else load(name)
+        )
+        with super().environment(world), loading:
+            yield
 
     def _open(self, client: redis.asyncio.Redis) -> Any:
         settings = {each: self.settings[each] for each in ("max_receives", "pop_from")}
@@ -33,6 +62,8 @@ class ListQueue(SimulatedProduct, products.ListQueue):
 
     async def plan(self, draw: random.Random) -> Order | None:
         """Choose dead letters to redrive, or messages to cancel or to run now."""
+        if self.settings.get("unique"):
+            return None  # an id does not say which of its messages is meant
         if draw.random() < 0.5:
             return await self._plan_delayed(draw)
         if draw.random() < 0.4:
