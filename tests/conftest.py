@@ -423,3 +423,9 @@ def make_flavoured(
 def make_queue(make_flavoured: Callable[..., Any], name: str) -> MakeQueue:
     """``make_queue(name=..., **settings)``: a queue, by default with the test's name."""
     return lambda name=name, **settings: make_flavoured(Queue, AsyncQueue, name, **settings)
+
+
+@pytest.fixture
+def queue(make_queue: MakeQueue) -> Any:
+    """The queue of the test, without settings."""
+    return make_queue()

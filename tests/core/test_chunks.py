@@ -42,22 +42,19 @@ def test_what_is_refused_in_any_part_is_named(make_queue: MakeQueue, verb: str) 
     assert queue.stats().in_flight == (2 if verb == "ack" else 1502)
 
 
-def test_more_than_one_call_settles_by_id_is_settled(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_more_than_one_call_settles_by_id_is_settled(queue: Any) -> None:
     ids = queue.push_many({"id": str(number)} for number in range(1001))
     assert len(queue.pop_many(1000) + queue.pop_many(1000)) == 1001
     assert queue.ack_id(*ids) == 1001
     assert queue.stats().in_flight == 0
 
 
-def test_a_long_peek_shows_each_message_once_and_in_order(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_long_peek_shows_each_message_once_and_in_order(queue: Any) -> None:
     ids = queue.push_many({"id": str(number)} for number in range(1500))
     assert [message.id for message in queue.peek(1400, skip=50)] == ids[50:1450]
 
 
-def test_more_dead_letters_than_one_call_takes(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_more_dead_letters_than_one_call_takes(queue: Any) -> None:
     ids = queue.push_many({"id": str(number)} for number in range(2002))
     while batch := queue.pop_many(1000):
         queue.reject(*batch)
@@ -95,8 +92,7 @@ def test_long_dead_letters_are_read_one_by_one_and_short_ones_by_the_hundred(
     assert target.calls("xrange") - before < 20
 
 
-def test_a_call_schedules_500_messages_at_most(make_queue: MakeQueue, target: Target) -> None:
-    queue = make_queue()
+def test_a_call_schedules_500_messages_at_most(queue: Any, target: Target) -> None:
     queue.push(b"the script is loaded now", delay=60)
     before = target.calls("evalsha")
     queue.push_many([b"x"] * 501, delay=60)

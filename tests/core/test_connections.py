@@ -10,7 +10,6 @@ import redis
 
 import ackq
 from ackq.core.io.settings import block_limit_for
-from tests.conftest import MakeQueue
 from tests.servers import Fleet, Survey, Target
 from tests.waiting import wait_until
 
@@ -24,9 +23,8 @@ def opened(target: Target) -> int:
 
 
 def test_operations_one_after_the_other_share_a_connection(
-    make_queue: MakeQueue, target: Target, name: str
+    queue: Any, target: Target, name: str
 ) -> None:
-    queue = make_queue()
     queue.push({"id": "a"})
     before = opened(target)
     for _ in range(5):

@@ -279,10 +279,7 @@ def test_the_corpus_holds_what_was_measured() -> None:
     assert len(set(CORPUS)) == len(CORPUS)
 
 
-def test_one_by_one_every_body_is_delivered_and_acked(
-    make_queue: QueueMaker, producer: Any, name: str
-) -> None:
-    queue = make_queue()
+def test_one_by_one_every_body_is_delivered_and_acked(queue: Any, producer: Any, name: str) -> None:
     for body in CORPUS:
         producer.lpush(name, body)
         message = queue.pop()
@@ -393,10 +390,7 @@ def test_every_body_can_be_rejected(make_queue: QueueMaker, producer: Queue, nam
     assert bodies_of(queue.dead_letters(1000)) == Counter(CORPUS)
 
 
-def test_every_body_can_be_scheduled_and_peeked_at(
-    make_queue: QueueMaker, producer: Queue, name: str
-) -> None:
-    queue = make_queue()
+def test_every_body_can_be_scheduled_and_peeked_at(queue: Any, producer: Queue, name: str) -> None:
     queue.push_many(CORPUS, delay=3600)
     assert bodies_of(queue.peek(1000, "delayed")) == Counter(CORPUS)
     expire(producer, name)
@@ -485,9 +479,8 @@ IDS = [
 
 
 def test_the_id_is_what_the_body_says_or_else_the_key(
-    make_queue: QueueMaker, producer: Queue, name: str
+    queue: Any, producer: Queue, name: str
 ) -> None:
-    queue = make_queue()
     for body, id in IDS:
         push(producer, name, [body])
         message = queue.pop()

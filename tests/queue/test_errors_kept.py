@@ -50,8 +50,7 @@ def test_a_failed_message_tells_why(make_queue: MakeQueue) -> None:
     assert letter.cause == f"KeyError at {letter.errors[1].place}"
 
 
-def test_a_rejected_message_tells_why(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_rejected_message_tells_why(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     first, second = queue.pop_many(2)
     queue.reject(first, reason="bad card", error=raised(Declined("expired")))
@@ -75,8 +74,7 @@ def test_many_messages_share_one_error(make_queue: MakeQueue) -> None:
     assert {letter.errors[0].cause for letter in letters} == {f"{__name__}.Declined"}
 
 
-def test_an_error_that_ends_a_lease_block_is_kept(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_an_error_that_ends_a_lease_block_is_kept(queue: Any) -> None:
     queue.push({"id": "a"})
     with pytest.raises(Declined), queue.lease():
         raise Declined("in the block")
@@ -113,8 +111,7 @@ def test_a_message_whose_last_lease_ended_is_told_from_one_that_failed(
     assert letter.cause == "lease ended"
 
 
-def test_a_redriven_message_has_no_errors(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_redriven_message_has_no_errors(queue: Any) -> None:
     queue.push({"id": "a"})
     queue.reject(queue.pop(), error=raised(Declined("x")))
     queue.redrive()
@@ -123,8 +120,7 @@ def test_a_redriven_message_has_no_errors(make_queue: MakeQueue) -> None:
     assert peeked.errors == ()
 
 
-def test_a_reason_is_no_error(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_reason_is_no_error(queue: Any, make_queue: MakeQueue) -> None:
     queue.push({"id": "a"})
     message = queue.pop()
     with pytest.raises(ConfigurationError, match="error is an exception"):

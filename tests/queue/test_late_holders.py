@@ -114,8 +114,7 @@ def test_the_others_of_a_late_settle_are_settled(make_queue: MakeQueue) -> None:
 
 
 @pytest.mark.parametrize("first", ["ack", "reject"])
-def test_who_settled_a_message_may_settle_it_again(make_queue: MakeQueue, first: str) -> None:
-    queue = make_queue()
+def test_who_settled_a_message_may_settle_it_again(queue: Any, first: str) -> None:
     queue.push({"id": "m"})
     message = queue.pop()
     assert getattr(queue, first)(message) == 1
@@ -127,9 +126,8 @@ def test_who_settled_a_message_may_settle_it_again(make_queue: MakeQueue, first:
 
 @pytest.mark.parametrize("first", ["nack", "release"])
 def test_a_message_that_was_given_back_is_not_settled_otherwise(
-    make_queue: MakeQueue, target: Target, first: str
+    queue: Any, target: Target, first: str
 ) -> None:
-    queue = make_queue()
     queue.push({"id": "m"})
     mine = queue.pop()
     getattr(queue, first)(mine, **({"delay": 0} if first == "nack" else {}))
@@ -147,9 +145,8 @@ def test_a_message_that_was_given_back_is_not_settled_otherwise(
 
 @pytest.mark.parametrize("first", ["ack", "reject"])
 def test_a_settled_message_is_not_settled_again_for_another_holder(
-    make_queue: MakeQueue, target: Target, first: str
+    queue: Any, target: Target, first: str
 ) -> None:
-    queue = make_queue()
     queue.push({"id": "m"})
     mine = queue.pop()
     getattr(queue, first)(mine)

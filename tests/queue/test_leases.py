@@ -1,5 +1,7 @@
 """How long a lease lasts."""
 
+from typing import Any
+
 import pytest
 
 from tests.conftest import MakeQueue
@@ -24,10 +26,7 @@ def test_a_lease_ends_up_to_66_ms_later_than_asked(
 
 
 @pytest.mark.parametrize("event", ["lease", "due time"])
-def test_a_wait_for_a_time_sleeps_in_the_server(
-    make_queue: MakeQueue, target: Target, event: str
-) -> None:
-    queue = make_queue()
+def test_a_wait_for_a_time_sleeps_in_the_server(queue: Any, target: Target, event: str) -> None:
     queue.pop()
     queue.push({"id": "a"}, delay=0.5 if event == "due time" else None)
     if event == "lease":

@@ -39,8 +39,7 @@ def test_a_block_may_take_longer_than_its_lease(make_queue: MakeQueue) -> None:
     assert (now.ready, now.in_flight, now.delayed, message.lease_lost) == (0, 0, 0, False)
 
 
-def test_a_block_with_a_timeout_of_its_own_is_renewed_to_that(make_queue: MakeQueue) -> None:
-    queue = make_queue()  # of 30 s, so that a renewal to the queue's timeout would show
+def test_a_block_with_a_timeout_of_its_own_is_renewed_to_that(queue: Any) -> None:
     queue.push({"id": "a"})
     with queue.lease(visibility_timeout=0.3) as message:
         first_end = message.lease_expires_at

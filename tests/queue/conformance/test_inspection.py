@@ -11,8 +11,7 @@ from tests.servers.target import Target
 from tests.waiting import wait_until
 
 
-def test_stats_count_every_message_once(make_queue: Any) -> None:
-    queue = make_queue()
+def test_stats_count_every_message_once(queue: Any) -> None:
     queue.push_many({"n": n} for n in range(6))
     queue.reject(queue.pop())
     queue.nack(queue.pop(), delay=60)
@@ -24,8 +23,7 @@ def test_stats_count_every_message_once(make_queue: Any) -> None:
     assert 0 < stats.next_event_in <= 61
 
 
-def test_what_expired_or_is_due_counts_as_ready(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_what_expired_or_is_due_counts_as_ready(queue: Any) -> None:
     queue.push_many({"id": n} for n in "abc")
     queue.pop(visibility_timeout=0.001)
     queue.nack(queue.pop(visibility_timeout=60), delay=0)
@@ -36,8 +34,7 @@ def test_what_expired_or_is_due_counts_as_ready(make_queue: MakeQueue) -> None:
     assert len(queue.peek(2)) == 2
 
 
-def test_peek_shows_the_order_of_delivery_and_takes_nothing(make_queue: Any) -> None:
-    queue = make_queue()
+def test_peek_shows_the_order_of_delivery_and_takes_nothing(queue: Any) -> None:
     ids = queue.push_many({"n": n} for n in range(1200))
     assert [each.id for each in queue.peek(1100)] == ids[:1100]
     assert queue.stats().ready == 1200
@@ -51,8 +48,7 @@ def test_peek_shows_the_order_of_delivery_and_takes_nothing(make_queue: Any) -> 
         queue.peek(state="lost")
 
 
-def test_purge_deletes_everything_and_the_dead_only_when_asked(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_purge_deletes_everything_and_the_dead_only_when_asked(queue: Any) -> None:
     queue.push_many({"n": n} for n in range(4))
     queue.reject(queue.pop())
     queue.nack(queue.pop(), delay=60)
@@ -65,8 +61,7 @@ def test_purge_deletes_everything_and_the_dead_only_when_asked(make_queue: MakeQ
     assert queue.stats().dead == 0
 
 
-def test_purge_leaves_the_markers_of_idempotent_pushes(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_purge_leaves_the_markers_of_idempotent_pushes(queue: Any) -> None:
     queue.push({"id": "a"}, dedup="once", dedup_window=60)
     assert queue.purge(dead=True) == 1
     queue.push({"id": "a"}, dedup="once", dedup_window=60)
@@ -74,9 +69,8 @@ def test_purge_leaves_the_markers_of_idempotent_pushes(make_queue: MakeQueue) ->
 
 
 def test_drain_gives_everything_back_to_a_bare_pop(
-    make_queue: MakeQueue, target: Target, name: str, pop_from: PopFrom
+    queue: Any, target: Target, name: str, pop_from: PopFrom
 ) -> None:
-    queue = make_queue()
     bodies = [b"%d" % n for n in range(5)]
     queue.push_many(bodies)
     queue.nack(queue.pop(), delay=60)
@@ -90,8 +84,7 @@ def test_drain_gives_everything_back_to_a_bare_pop(
     assert queue.stats().in_flight == queue.stats().delayed == 0
 
 
-def test_chosen_delayed_messages_run_now_or_are_canceled(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_chosen_delayed_messages_run_now_or_are_canceled(queue: Any) -> None:
     for name in ("a", "b", "b", "c", "\u00e9 /-"):
         queue.push({"id": name}, delay=600)
     queue.push({"id": "failed"})
@@ -139,8 +132,7 @@ def test_ready_messages_are_canceled_or_run_now(make_queue: MakeQueue, end: str)
     assert queue.audit().findings == ()
 
 
-def test_a_running_message_is_canceled_and_its_holder_can_see_it(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_running_message_is_canceled_and_its_holder_can_see_it(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     first, other = queue.pop_many(2)
     assert queue.cancel(ids=["a", "b", "none"]) == 0
@@ -160,8 +152,7 @@ def test_a_running_message_is_canceled_and_its_holder_can_see_it(make_queue: Mak
     assert (queue.audit().findings, queue.stats().dead) == ((), 0)
 
 
-def test_an_entry_does_not_name_a_later_message_with_the_same_id(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_an_entry_does_not_name_a_later_message_with_the_same_id(queue: Any) -> None:
     queue.push({"id": "a", "n": 1}, delay=600)
     (seen,) = queue.peek(1, "delayed")
     queue.run_now(seen.entry)
@@ -171,8 +162,7 @@ def test_an_entry_does_not_name_a_later_message_with_the_same_id(make_queue: Mak
     assert queue.stats().delayed == 1
 
 
-def test_an_audit_of_a_sound_queue_finds_nothing(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_an_audit_of_a_sound_queue_finds_nothing(queue: Any) -> None:
     queue.push_many({"n": n} for n in range(300))
     queue.nack(*queue.pop_many(100), delay=60)
     queue.pop_many(100)
@@ -218,8 +208,7 @@ def test_the_count_of_a_message_that_went_to_the_back_is_sound(make_queue: MakeQ
     assert queue.pop().receive_count == 2
 
 
-def test_many_large_dead_letters_are_all_redriven(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_many_large_dead_letters_are_all_redriven(queue: Any) -> None:
     queue.push_many(b"x" * 1_000_000 for _ in range(20))
     while message := queue.pop():
         queue.reject(message)
@@ -308,8 +297,7 @@ def test_a_cluster_needs_a_hash_tag_before_anything_is_written(
         assert queue.pop().json()["n"] == 1
 
 
-def test_many_dead_letters_are_dropped_in_several_calls(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_many_dead_letters_are_dropped_in_several_calls(queue: Any) -> None:
     queue.push_many({"n": n} for n in range(60))
     queue.reject(*queue.pop_many(60))
     entries = [letter.entry for letter in queue.dead_letters(60)]

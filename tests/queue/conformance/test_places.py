@@ -33,16 +33,14 @@ def test_a_message_is_found_wherever_it_is(make_queue: Any) -> None:
     assert queue.find("m-40") is None
 
 
-def test_a_message_is_found_after_its_ack_nowhere(make_queue: Any) -> None:
-    queue = make_queue()
+def test_a_message_is_found_after_its_ack_nowhere(queue: Any) -> None:
     queue.push({"id": 17})
     assert queue.find(17) == queue.find("17")
     queue.ack(queue.pop())
     assert queue.find(17, within=None) is None
 
 
-def test_position_counts_what_pop_delivers_first(make_queue: Any) -> None:
-    queue = make_queue()
+def test_position_counts_what_pop_delivers_first(queue: Any) -> None:
     queue.push_many({"id": f"m-{n}"} for n in range(4))
     queue.nack(queue.pop(), delay=0)
     queue.pop(visibility_timeout=60)
@@ -52,8 +50,7 @@ def test_position_counts_what_pop_delivers_first(make_queue: Any) -> None:
     assert [name for _, name in waiting] == [each for each in delivered if each != "m-0"]
 
 
-def test_all_messages_with_an_id_are_found(make_queue: Any) -> None:
-    queue = make_queue()
+def test_all_messages_with_an_id_are_found(queue: Any) -> None:
     for _ in range(4):
         queue.push({"id": "same"})
     queue.reject(queue.pop())
@@ -65,8 +62,7 @@ def test_all_messages_with_an_id_are_found(make_queue: Any) -> None:
     assert queue.find_all("other") == []
 
 
-def test_a_message_without_an_id_is_found_by_the_name_that_it_gets(make_queue: Any) -> None:
-    queue = make_queue()
+def test_a_message_without_an_id_is_found_by_the_name_that_it_gets(queue: Any) -> None:
     queue.push(b"no JSON")
     message = queue.pop(visibility_timeout=60)
     assert queue.find(message.id).state == "in_flight"
@@ -76,10 +72,7 @@ def test_a_message_without_an_id_is_found_by_the_name_that_it_gets(make_queue: A
     assert queue.find(message.id).state == "dead"
 
 
-def test_a_message_is_found_if_its_body_is_missing(
-    make_queue: Any, target: Target, name: str
-) -> None:
-    queue = make_queue()
+def test_a_message_is_found_if_its_body_is_missing(queue: Any, target: Target, name: str) -> None:
     queue.push({"id": "a"})
     queue.pop(visibility_timeout=60)
     target.control.hdel(f"{name}CONTEXT", "a")
@@ -88,9 +81,8 @@ def test_a_message_is_found_if_its_body_is_missing(
 
 
 def test_what_other_programs_wrote_is_no_obstacle(
-    make_queue: Any, target: Target, name: str, pop_from: str
+    queue: Any, target: Target, name: str, pop_from: str
 ) -> None:
-    queue = make_queue()
     if pop_from == "left":
         queue.pop()
     rows = f"{name}STAGED:w:1:0:delayed"
@@ -104,9 +96,8 @@ def test_what_other_programs_wrote_is_no_obstacle(
 
 
 def test_what_is_canceled_deep_in_the_list_is_what_pop_makes_dead(
-    make_queue: Any, target: Target, name: str
+    queue: Any, target: Target, name: str
 ) -> None:
-    queue = make_queue()
     bodies = [
         b'{"id":"a"}',
         b'{"id":"a","n":2}',
@@ -135,8 +126,7 @@ def test_what_is_canceled_deep_in_the_list_is_what_pop_makes_dead(
     assert [letter.body for letter in queue.dead_letters()] == [bodies[0]] * 2
 
 
-def test_an_id_in_another_field_or_inside_another_id_is_not_found(make_queue: Any) -> None:
-    queue = make_queue()
+def test_an_id_in_another_field_or_inside_another_id_is_not_found(queue: Any) -> None:
     queue.push({"id": "a-10", "of": "a-1"})
     assert queue.find("a-1") is None
     assert queue.find_all("a-1") == []
@@ -146,23 +136,20 @@ def test_an_id_in_another_field_or_inside_another_id_is_not_found(make_queue: An
     "body", ['{"n":1,"id":"ä/b"}', '{"n":1,"id":"\\u00e4\\/b"}', '{"id": "\\u00E4/b"}']
 )
 def test_an_id_is_found_however_json_writes_it(
-    make_queue: Any, push_plainly: Callable[..., Any], body: str
+    queue: Any, push_plainly: Callable[..., Any], body: str
 ) -> None:
-    queue = make_queue()
     push_plainly(body)
     assert queue.find("ä/b").body == body.encode()
 
 
-def test_within_bounds_how_many_messages_are_searched(make_queue: Any) -> None:
-    queue = make_queue()
+def test_within_bounds_how_many_messages_are_searched(queue: Any) -> None:
     queue.push_many({"id": f"m-{n}"} for n in range(30))
     assert queue.find("m-9", within=10).position == 9
     assert queue.find("m-10", within=10) is None
     assert queue.find("m-29", within=None).position == 29
 
 
-def test_a_search_compares_fields(make_queue: Any) -> None:
-    queue = make_queue()
+def test_a_search_compares_fields(queue: Any) -> None:
     queue.push_many(
         [
             {"id": "a", "customer": 17, "of": {"kind": "x/y"}, "paid": True},
@@ -202,8 +189,7 @@ def test_a_search_reports_how_many_messages_it_looked_at(
 
 
 @pytest.mark.refused_by_the_client
-def test_what_cannot_be_searched_for_is_refused(make_queue: Any) -> None:
-    queue = make_queue()
+def test_what_cannot_be_searched_for_is_refused(queue: Any) -> None:
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: queue.find(""), "'' is not the id of a message"),
         (lambda: queue.find(None), "None is not the id"),

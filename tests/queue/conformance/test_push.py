@@ -17,8 +17,7 @@ from tests.servers.target import Target
 from tests.waiting import wait_until
 
 
-def test_a_pushed_mapping_arrives_as_json_with_its_id_first(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_pushed_mapping_arrives_as_json_with_its_id_first(queue: Any) -> None:
     assert queue.push({"task": "resize", "id": "a-1"}) == "a-1"
     message = queue.pop()
     assert message.body == b'{"id":"a-1","task":"resize"}'
@@ -26,8 +25,7 @@ def test_a_pushed_mapping_arrives_as_json_with_its_id_first(make_queue: MakeQueu
     assert message.json() == {"id": "a-1", "task": "resize"}
 
 
-def test_a_mapping_without_an_id_is_given_one(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_mapping_without_an_id_is_given_one(queue: Any) -> None:
     first, second = queue.push({"n": 1}), queue.push({"n": 2})
     assert first != second
     assert len(first) == 16
@@ -45,15 +43,13 @@ def test_a_dataclass_is_pushed_as_an_object(make_queue: Any) -> None:
     assert queue.pop().json() == {"id": 7, "path": "/a"}
 
 
-def test_bytes_are_pushed_unchanged(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_bytes_are_pushed_unchanged(queue: Any) -> None:
     assert queue.push(b"\x00not json\xff") == ""
     assert queue.push(b'{"n": 1, "id": 5}') == "5"
     assert [queue.pop().body, queue.pop().body] == [b"\x00not json\xff", b'{"n": 1, "id": 5}']
 
 
-def test_a_whole_number_is_an_id_however_it_is_written(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_whole_number_is_an_id_however_it_is_written(queue: Any) -> None:
     for written, id in (
         (b"1.0", "1"),
         (b"1e3", "1000"),
@@ -72,8 +68,7 @@ def test_a_plain_push_is_a_push(make_queue: MakeQueue, push_plainly: Callable[..
     assert (message.id, message.json()["n"], message.receive_count) == ("plain", 1, 1)
 
 
-def test_messages_are_delivered_in_the_order_of_their_push(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_messages_are_delivered_in_the_order_of_their_push(queue: Any) -> None:
     ids = queue.push_many({"n": n} for n in range(2500))
     popped: list[Any] = []
     while batch := queue.pop_many(1000, ack=popped[-1000:]):
@@ -108,9 +103,8 @@ def test_push_many_of_nothing_sends_nothing(make_queue: MakeQueue) -> None:
     ],
 )
 def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
-    make_queue: MakeQueue, message: Any
+    queue: Any, message: Any
 ) -> None:
-    queue = make_queue()
     with pytest.raises(ackq.InvalidMessage):
         queue.push(message)
     with pytest.raises(ackq.InvalidMessage):
@@ -140,9 +134,8 @@ class Level(enum.Enum):
     ],
 )
 def test_a_number_that_json_lacks_is_refused_with_its_path(
-    make_queue: MakeQueue, message: Any, path: str
+    queue: Any, message: Any, path: str
 ) -> None:
-    queue = make_queue()
     with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
         queue.push(message)
     with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
@@ -153,8 +146,7 @@ def test_a_number_that_json_lacks_is_refused_with_its_path(
     assert (stats.ready, stats.delayed) == (0, 0)
 
 
-def test_null_and_the_word_null_are_pushed_as_they_are(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_null_and_the_word_null_are_pushed_as_they_are(queue: Any) -> None:
     message = {"id": "a", "none": None, "in": [None, {"null": "null"}, 1.5, 3, True]}
     queue.push(message)
     assert queue.pop().json() == message
@@ -182,8 +174,7 @@ def test_a_body_over_the_limit_that_others_pushed_is_put_aside_and_can_be_redriv
     assert queue.dead_letters() == []
 
 
-def test_a_delayed_message_is_not_delivered_early(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_delayed_message_is_not_delivered_early(queue: Any) -> None:
     before = time.monotonic()
     assert queue.push({"id": "later"}, delay=0.3) == "later"
     assert queue.pop() is None
@@ -193,8 +184,7 @@ def test_a_delayed_message_is_not_delivered_early(make_queue: MakeQueue) -> None
     assert (message.id, message.receive_count) == ("later", 1)
 
 
-def test_a_message_can_be_scheduled_for_an_instant(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_message_can_be_scheduled_for_an_instant(queue: Any) -> None:
     now = time.time()
     queue.push({"id": "past"}, at=now - 10)
     zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
@@ -206,8 +196,7 @@ def test_a_message_can_be_scheduled_for_an_instant(make_queue: MakeQueue) -> Non
     assert waiting.at == pytest.approx(now + 3600, abs=0.001)
 
 
-def test_scheduled_messages_of_one_id_are_all_kept(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_scheduled_messages_of_one_id_are_all_kept(queue: Any) -> None:
     queue.push_many([{"id": "same", "n": 1}, {"id": "same", "n": 2}, b"raw"], delay=0)
     assert {message.body for message in queue.pop_many(5)} == {
         b'{"id":"same","n":1}',
@@ -229,17 +218,13 @@ def test_scheduled_messages_of_one_id_are_all_kept(make_queue: MakeQueue) -> Non
         {"at": datetime.datetime(2030, 1, 1)},
     ],
 )
-def test_a_time_that_cannot_be_is_refused(make_queue: MakeQueue, when: Any) -> None:
-    queue = make_queue()
+def test_a_time_that_cannot_be_is_refused(queue: Any, when: Any) -> None:
     with pytest.raises(ackq.ConfigurationError):
         queue.push({"n": 1}, **when)
     assert queue.stats().delayed == 0
 
 
-def test_a_second_push_under_one_key_stores_nothing_and_returns_the_first_id(
-    make_queue: MakeQueue,
-) -> None:
-    queue = make_queue()
+def test_a_second_push_under_one_key_stores_nothing_and_returns_the_first_id(queue: Any) -> None:
     first = queue.push({"n": 1}, dedup="order-7")
     again = queue.push({"n": 2}, dedup="order-7")
     assert isinstance(first, ackq.Pushed)
@@ -250,8 +235,7 @@ def test_a_second_push_under_one_key_stores_nothing_and_returns_the_first_id(
     assert [message.json()["n"] for message in queue.pop_many(5)] == [1, 3, 4]
 
 
-def test_a_dedup_key_is_forgotten_after_its_window(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_dedup_key_is_forgotten_after_its_window(queue: Any) -> None:
     queue.push({"n": 1}, dedup="k", dedup_window=0.05)
     wait_until(
         lambda: queue.push({"n": 2}, dedup="k", dedup_window=0.05) and queue.stats().ready == 2,
@@ -259,8 +243,7 @@ def test_a_dedup_key_is_forgotten_after_its_window(make_queue: MakeQueue) -> Non
     )
 
 
-def test_a_scheduled_push_can_be_deduplicated(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_scheduled_push_can_be_deduplicated(queue: Any) -> None:
     first = queue.push({"n": 1}, dedup="tick", delay=60)
     again = queue.push({"n": 2}, dedup="tick", delay=60)
     assert again == first
@@ -268,8 +251,7 @@ def test_a_scheduled_push_can_be_deduplicated(make_queue: MakeQueue) -> None:
     assert queue.stats().delayed == 1
 
 
-def test_each_message_of_a_push_of_many_has_a_dedup_key(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_each_message_of_a_push_of_many_has_a_dedup_key(queue: Any) -> None:
     first = queue.push_many([{"n": 1}, {"n": 2}], dedup=["one", "two"])
     again = queue.push_many(
         ({"n": n} for n in (1, 3, 3)), dedup=lambda message: ["", "one", "", "three"][message["n"]]
@@ -295,10 +277,7 @@ def keeps_a_log(target: Target) -> bool:
     return bool(client.info("persistence")["aof_enabled"])
 
 
-def test_a_push_and_an_ack_wait_for_the_disk_where_redis_can(
-    make_queue: MakeQueue, target: Target
-) -> None:
-    queue = make_queue()
+def test_a_push_and_an_ack_wait_for_the_disk_where_redis_can(queue: Any, target: Target) -> None:
     on_disk = ackq.Confirm(fsync=True, timeout=2)
     if tuple(map(int, target.version.split(".")[:2])) < (7, 2):
         with pytest.raises(ackq.UnsupportedServer, match=r"Redis 7\.2"):
@@ -333,8 +312,7 @@ def test_pushes_to_the_front_are_delivered_first_and_in_their_order(
     assert [message.id for message in queue.pop_many(9)] == ["f1", "f2", "f3", "f4", "r1", "r2"]
 
 
-def test_redelivered_messages_still_come_before_the_front(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_redelivered_messages_still_come_before_the_front(queue: Any) -> None:
     queue.push_many([{"id": "nacked"}, {"id": "ready"}])
     queue.nack(queue.pop(), delay=0)
     queue.push({"id": "front"}, front=True)
@@ -342,8 +320,7 @@ def test_redelivered_messages_still_come_before_the_front(make_queue: MakeQueue)
 
 
 @pytest.mark.parametrize("when", [{"delay": 1}, {"at": 2e9}])
-def test_a_push_to_the_front_is_for_now(make_queue: MakeQueue, when: Any) -> None:
-    queue = make_queue()
+def test_a_push_to_the_front_is_for_now(queue: Any, when: Any) -> None:
     with pytest.raises(ackq.ConfigurationError, match="leave out front"):
         queue.push({"id": "a"}, front=True, **when)
     with pytest.raises(ackq.ConfigurationError, match="leave out front"):

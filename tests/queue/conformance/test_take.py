@@ -16,8 +16,7 @@ from tests.servers.target import Target
 from tests.waiting import wait_until
 
 
-def test_pop_of_an_empty_queue_returns_at_once(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_pop_of_an_empty_queue_returns_at_once(queue: Any) -> None:
     assert queue.pop() is None
     assert queue.pop_many(10, timeout=0) == []
 
@@ -47,15 +46,13 @@ def test_a_late_ack_is_accepted_while_nobody_else_took_the_message(make_queue: M
     assert queue.pop() is None
 
 
-def test_a_repeated_ack_is_no_error(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_repeated_ack_is_no_error(queue: Any) -> None:
     queue.push({"id": "m"})
     message = queue.pop()
     assert [queue.ack(message), queue.ack(message), queue.ack()] == [1, 0, 0]
 
 
-def test_pop_settles_and_takes_in_one_call(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_pop_settles_and_takes_in_one_call(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     first = queue.pop()
     second = queue.pop(ack=first)
@@ -76,8 +73,7 @@ def test_a_refused_fused_ack_marks_the_message_and_still_takes(make_queue: MakeQ
     assert thief.ack(stolen) == 1
 
 
-def test_more_acks_than_one_call_takes_are_all_settled(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_more_acks_than_one_call_takes_are_all_settled(queue: Any) -> None:
     queue.push_many({"n": n} for n in range(2500))
     taken = [message for _ in range(3) for message in queue.pop_many(1000)]
     assert len(taken) == 2500
@@ -95,18 +91,14 @@ def test_each_pop_may_choose_its_own_visibility_timeout(make_queue: MakeQueue) -
     assert queue.pop() is None
 
 
-def test_a_nacked_message_comes_back_ahead_of_the_backlog_with_its_count(
-    make_queue: MakeQueue,
-) -> None:
-    queue = make_queue()
+def test_a_nacked_message_comes_back_ahead_of_the_backlog_with_its_count(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     assert queue.nack(queue.pop(), delay=0) == 1
     again = queue.pop()
     assert (again.id, again.receive_count) == ("a", 2)
 
 
-def test_a_nack_waits_for_its_delay_and_for_a_backoff_without_one(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_nack_waits_for_its_delay_and_for_a_backoff_without_one(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     queue.nack(queue.pop(), delay=0.2)
     queue.nack(queue.pop())
@@ -130,8 +122,7 @@ def test_a_release_does_not_count(make_queue: MakeQueue) -> None:
     assert 400 < (waiting.at or 0) - time.time() <= 500
 
 
-def test_what_is_released_comes_back_in_its_order_however_much_it_is(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_what_is_released_comes_back_in_its_order_however_much_it_is(queue: Any) -> None:
     ids = [f"o{number}" for number in range(2500)]
     queue.push_many({"id": message_id} for message_id in ids)
     taken = [message for _ in range(3) for message in queue.pop_many(1000)]
@@ -144,9 +135,8 @@ def test_what_is_released_comes_back_in_its_order_however_much_it_is(make_queue:
 
 @pytest.mark.parametrize("delay", [0, 0.01])
 def test_what_is_nacked_comes_back_in_the_order_given_whatever_it_was_taken_with(
-    make_queue: MakeQueue, delay: float
+    queue: Any, delay: float
 ) -> None:
-    queue = make_queue()
     queue.push_many({"id": f"o{number}"} for number in (8, 9, 10, 100))
     first, second = queue.pop_many(2), queue.pop_many(2)
     given = [first[1], second[1], second[0], first[0]]
@@ -211,10 +201,7 @@ def test_one_call_settles_a_thousand_messages_or_eight_mebibytes(
     assert [len(chunk) for chunk in settle_chunks(messages)] == calls
 
 
-def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(
-    make_queue: MakeQueue,
-) -> None:
-    queue = make_queue()
+def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     assert queue.reject(*queue.pop_many(2), reason="no such user") == 2
     letters = queue.dead_letters()
@@ -228,18 +215,14 @@ def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(
     assert (queue.pop().receive_count, queue.redrive()) == (1, 0)
 
 
-def test_rejected_messages_are_dead_letters_in_the_order_of_the_call(
-    make_queue: MakeQueue,
-) -> None:
-    queue = make_queue()
+def test_rejected_messages_are_dead_letters_in_the_order_of_the_call(queue: Any) -> None:
     queue.push_many([{"id": id} for id in "abcd"])
     (a, b), (c, d) = queue.pop_many(2), queue.pop_many(2)
     assert queue.reject(c, a, d, b) == 4
     assert [letter.id for letter in queue.dead_letters()] == ["c", "a", "d", "b"]
 
 
-def test_dead_letters_are_walked_through_from_one_to_the_next(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_dead_letters_are_walked_through_from_one_to_the_next(queue: Any) -> None:
     ids = queue.push_many([{"n": n} for n in range(205)])
     queue.reject(*queue.pop_many(205))
     first = queue.dead_letters(3)
@@ -250,8 +233,7 @@ def test_dead_letters_are_walked_through_from_one_to_the_next(make_queue: MakeQu
         queue.dead_letters(after="yesterday")
 
 
-def test_dead_letters_can_be_dropped(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_dead_letters_can_be_dropped(queue: Any) -> None:
     queue.push_many([{"n": n} for n in range(3)])
     queue.reject(*queue.pop_many(3))
     letters = queue.dead_letters(2)
@@ -272,8 +254,7 @@ def test_an_extended_lease_keeps_the_message_and_its_receipt(make_queue: MakeQue
     assert queue.extend(message) == 0
 
 
-def test_every_settle_takes_messages_and_lists_of_them(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_every_settle_takes_messages_and_lists_of_them(queue: Any) -> None:
     queue.push_many([{"n": n} for n in range(9)])
 
     def taken() -> list[Any]:
@@ -292,8 +273,7 @@ def test_every_settle_takes_messages_and_lists_of_them(make_queue: MakeQueue) ->
     assert queue.stats().in_flight == 0
 
 
-def test_a_message_that_is_passed_twice_counts_once(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_message_that_is_passed_twice_counts_once(queue: Any) -> None:
     queue.push({"id": "a"})
     message = queue.pop()
     assert queue.extend(message, message) == 1
@@ -309,8 +289,7 @@ def test_extend_of_a_lost_lease_is_refused(make_queue: MakeQueue) -> None:
         queue.extend(message)
 
 
-def test_a_batch_settle_settles_the_valid_ones_and_names_the_refused(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_batch_settle_settles_the_valid_ones_and_names_the_refused(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     held = queue.pop(visibility_timeout=60)
     lost = queue.pop(visibility_timeout=0.02)
@@ -321,8 +300,7 @@ def test_a_batch_settle_settles_the_valid_ones_and_names_the_refused(make_queue:
     assert queue.pop().id == held.id
 
 
-def test_lease_acks_on_success_and_nacks_on_an_exception(make_queue: Any) -> None:
-    queue = make_queue()
+def test_lease_acks_on_success_and_nacks_on_an_exception(queue: Any) -> None:
     queue.push({"id": "a"})
     with pytest.raises(LookupError), queue.lease() as message:
         raise LookupError(message.id)
@@ -335,8 +313,7 @@ def test_lease_acks_on_success_and_nacks_on_an_exception(make_queue: Any) -> Non
     assert queue.stats().in_flight == 0
 
 
-def test_iteration_waits_and_the_body_settles(make_queue: Any) -> None:
-    queue = make_queue()
+def test_iteration_waits_and_the_body_settles(queue: Any) -> None:
     queue.push_many([{"n": 0}, {"n": 1}])
     seen = []
     iterator = iter(queue)
@@ -350,9 +327,8 @@ def test_iteration_waits_and_the_body_settles(make_queue: Any) -> None:
 
 
 def test_a_waiting_pop_is_woken_by_a_plain_push(
-    make_queue: MakeQueue, target: Target, push_plainly: Callable[..., Any]
+    queue: Any, target: Target, push_plainly: Callable[..., Any]
 ) -> None:
-    queue = make_queue()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.pop, 20)
         wait_until(lambda: _blocked(target) > 0, "the consumer to block")
@@ -370,8 +346,7 @@ def test_a_waiting_pop_gives_up_after_its_timeout(make_queue: MakeQueue) -> None
     assert time.monotonic() - before >= 0.3
 
 
-def test_a_waiting_pop_finds_what_expires_and_what_becomes_due(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_waiting_pop_finds_what_expires_and_what_becomes_due(queue: Any) -> None:
     queue.push({"id": "leased"})
     queue.pop(visibility_timeout=0.2)
     queue.push({"id": "due"}, delay=0.5)
@@ -388,8 +363,7 @@ def test_one_push_is_taken_by_one_of_many_waiters(make_queue: MakeQueue) -> None
     assert [message.id for message in taken if message] == ["one"]
 
 
-def test_nothing_is_taken_while_paused_and_acks_go_on(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_nothing_is_taken_while_paused_and_acks_go_on(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     message = queue.pop()
     queue.pause()
@@ -402,10 +376,7 @@ def test_nothing_is_taken_while_paused_and_acks_go_on(make_queue: MakeQueue) -> 
     timer.join()
 
 
-def test_pausing_does_not_move_the_backlog(
-    make_queue: MakeQueue, target: Target, name: str
-) -> None:
-    queue = make_queue()
+def test_pausing_does_not_move_the_backlog(queue: Any, target: Target, name: str) -> None:
     queue.push_many({"n": n} for n in range(5))
     queue.pause()
     assert queue.pop(timeout=0.8) is None
@@ -428,8 +399,7 @@ def test_requeue_back_puts_a_nacked_message_behind_the_backlog(make_queue: MakeQ
     assert [(each.id, each.receive_count) for each in queue.pop_many(5)] == [("b", 1), ("a", 2)]
 
 
-def test_ack_by_bare_id_is_not_fenced(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_ack_by_bare_id_is_not_fenced(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": 7}])
     queue.pop_many(2)
     assert queue.ack_id("a", 7, "unknown") == 2

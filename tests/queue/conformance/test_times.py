@@ -37,8 +37,7 @@ def test_the_oldest_ready_message_has_an_age_if_its_time_is_known(
     assert queue.oldest_ready() == 0
 
 
-def test_without_a_time_field_nothing_is_added_and_cloudevents_are_read(make_queue: Any) -> None:
-    queue = make_queue()
+def test_without_a_time_field_nothing_is_added_and_cloudevents_are_read(queue: Any) -> None:
     queue.push({"id": "a", "created_at": 1})
     queue.push({"id": "b", "specversion": "1.0", "time": "2018-04-05T17:31:00Z"})
     assert queue.oldest_ready() is None

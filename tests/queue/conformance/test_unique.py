@@ -10,8 +10,7 @@ from ackq.queue.spec import QueueSpec
 from tests.conftest import MakeQueue
 
 
-def test_an_id_is_stored_again_when_its_message_is_done(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_an_id_is_stored_again_when_its_message_is_done(queue: Any) -> None:
     first = queue.push({"id": "a"}, unique="done")
     assert (first, first.stored) == ("a", True)
     assert queue.push({"id": "a"}, unique="done").stored is False
@@ -25,10 +24,7 @@ def test_an_id_is_stored_again_when_its_message_is_done(make_queue: MakeQueue) -
     assert queue.audit().findings == ()
 
 
-def test_with_taken_an_id_is_stored_again_when_its_message_was_taken(
-    make_queue: MakeQueue,
-) -> None:
-    queue = make_queue()
+def test_with_taken_an_id_is_stored_again_when_its_message_was_taken(queue: Any) -> None:
     for _ in range(3):
         assert queue.push({"id": "a"}, unique="taken").stored
         assert not queue.push({"id": "a"}, unique="taken").stored
@@ -37,8 +33,7 @@ def test_with_taken_an_id_is_stored_again_when_its_message_was_taken(
     assert queue.audit().findings == ()
 
 
-def test_messages_of_one_push_are_unique_too(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_messages_of_one_push_are_unique_too(queue: Any) -> None:
     messages = [{"customer": n % 3, "kind": "sync"} for n in range(600)]
     pushed = queue.push_many(messages, unique="done", unique_by=["customer", "kind"])
     assert [each.stored for each in pushed] == [True] * 3 + [False] * 597
@@ -46,8 +41,7 @@ def test_messages_of_one_push_are_unique_too(make_queue: MakeQueue) -> None:
     assert [message.id for message in queue.pop_many(9)] == pushed[:3]
 
 
-def test_a_delayed_message_is_replaced(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_delayed_message_is_replaced(queue: Any) -> None:
     for n in range(3):
         queue.push({"id": "a", "n": n}, unique="done", delay=60 + n, replace=True)
     (later,) = queue.peek(9, "delayed")
@@ -75,8 +69,7 @@ def _bare_pop(spec: QueueSpec) -> Operation[None]:
     yield Request((b"LPOP" if spec.keys.pop_from == "left" else b"RPOP", spec.keys.ready))
 
 
-def test_a_dead_letter_stays_while_its_id_is_queued(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_dead_letter_stays_while_its_id_is_queued(queue: Any) -> None:
     queue.push({"id": "a"}, unique="done")
     queue.reject(queue.pop())
     assert queue.push({"id": "a"}, unique="done").stored
@@ -109,17 +102,15 @@ def test_a_dead_letter_stays_while_its_id_is_queued(make_queue: MakeQueue) -> No
     ],
 )
 def test_what_cannot_be_unique_is_refused(
-    make_queue: MakeQueue, message: Any, options: Any, error: str
+    queue: Any, message: Any, options: Any, error: str
 ) -> None:
-    queue = make_queue()
     for push in (queue.push, lambda each, **more: queue.push_many([each], **more)):
         with pytest.raises((ackq.ConfigurationError, ackq.InvalidMessage), match=error):
             push(message, **options)
     assert queue.stats().ready == 0
 
 
-def test_a_long_body_with_its_id_in_front_can_be_unique(make_queue: MakeQueue) -> None:
-    queue = make_queue()
+def test_a_long_body_with_its_id_in_front_can_be_unique(queue: Any) -> None:
     for id in ("a", 7, "ключ"):
         body = {"id": id, "x": "x" * 70_000}
         assert queue.push(body, unique="done").stored
