@@ -14,6 +14,7 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
+from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
 from ackq.web import search
 from ackq.web.requests import Ask
@@ -51,6 +52,12 @@ def test_a_message_is_found_by_its_id_wherever_it_is(
     assert re.search("in flight Where lease ends in (599|600) s", find(f"{HOSTILE}2"))
     assert "ready Where 1 before it Deliveries 0" in find(f"{HOSTILE}4")
     assert "There is no such message. One that was acked is gone." in find("none")
+    # A page that only reads shows commands instead of buttons.
+    for number, command in ((1, "cancel"), (2, "cancel"), (2, "--running"), (4, "run-now")):
+        assert command in find(f"{HOSTILE}{number}").partition("Cancel it: ")[2]
+    with DelayQueue(plain_client, name) as delay:
+        delay.push("later", b"", delay=600)
+        assert f"ackq delay reschedule {name} later --delay 0" in find("later", kind="delay")
     assert '"customer":1' not in find(f"{HOSTILE}3")
     assert '"customer":1' in find(f"{HOSTILE}3", bodies="1")
     # By a field: a table that leads to the messages.
