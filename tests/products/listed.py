@@ -1,9 +1,13 @@
 """The list queue."""
 
-from collections.abc import Sequence
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
+from unittest import mock
 from zlib import crc32
 
+from ackq import scripts
 from ackq.errors import NotConfirmed, PartlyStored
 
 from .bodies import id_of
@@ -84,6 +88,19 @@ class ListQueue(Product):
     async def _parts(self) -> Sequence[Any]:
         """Return the queues that can be audited."""
         return [self.queue]
+
+
+@contextlib.contextmanager
+def deep_after(near: int) -> Iterator[None]:
+    """Let a list be deep after so many messages, so that these are canceled by notes."""
+    load = scripts.load
+    sound = load("pick").text
+    text = sound.replace(b"local NEAR = 50000 ", b"local NEAR = %d " % near)
+    assert text != sound
+    sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+    deep = scripts.Script("pick", text, sha)
+    with mock.patch.object(scripts, "load", lambda name: deep if name == "pick" else load(name)):
+        yield
 
 
 def _uniqueness(message_id: str) -> str | None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
-from unittest import mock
 
 import redis.asyncio
 
-from ackq import AsyncQueue, scripts
-from ackq.scripts import Script
+from ackq import AsyncQueue
 from tests import products
 from tests.products.bodies import id_of
+from tests.products.listed import deep_after
 from tests.products.product import Settings
 from tests.simulation.steps import sleep
 
@@ -46,14 +44,7 @@ class ListQueue(SimulatedProduct, products.ListQueue):
     @contextlib.contextmanager
     def environment(cls, world: World) -> Iterator[None]:
         """Let a list be deep after a few messages, so that these are canceled by notes."""
-        load = scripts.load
-        text = load("pick").text.replace(b"local NEAR = 50000 ", b"local NEAR = 1 ")
-        assert text != load("pick").text
-        deep = Script("pick", text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
-        loading = mock.patch.object(
-            scripts, "load", lambda name: deep if name == "pick" else load(name)
-        )
-        with super().environment(world), loading:
+        with super().environment(world), deep_after(1):
             yield
 
     def _open(self, client: redis.asyncio.Redis) -> Any:
