@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ackq.core import observation
@@ -109,6 +110,8 @@ def _drained(state: State) -> bool:
     """
     if not all(lane.take.empty for lane in state.lanes):
         return False
+    for collector in state.collectors:
+        collector.close(math.inf)  # no more messages come for its batch
     if state.settled() and all(lane.take.empty_since_settled for lane in state.lanes):
         state.stop()
         return True

@@ -68,7 +68,7 @@ def test_messages_that_arrive_one_by_one_are_collected_in_one_batch(rig: Rig) ->
 @pytest.mark.parametrize("drain", [True])
 def test_drain_handles_what_is_there_and_ends(rig: Rig, drain: bool) -> None:
     queue, batches = rig.queue(7), Batches()
-    rig.work(queue, batches, batch=Batch(5, wait=0.05), start=False).drain(drain=drain)
+    rig.work(queue, batches, batch=Batch(5, wait=60), start=False).drain(drain=drain)
     assert sorted(batches.ids) == [f"m{n}" for n in range(7)]
     assert settled(queue)
 
