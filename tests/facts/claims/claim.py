@@ -92,6 +92,12 @@ test_claims.test_a_long_claim_is_built_step_by_step
   any number of messages in one step
   - local CHUNK = 1000
   + local CHUNK = 100000
+  turns what it reads together
+  - or #slice - #bodies]
+  + or #bodies + 1]
+  leaves what it took
+  - redis.call('LTRIM', list, 0, -#bodies - 1)
+  + redis.call('LTRIM', list, 0, -#bodies)
   more messages than are wanted, in the last step
   - math.min(CHUNK, messages - rows)
   + math.min(CHUNK, messages)
@@ -136,6 +142,9 @@ test_claims.test_a_list_as_long_as_the_claim_is_taken_at_once
   - listed <= messages then
   + listed < messages then
 test_claims.test_a_claim_stops_where_its_bytes_are_reached
+  all that it reads together
+  - while #bodies < #slice and not full() do
+  + while #bodies < #slice do
   a whole list, though its bytes are limited
   - whole and size == 0 and
   + whole and
@@ -147,11 +156,17 @@ test_left_end.test_a_claim_takes_from_the_left_in_order
   - take_ready(ready, record and 'LEFT' or 'RIGHT')
   + take_ready(ready, 'RIGHT')
   the ready messages before the first
-  - from, record and 'RIGHT' or 'LEFT'
-  + from, 'LEFT'
+  - record and 'RPUSH' or 'LPUSH', claim, unpack(bodies)
+  + 'LPUSH', claim, unpack(bodies)
+  turns what it reads together from the left
+  - from == 'LEFT' and #bodies + 1 or
+  + from == 'LEFT' and #slice - #bodies or
+  leaves what it took from the left
+  - redis.call('LTRIM', list, #bodies, -1)
+  + redis.call('LTRIM', list, #bodies - 1, -1)
   the expired messages last
-  - record and 'RPUSH' or 'LPUSH'
-  + 'LPUSH'
+  - record and 'RPUSH' or 'LPUSH', claim, body
+  + 'LPUSH', claim, body
 test_left_end.test_nothing_is_taken_from_the_left_without_a_record
   given: call=("claims/claim", 1, 1, 5, 0, 60000000)
   takes from the left without a record
