@@ -92,7 +92,7 @@ class ListQueue(Product):
 
 @contextlib.contextmanager
 def deep_after(near: int) -> Iterator[None]:
-    """Let a list be deep after so many messages, so that these are canceled by notes."""
+    """Let a list be deep after ``near`` messages, so that these are canceled by notes."""
     load = scripts.load
     sound = load("pick").text
     text = sound.replace(b"local NEAR = 50000 ", b"local NEAR = %d " % near)
