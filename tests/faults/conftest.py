@@ -61,3 +61,9 @@ def queue_at() -> Iterator[Callable[..., ackq.Queue]]:
 def journal(tmp_path: Path) -> Path:
     """Where a child process writes its events."""
     return tmp_path / "events.jsonl"
+
+
+@pytest.fixture
+def queue(queue_at: Callable[..., ackq.Queue], server: Server) -> ackq.Queue:
+    """The queue ``jobs`` on the server."""
+    return queue_at(server.url)

@@ -71,9 +71,8 @@ def die_at(
 
 
 def test_a_consumer_that_dies_at_any_boundary_loses_nothing(
-    server: Server, client: redis.Redis, journal: Path, queue_at: MakeQueue
+    server: Server, client: redis.Redis, journal: Path, queue: ackq.Queue
 ) -> None:
-    queue = queue_at(server.url)
     boundaries = 0
     for fatal in itertools.count(1):
         if not die_at(fatal, server, client, journal, queue):
@@ -84,9 +83,8 @@ def test_a_consumer_that_dies_at_any_boundary_loses_nothing(
 
 
 def test_a_consumer_killed_as_it_is_handed_a_message_loses_nothing(
-    server: Server, client: redis.Redis, journal: Path, queue_at: MakeQueue
+    server: Server, client: redis.Redis, journal: Path, queue: ackq.Queue
 ) -> None:
-    queue = queue_at(server.url)
     for number in range(10):
         with child(wait_for_one, server.url, "jobs", journal) as consumer:
             wait_until(lambda: blocked(client), "the consumer to wait")
@@ -103,9 +101,8 @@ def test_a_consumer_killed_as_it_is_handed_a_message_loses_nothing(
 
 
 def test_a_message_handed_to_a_frozen_waiter_is_redelivered_when_its_lease_ends(
-    server: Server, client: redis.Redis, journal: Path, queue_at: MakeQueue
+    server: Server, client: redis.Redis, journal: Path, queue: ackq.Queue
 ) -> None:
-    queue = queue_at(server.url)
     go = journal.with_name("go")
     with (
         child(wait_for_one, server.url, "jobs", journal, go) as live,  # its lease does not end
@@ -153,9 +150,8 @@ def test_a_push_while_the_waiter_is_cut_off_is_not_lost(
 
 @pytest.mark.parametrize("verb", ["nack", "release", "extend", "reject"])
 def test_settles_of_a_consumer_that_overslept_are_refused(
-    server: Server, client: redis.Redis, queue_at: MakeQueue, verb: str
+    queue: ackq.Queue, client: redis.Redis, verb: str
 ) -> None:
-    queue = queue_at(server.url)
     queue.push({"id": "m"})
     stale = queue.pop(visibility_timeout=1e-6)
     assert stale is not None

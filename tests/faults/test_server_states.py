@@ -88,9 +88,8 @@ def test_a_server_that_fills_up_during_a_push_of_many_leaves_an_account_of_it(
 
 
 def test_a_full_server_can_be_worked_off(
-    server: Server, client: redis.Redis, queue_at: MakeQueue, full: Callable[[], None]
+    queue: ackq.Queue, client: redis.Redis, full: Callable[[], None]
 ) -> None:
-    queue = queue_at(server.url)
     queue.push_many([{"id": str(number)} for number in range(20)])
     held = queue.pop_many(5)
     full()
@@ -117,9 +116,8 @@ def test_a_full_server_can_be_worked_off(
 
 
 def test_drain_and_purge_work_on_a_full_server(
-    server: Server, client: redis.Redis, queue_at: MakeQueue, full: Callable[[], None]
+    queue: ackq.Queue, client: redis.Redis, full: Callable[[], None]
 ) -> None:
-    queue = queue_at(server.url)
     queue.push_many([{"id": str(number)} for number in range(5)])
     queue.nack(*queue.pop_many(2), delay=100)
     queue.pop_many(2)
@@ -130,9 +128,12 @@ def test_drain_and_purge_work_on_a_full_server(
 
 
 def test_waiting_on_a_full_server_neither_spins_nor_loses(
-    server: Server, client: redis.Redis, queue_at: MakeQueue, full: Callable[[], None]
+    queue: ackq.Queue,
+    server: Server,
+    client: redis.Redis,
+    queue_at: MakeQueue,
+    full: Callable[[], None],
 ) -> None:
-    queue = queue_at(server.url)
     queue.stats()
     full()
     before = calls(client, "blmove", "evalsha", "eval")
@@ -192,10 +193,7 @@ def test_work_goes_on_when_the_replica_becomes_the_primary(
     assert [message.id for message in results] == ["a"]
 
 
-def test_without_enough_replicas_nothing_is_taken(
-    server: Server, client: redis.Redis, queue_at: MakeQueue
-) -> None:
-    queue = queue_at(server.url)
+def test_without_enough_replicas_nothing_is_taken(queue: ackq.Queue, client: redis.Redis) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     [message] = queue.pop_many(1)
     client.config_set("min-replicas-to-write", 1)
@@ -221,9 +219,8 @@ def test_without_enough_replicas_nothing_is_taken(
 
 
 def test_a_confirmation_shows_how_many_replicas_have_it(
-    server: Server, client: redis.Redis, queue_at: MakeQueue
+    queue: ackq.Queue, client: redis.Redis
 ) -> None:
-    queue = queue_at(server.url)
     confirm = ackq.Confirm(replicas=2, timeout=0.05)
     for push in ({}, {"delay": 10}, {"dedup": "a"}):
         with pytest.raises(ackq.NotConfirmed) as caught:
@@ -233,8 +230,7 @@ def test_a_confirmation_shows_how_many_replicas_have_it(
     assert (stats.ready, stats.delayed) == (2, 1)  # stored all the same
 
 
-def test_a_live_replica_confirms(server: Server, replica: Server, queue_at: MakeQueue) -> None:
-    queue = queue_at(server.url)
+def test_a_live_replica_confirms(queue: ackq.Queue, replica: Server) -> None:
     queue.push({"id": "a"}, confirm=1)
     message = queue.pop()
     assert message is not None
@@ -300,9 +296,8 @@ def fill(client: redis.Redis) -> None:
 
 
 def test_under_a_volatile_policy_markers_are_dropped_and_messages_are_not(
-    server: Server, client: redis.Redis, queue_at: MakeQueue
+    queue: ackq.Queue, client: redis.Redis
 ) -> None:
-    queue = queue_at(server.url)
     queue.push({"id": "marked"}, dedup="order")
     queue.push_many({"id": str(number)} for number in range(4))
     queue.push({"id": "later"}, delay=600)
@@ -366,9 +361,8 @@ def refusal(server: Server) -> str:
 
 
 def test_a_busy_server_refuses_and_goes_on_after_script_kill(
-    server: Server, client: redis.Redis, queue_at: MakeQueue
+    server: Server, client: redis.Redis, queue: ackq.Queue
 ) -> None:
-    queue = queue_at(server.url)
     queue.push({"id": "a"})
     client.config_set("lua-time-limit", 20)
     # Waits for as long as the refusals take, and does not begin the script again.
@@ -408,9 +402,8 @@ def contents(client: redis.Redis) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_key_of_another_type_is_named_and_nothing_changes(
-    server: Server, client: redis.Redis, queue_at: MakeQueue, suffix: str
+    queue: ackq.Queue, client: redis.Redis, suffix: str
 ) -> None:
-    queue = queue_at(server.url)
     operations: dict[str, Callable[[ackq.Message], Any]] = {
         "pop": lambda message: queue.pop(),
         "fused pop": lambda message: queue.pop(ack=message),

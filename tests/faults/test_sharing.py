@@ -19,9 +19,8 @@ MakeQueue = Callable[..., ackq.Queue]
 
 
 def test_threads_share_a_queue_and_each_message_is_handled_once(
-    server: Server, client: redis.Redis, queue_at: MakeQueue
+    queue: ackq.Queue, client: redis.Redis
 ) -> None:
-    queue = queue_at(server.url)
     handled: Counter[str] = Counter()
     problems: list[BaseException] = []
 
@@ -66,9 +65,8 @@ def test_a_queue_works_on_both_sides_of_a_fork(
 
 
 def test_two_leases_on_a_message_are_never_valid_at_once(
-    server: Server, client: redis.Redis, journal: Path, queue_at: MakeQueue
+    server: Server, client: redis.Redis, journal: Path, queue: ackq.Queue
 ) -> None:
-    queue = queue_at(server.url)
     queue.push_many([{"id": str(number)} for number in range(6)])
     processes = [start(hold_briefly, server.url, "jobs", journal, seed) for seed in range(4)]
     try:

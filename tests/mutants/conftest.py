@@ -19,7 +19,7 @@ from tests.facts.mistakes import Mutant
 from tests.faults.test_failover import executable, pair
 from tests.membership.scripted import Group
 from tests.ops.test_chronicle import write
-from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
+from tests.queue.scripts.fixtures import BINARIES, left, own_client, own_space, space
 from tests.queue.scripts.space import Space
 from tests.rsmq.conftest import make_rsmq
 from tests.rsmq.test_operations import rsmq

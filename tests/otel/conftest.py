@@ -135,3 +135,9 @@ def names(spans: Iterable[ReadableSpan]) -> list[str]:
 
 def _short(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     return {key.removeprefix("messaging."): value for key, value in (attributes or {}).items()}
+
+
+@pytest.fixture
+def queue(recorded: Recorded, name: str) -> Any:
+    """The queue of the test, in its flavour, whose calls are recorded."""
+    return recorded.connect(Queue, name)

@@ -61,16 +61,14 @@ def test_objects_carry_the_context_of_the_send(recorded: Recorded, name: str, to
     sharded.close()
 
 
-def test_the_id_stays_first(recorded: Recorded, name: str) -> None:
-    queue = recorded.connect(Queue, name)
+def test_the_id_stays_first(queue: Any) -> None:
     queue.push({"n": 1, "id": "a-1"})
     assert queue.pop().body.startswith(b'{"id":"a-1"')
 
 
 def test_a_span_of_the_application_gives_its_trace_and_its_state(
-    recorded: Recorded, name: str
+    recorded: Recorded, queue: Any
 ) -> None:
-    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1", "traceparent": PARENT, "tracestate": "vendor=1"})
     own = queue.pop().json()
     assert own == {"id": "a-1", "traceparent": PARENT, "tracestate": "vendor=1"}
@@ -84,9 +82,8 @@ def test_a_span_of_the_application_gives_its_trace_and_its_state(
     "message", [{"id": "1", "traceparent": None}, {"id": "1", "tracestate": "a=b"}]
 )
 def test_an_object_that_has_one_of_the_names_is_not_changed(
-    recorded: Recorded, name: str, message: dict[str, Any]
+    queue: Any, message: dict[str, Any]
 ) -> None:
-    queue = recorded.connect(Queue, name)
     queue.push(message)
     assert queue.pop().json() == message
 
@@ -129,9 +126,8 @@ def test_injection_can_be_switched_off(recorded: Recorded, name: str) -> None:
     ],
 )
 def test_a_body_without_a_valid_context_is_delivered_without_a_link(
-    recorded: Recorded, name: str, body: bytes, plain_client: redis.Redis
+    queue: Any, recorded: Recorded, name: str, body: bytes, plain_client: redis.Redis
 ) -> None:
-    queue = recorded.connect(Queue, name)
     plain_client.lpush(name, body)
     with recorded.tracer.start_as_current_span("of the application"):
         assert queue.pop().body == body
@@ -139,18 +135,16 @@ def test_a_body_without_a_valid_context_is_delivered_without_a_link(
 
 
 def test_a_bad_tracestate_does_not_hide_the_link(
-    recorded: Recorded, name: str, plain_client: redis.Redis
+    queue: Any, recorded: Recorded, name: str, plain_client: redis.Redis
 ) -> None:
-    queue = recorded.connect(Queue, name)
     plain_client.lpush(name, orjson.dumps({"traceparent": PARENT, "tracestate": ["a"]}))
     queue.pop()
     assert linked(recorded.one("pop")) == [0xB7AD6B7169203331]
 
 
 def test_a_batch_links_to_each_producer_once_and_to_no_more_than_a_span_may(
-    recorded: Recorded, name: str
+    recorded: Recorded, queue: Any
 ) -> None:
-    queue = recorded.connect(Queue, name)
     queue.push_many([{"n": n} for n in range(200)])
     assert len(queue.pop_many(200)) == 200
     assert linked(recorded.one("pop")) == [id_of(recorded.one("push"))]

@@ -1,5 +1,7 @@
 """The metrics of the conventions."""
 
+from typing import Any
+
 import pytest
 import redis
 
@@ -32,8 +34,7 @@ def test_messages_are_counted_as_they_are_sent_and_received(recorded: Recorded, 
     assert received["operation.name"] == "pop"
 
 
-def test_durations_have_the_buckets_of_the_conventions(recorded: Recorded, name: str) -> None:
-    queue = recorded.connect(Queue, name)
+def test_durations_have_the_buckets_of_the_conventions(recorded: Recorded, queue: Any) -> None:
     queue.push_many([{"n": n} for n in range(4)])
     queue.ack(*queue.pop_many(10))
     points = recorded.points("messaging.client.operation.duration")
@@ -44,9 +45,8 @@ def test_durations_have_the_buckets_of_the_conventions(recorded: Recorded, name:
 
 
 def test_failures_have_the_type_of_their_error(
-    recorded: Recorded, name: str, plain_client: redis.Redis
+    queue: Any, recorded: Recorded, name: str, plain_client: redis.Redis
 ) -> None:
-    queue = recorded.connect(Queue, name)
     queue.push({"n": 0})
     plain_client.set(name + "x", "text")
     broken = recorded.connect(Queue, name + "x")

@@ -20,8 +20,7 @@ from tests.otel.conftest import Recorded, attributes, id_of, linked, names
 from tests.waiting import wait_until
 
 
-def test_a_push_a_pop_and_an_ack_of_one_message(recorded: Recorded, name: str) -> None:
-    queue = recorded.connect(Queue, name)
+def test_a_push_a_pop_and_an_ack_of_one_message(queue: Any, recorded: Recorded, name: str) -> None:
     queue.push({"id": "a-1"})
     message = queue.pop()
     queue.ack(message)
@@ -52,8 +51,7 @@ def test_a_push_a_pop_and_an_ack_of_one_message(recorded: Recorded, name: str) -
     assert received.parent is settled.parent is None
 
 
-def test_a_batch_has_a_number_of_messages_and_no_id(recorded: Recorded, name: str) -> None:
-    queue = recorded.connect(Queue, name)
+def test_a_batch_has_a_number_of_messages_and_no_id(recorded: Recorded, queue: Any) -> None:
     queue.push_many({"n": n} for n in range(3))
     messages = queue.pop_many(10)
     queue.ack(*messages)
@@ -63,8 +61,7 @@ def test_a_batch_has_a_number_of_messages_and_no_id(recorded: Recorded, name: st
     assert linked(recorded.one("pop")) == [id_of(recorded.one("push"))]
 
 
-def test_every_settle_has_the_name_of_its_method(recorded: Recorded, name: str) -> None:
-    queue = recorded.connect(Queue, name)
+def test_every_settle_has_the_name_of_its_method(queue: Any, recorded: Recorded, name: str) -> None:
     queue.push_many([{"n": n} for n in range(3)])
     nacked, released, rejected = queue.pop_many(3)
     queue.nack([nacked])
@@ -81,9 +78,8 @@ def test_every_settle_has_the_name_of_its_method(recorded: Recorded, name: str) 
 
 
 def test_an_ack_that_travels_with_a_pop_has_a_span_that_ends_before_the_wait(
-    recorded: Recorded, name: str, plain_client: redis.Redis
+    recorded: Recorded, queue: Any, plain_client: redis.Redis
 ) -> None:
-    queue = recorded.connect(Queue, name)
     queue.push({"id": "a-1"})
     message = queue.pop()
     recorded.clear()
@@ -103,8 +99,7 @@ def test_an_ack_that_travels_with_a_pop_has_a_span_that_ends_before_the_wait(
     assert attributes(acked)["message.id"] == "a-1"
 
 
-def test_a_pop_that_returns_nothing_has_no_span(recorded: Recorded, name: str) -> None:
-    queue = recorded.connect(Queue, name)
+def test_a_pop_that_returns_nothing_has_no_span(recorded: Recorded, queue: Any) -> None:
     assert queue.pop() is None
     assert queue.pop_many(10, timeout=0.01) == []
     assert recorded.spans() == []
@@ -174,8 +169,7 @@ def test_a_call_that_cannot_connect_has_a_span(
     assert span.status.status_code is StatusCode.ERROR
 
 
-def test_texts_of_errors_are_recorded_by_choice(recorded: Recorded, name: str) -> None:
-    queue = recorded.connect(Queue, name)
+def test_texts_of_errors_are_recorded_by_choice(queue: Any, recorded: Recorded, name: str) -> None:
     queue.push({"id": "a-1"})
     message = queue.pop()
     message.receipt += 1
@@ -192,9 +186,8 @@ def test_texts_of_errors_are_recorded_by_choice(recorded: Recorded, name: str) -
 
 
 def test_a_failed_call_has_the_type_of_its_error(
-    recorded: Recorded, name: str, plain_client: redis.Redis
+    queue: Any, recorded: Recorded, name: str, plain_client: redis.Redis
 ) -> None:
-    queue = recorded.connect(Queue, name)
     plain_client.set(name, "text")
     with pytest.raises(KeyTypeError):
         queue.push({"id": "a-1"})
@@ -293,9 +286,8 @@ def test_a_push_to_several_shards_is_one_span_and_each_pop_names_its_shard(
 
 
 def test_spans_are_children_of_the_current_one_and_are_not_current_themselves(
-    recorded: Recorded, name: str
+    recorded: Recorded, queue: Any
 ) -> None:
-    queue = recorded.connect(Queue, name)
     with recorded.tracer.start_as_current_span("request") as request:
         queue.push({"id": "a-1"})
         queue.push({"id": "a-2"})

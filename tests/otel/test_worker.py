@@ -86,9 +86,8 @@ def test_the_producer_is_the_parent_by_choice(
 
 
 def test_a_message_that_waits_in_the_worker_has_no_span(
-    recorded: Recorded, name: str, portal: Portal
+    recorded: Recorded, queue: Any, portal: Portal
 ) -> None:
-    queue = recorded.connect(Queue, name)
     queue.push_many([{"id": str(n)} for n in range(50)])
     recorded.clear()
     counts: list[tuple[int, int]] = []
@@ -104,8 +103,7 @@ def test_a_message_that_waits_in_the_worker_has_no_span(
     assert recorded.spans("pop") == []
 
 
-def test_settles_of_a_worker_have_spans(recorded: Recorded, name: str, portal: Portal) -> None:
-    queue = recorded.connect(Queue, name)
+def test_settles_of_a_worker_have_spans(recorded: Recorded, queue: Any, portal: Portal) -> None:
     queue.push_many([{"id": str(n)} for n in range(3)])
     drain(queue, lambda message: None, portal)
     acks = recorded.spans("ack")

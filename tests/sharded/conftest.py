@@ -24,3 +24,9 @@ def make_sharded(make_flavoured: Callable[..., Any], token: str) -> MakeSharded:
 def scripted(plain_client: redis.Redis, token: str) -> Scripted:
     """The scripts, and the keys of a queue that does not exist."""
     return Scripted(plain_client, token, scripts.directory())
+
+
+@pytest.fixture
+def queue(make_sharded: MakeSharded) -> Any:
+    """This test's queue, with four shards."""
+    return make_sharded()

@@ -52,10 +52,7 @@ def backlog(target: Target, token: str, shards: int = 4) -> list[int]:
     return [int(target.control.llen(name)) for name in shard_names(token, shards)]
 
 
-def test_messages_take_turns_over_the_shards(
-    make_sharded: MakeSharded, target: Target, token: str
-) -> None:
-    queue = make_sharded()
+def test_messages_take_turns_over_the_shards(queue: Any, target: Target, token: str) -> None:
     deal(queue, 8)
     assert backlog(target, token) == [2, 2, 2, 2]
     for _ in range(2):
@@ -68,9 +65,8 @@ def test_messages_take_turns_over_the_shards(
 
 
 def test_a_batch_with_keys_is_grouped_by_shard_and_keeps_their_order(
-    make_sharded: MakeSharded, target: Target, token: str
+    queue: Any, target: Target, token: str
 ) -> None:
-    queue = make_sharded()
     keys = ["customer-7", None, "customer-8", "customer-9"]
     messages = [{"id": f"m{n}", "customer": keys[n % 4]} for n in range(40)]
     before = target.calls("lpush")
@@ -108,9 +104,8 @@ def test_a_push_that_one_shard_refuses_says_what_the_others_stored(
 
 
 def test_messages_of_one_key_go_to_one_shard_in_order(
-    make_sharded: MakeSharded, target: Target, token: str
+    queue: Any, target: Target, token: str
 ) -> None:
-    queue = make_sharded()
     queue.push({"id": "a"}, key="customer-7")
     queue.push_many([{"id": "b"}, {"id": "c"}], key="customer-7")
     home = shard_of("customer-7", 4)
@@ -166,10 +161,7 @@ def test_more_consumers_than_shards(make_sharded: MakeSharded) -> None:
     assert len(drain(*queues)) == 20
 
 
-def test_a_busy_shard_does_not_starve_the_others(
-    make_sharded: MakeSharded,
-) -> None:
-    queue = make_sharded()
+def test_a_busy_shard_does_not_starve_the_others(queue: Any) -> None:
     queue.push_many(({"id": f"busy{n}"} for n in range(400)), key="a")
     other = next(key for key in "bcdefgh" if shard_of(key, 4) != shard_of("a", 4))
     queue.push({"id": "rare"}, key=other)
@@ -200,9 +192,8 @@ def test_settles_go_to_the_shard_of_each_message(make_sharded: MakeSharded) -> N
 
 
 def test_delayed_messages_are_run_or_canceled_on_whatever_shard_they_are(
-    make_sharded: MakeSharded, target: Target
+    queue: Any, target: Target
 ) -> None:
-    queue = make_sharded()
     for number in range(8):
         queue.push({"id": f"m{number}"}, delay=600)
     entries = []
@@ -223,8 +214,7 @@ def test_delayed_messages_are_run_or_canceled_on_whatever_shard_they_are(
     assert queue.cancel(ids=["none"]) == queue.run_now(ids=["none"]) == 0
 
 
-def test_the_dead_letters_of_a_shard_say_why(make_sharded: MakeSharded) -> None:
-    queue = make_sharded()
+def test_the_dead_letters_of_a_shard_say_why(queue: Any) -> None:
     queue.push({"id": "a"})
     queue.nack(queue.pop(), delay=0, error=KeyError("first"))
     queue.reject(queue.pop(), reason="enough", error=ValueError("second"))
@@ -232,8 +222,7 @@ def test_the_dead_letters_of_a_shard_say_why(make_sharded: MakeSharded) -> None:
     assert [error.type for error in letter.errors] == ["KeyError", "ValueError"]
 
 
-def test_every_message_is_found_while_the_queue_is_resized(make_sharded: MakeSharded) -> None:
-    queue = make_sharded()
+def test_every_message_is_found_while_the_queue_is_resized(queue: Any) -> None:
     queue.push_many({"id": f"a-{number}", "all": 1} for number in range(30))
     queue.resize(3)
     queue.push_many({"id": f"a-{number}", "all": 1} for number in range(30, 60))
@@ -279,10 +268,7 @@ def test_settles_of_which_some_are_refused_are_counted_over_all_shards(
     assert refused.value.settled == 6
 
 
-def test_a_late_holder_learns_that_its_messages_are_gone_from_all_shards(
-    make_sharded: MakeSharded,
-) -> None:
-    queue = make_sharded()
+def test_a_late_holder_learns_that_its_messages_are_gone_from_all_shards(queue: Any) -> None:
     deal(queue, 6)
     late = [queue.pop() for _ in range(6)]
     assert queue.ack(late[0]) == 1
@@ -294,8 +280,7 @@ def test_a_late_holder_learns_that_its_messages_are_gone_from_all_shards(
     assert [message.lease_lost for message in late] == [False] + [True] * 5
 
 
-def test_a_pop_acks_messages_of_all_shards_on_its_way(make_sharded: MakeSharded) -> None:
-    queue = make_sharded()
+def test_a_pop_acks_messages_of_all_shards_on_its_way(queue: Any) -> None:
     deal(queue, 8)
     held = [message for _ in range(4) for message in queue.pop_many(1)]
     assert queue.pop(ack=held) is not None
@@ -303,8 +288,7 @@ def test_a_pop_acks_messages_of_all_shards_on_its_way(make_sharded: MakeSharded)
     assert queue.stats().ready == 3
 
 
-def test_a_message_of_another_queue_is_refused(make_sharded: MakeSharded) -> None:
-    queue = make_sharded()
+def test_a_message_of_another_queue_is_refused(queue: Any) -> None:
     stranger = ackq.Message("other", b"a", b"{}", 1, 1)
     with pytest.raises(ackq.ConfigurationError, match="was taken from queue 'other'"):
         queue.ack(stranger)
@@ -356,9 +340,8 @@ def test_a_wait_for_a_time_sleeps_in_the_server(
 
 
 def test_a_paused_queue_gives_nothing_and_keeps_its_order(
-    make_sharded: MakeSharded, target: Target, token: str
+    queue: Any, target: Target, token: str
 ) -> None:
-    queue = make_sharded()
     queue.push_many([{"id": f"m{n}"} for n in range(4)], key="k")
     queue.pause()
     assert queue.pop(timeout=0.7) is None

@@ -3,9 +3,16 @@
 import pytest
 
 from tests.conftest import asked_for, survey_of
-from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, scripts_directory, space
+from tests.queue.scripts.fixtures import (
+    BINARIES,
+    left,
+    own_client,
+    own_space,
+    scripts_directory,
+    space,
+)
 
-__all__ = ["own_client", "own_space", "scripts_directory", "space"]
+__all__ = ["left", "own_client", "own_space", "scripts_directory", "space"]
 
 #: What a script may answer differently is between the oldest server and the newest.
 USUALLY = ("oldest", "newest")

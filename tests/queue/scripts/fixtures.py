@@ -67,3 +67,9 @@ def own_space(
     client.config_set("maxmemory", 0)
     client.config_set("min-replicas-to-write", 0)
     client.flushdb()
+
+
+@pytest.fixture
+def left(space: Space) -> Space:
+    """The keys of a queue that is popped from the left."""
+    return space.popped_from_the_left()

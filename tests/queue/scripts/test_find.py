@@ -84,8 +84,7 @@ def test_offsets_are_those_of_the_delivery(space: Space, end: str) -> None:
     assert near == [(1, body("b-0")), (3, body("b-1"))]
 
 
-def test_the_hand_off_list_is_taken_from_the_right_whatever_the_end(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_the_hand_off_list_is_taken_from_the_right_whatever_the_end(left: Space) -> None:
     left.hand_over(body("first"), body("second"))
     reply = left.call("search", "handoff", 9, "right", "id")
     assert chunked(reply[2:]) == [(b"1", body("second")), (b"0", body("first"))]

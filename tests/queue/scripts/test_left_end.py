@@ -13,23 +13,20 @@ BODIES = [body(id) for id in IDS]
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 20])
-def test_pop_takes_from_the_left(space: Space, wanted: int) -> None:
-    left = space.popped_from_the_left()
+def test_pop_takes_from_the_left(left: Space, wanted: int) -> None:
     left.client.rpush(left.name, *BODIES)
     assert left.pop(wanted).bodies == BODIES[:wanted]
     assert left.client.lrange(left.name, 0, -1) == BODIES[wanted:]
 
 
-def test_a_long_list_is_taken_in_order_from_the_left(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_a_long_list_is_taken_in_order_from_the_left(left: Space) -> None:
     bodies = [body(str(number)) for number in range(100)]
     left.client.rpush(left.name, *bodies)
     assert left.pop(70).bodies == bodies[:70]
     assert left.pop(70).bodies == bodies[70:]
 
 
-def test_a_handed_over_message_comes_first_from_the_left(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_a_handed_over_message_comes_first_from_the_left(left: Space) -> None:
     left.client.rpush(left.name, *BODIES)
     for _ in range(2):  # as consumers do that wait
         left.client.lmove(left.name, left.key("HANDOFF"), "LEFT", "LEFT")
@@ -37,8 +34,7 @@ def test_a_handed_over_message_comes_first_from_the_left(space: Space) -> None:
     assert left.pop(20).bodies == BODIES
 
 
-def test_requeue_back_goes_to_the_right_end_from_the_left(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_requeue_back_goes_to_the_right_end_from_the_left(left: Space) -> None:
     left.client.rpush(left.name, body("listed"))
     left.lease("expired", body("expired"), deadline=PAST)
     left.pop(1, requeue="back")
@@ -52,16 +48,14 @@ def test_a_delay_of_minus_two_pushes_to_the_right_end(space: Space) -> None:
     assert space.client.lrange(space.name, 0, -1) == [body("listed"), body("mine")]
 
 
-def test_push_once_pushes_to_the_right_end_for_the_left(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_push_once_pushes_to_the_right_end_for_the_left(left: Space) -> None:
     left.client.rpush(left.name, body("listed"))
     message = ("new", body("new"), "new")
     assert left.call("push_once", 1000, "now", 0, "left", *message) == [0, 1, b"new"]
     assert left.client.lrange(left.name, 0, -1) == [body("listed"), body("new")]
 
 
-def test_drain_puts_everything_back_at_the_left_end(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_drain_puts_everything_back_at_the_left_end(left: Space) -> None:
     left.client.rpush(left.name, body("listed"))
     left.hand_over(body("handed one"), body("handed two"))
     left.lease("leased", body("leased"))
@@ -71,8 +65,7 @@ def test_drain_puts_everything_back_at_the_left_end(space: Space) -> None:
     assert left.client.lrange(left.name, 0, -1) == [body(id) for id in ids]
 
 
-def test_a_claim_takes_from_the_left_in_order(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_a_claim_takes_from_the_left_in_order(left: Space) -> None:
     left.know(epoch=1)
     # Two, since one alone has no order.
     left.lease("expired", body("expired"), deadline=PAST)
@@ -89,8 +82,7 @@ def test_a_claim_takes_from_the_left_in_order(space: Space) -> None:
     assert left.ready == BODIES[3:]
 
 
-def test_a_whole_list_becomes_the_claim_from_the_left(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_a_whole_list_becomes_the_claim_from_the_left(left: Space) -> None:
     left.know(epoch=1)
     left.client.rpush(left.name, *BODIES)
     assert left.call("claims/claim", 1, 1, 5, 0, 60 * SECOND)[1] == 5
@@ -98,8 +90,7 @@ def test_a_whole_list_becomes_the_claim_from_the_left(space: Space) -> None:
 
 
 @pytest.mark.parametrize("handed", [0, 1])
-def test_a_claim_returns_to_the_left_end_in_its_order(space: Space, handed: int) -> None:
-    left = space.popped_from_the_left()
+def test_a_claim_returns_to_the_left_end_in_its_order(left: Space, handed: int) -> None:
     left.client.rpush(left.name, body("listed"))
     if handed:
         left.hand_over(body("handed"))
@@ -111,8 +102,7 @@ def test_a_claim_returns_to_the_left_end_in_its_order(space: Space, handed: int)
     assert left.pop(200).bodies == [*bodies, *rest]
 
 
-def test_committed_rows_go_to_the_right_end_for_the_left(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_committed_rows_go_to_the_right_end_for_the_left(left: Space) -> None:
     left.client.rpush(left.name, body("listed"))
     left.client.lpush(left.key(CLAIM), *BODIES)  # as a writer stages them
     left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): 0})
@@ -120,8 +110,7 @@ def test_committed_rows_go_to_the_right_end_for_the_left(space: Space) -> None:
     assert left.client.lrange(left.name, 0, -1) == [body("listed"), *BODIES]
 
 
-def test_peek_shows_what_a_pop_from_the_left_would_take(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_peek_shows_what_a_pop_from_the_left_would_take(left: Space) -> None:
     left.client.rpush(left.name, *BODIES)
     left.hold(body("claimed one"), body("claimed two"), until=0)
     shown = left.call("peek", "ready", 1, 10, 1, "left")[2::5]
@@ -148,9 +137,8 @@ CALLS_OF_THE_LEFT = (
 
 @pytest.mark.parametrize("call", CALLS_OF_THE_LEFT, ids=lambda call: str(call[0]))
 def test_nothing_is_taken_from_the_left_without_a_record(
-    space: Space, call: tuple[str, int]
+    left: Space, call: tuple[str, int]
 ) -> None:
-    left = space.popped_from_the_left()
     left.know(epoch=1)
     left.client.rpush(left.name, *BODIES)
     left.client.delete(left.key("HELD"))
@@ -173,9 +161,8 @@ def test_nothing_is_taken_from_the_left_without_a_record(
     ids=lambda call: str(call[0]),
 )
 def test_a_client_of_the_right_end_is_refused_by_every_script_that_takes(
-    space: Space, call: tuple[str, int]
+    left: Space, space: Space, call: tuple[str, int]
 ) -> None:
-    left = space.popped_from_the_left()
     left.know(epoch=1)
     left.client.rpush(left.name, *BODIES)
     before = left.dump()
@@ -210,8 +197,7 @@ def test_a_lease_that_ended_does_not_hold_up_the_other_end(space: Space) -> None
 
 
 @pytest.mark.parametrize("use", ["lease", "delay", "hold"])
-def test_a_record_stays_while_messages_depend_on_it(space: Space, use: str) -> None:
-    left = space.popped_from_the_left()
+def test_a_record_stays_while_messages_depend_on_it(left: Space, use: str) -> None:
     if use == "hold":
         left.hold(body("mine"))
     else:
@@ -221,8 +207,7 @@ def test_a_record_stays_while_messages_depend_on_it(space: Space, use: str) -> N
     assert left.dump() == before
 
 
-def test_the_record_of_an_empty_queue_is_forgotten(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_the_record_of_an_empty_queue_is_forgotten(left: Space) -> None:
     left.client.rpush(left.name, *BODIES)
     for _ in range(2):
         assert left.call("pop_from", "forget") == b"none"

@@ -339,8 +339,7 @@ def test_a_count_of_what_was_canceled(space: Space) -> None:
     assert space.client.hget(space.key("COUNTERS"), "dead:canceled") == b"2"
 
 
-def test_nothing_is_picked_from_the_left_without_a_record(space: Space) -> None:
-    left = space.popped_from_the_left()
+def test_nothing_is_picked_from_the_left_without_a_record(left: Space, space: Space) -> None:
     left.push(body("a"))
     space.client.delete(space.key("HELD"))
     with pytest.raises(Exception, match="ACKQ_POP_FROM"):
