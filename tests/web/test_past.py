@@ -65,7 +65,7 @@ def test_what_happened_before_anybody_looked_is_there(
         "Time of handlers",
     ]
     assert "acked now 1" in text
-    assert "Dead letters of this time: 30 rejected." in text
+    assert "Dead letters in this time: 30 rejected." in text
     assert text.count("deploy v2.3 &lt;b&gt;, by ada") == len(titles) + 1
     assert re.search(r'send</td><td class="number" data-label="Acked">0</td>', text)
     assert len(re.findall(r'<text x="[\d.]+%"', text)) >= 4 * len(titles)
