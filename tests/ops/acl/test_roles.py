@@ -239,7 +239,7 @@ _TAKER = {
 }
 _CLAIMER = {
     "LPUSH": {CLAIM},
-    "LTRIM": {CLAIM, STAGED},
+    "LTRIM": {"", "HANDOFF", CLAIM, STAGED},
     "PEXPIRE": {CLAIM},
     "UNLINK": {CLAIM},
     "RENAME": {"", CLAIM},
