@@ -1,12 +1,13 @@
 """A reliable queue over the Redis list you already push to."""
 
-from ackq.config import Confirm, QueueConfig
+from ackq.config import Confirm, Groups, QueueConfig
 from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage
 from ackq.errors import (
     AckqError,
     ConfigurationError,
     CrossSlotError,
     EvictionPolicyError,
+    GroupsMismatch,
     IndexTaken,
     InvalidMessage,
     KeyTypeError,
@@ -26,7 +27,15 @@ from ackq.errors import (
 )
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import AuditFinding, AuditReport, Message, Pushed, QueueStats, Redriven
+from ackq.queue.messages import (
+    AuditFinding,
+    AuditReport,
+    GroupStats,
+    Message,
+    Pushed,
+    QueueStats,
+    Redriven,
+)
 
 __version__ = "0.1.0"
 
@@ -41,6 +50,9 @@ __all__ = [
     "DeadLetter",
     "EvictionPolicyError",
     "Found",
+    "GroupStats",
+    "Groups",
+    "GroupsMismatch",
     "IndexTaken",
     "InvalidMessage",
     "KeyTypeError",

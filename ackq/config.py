@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Literal, Self, get_args
 
@@ -23,7 +23,32 @@ PopFrom = Literal["right", "left"]
 #: What a queue stores about the error of a failed delivery; each includes the one before.
 RecordErrors = Literal["none", "type", "text", "traceback"]
 
-_TIME_FIELD = re.compile(r"(?!id$)[\w.:@$-]{1,100}", re.ASCII)
+_MEMBER = re.compile(r"(?!id$)[\w.:@$-]{1,100}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What a group of messages is, and how many of a group are handled at a time.
+
+    Messages of a group are delivered in the order of their pushes. A message takes one of its
+    group's places from its first delivery until it is acked or a dead letter.
+    """
+
+    #: The member of a message's JSON object that names its group: a text, or an integer. Messages
+    #: without it have no group, and are not limited.
+    field: str
+    #: Messages of a group that are handled at a time, 1 to 1000. With 1, a `pop_many` may
+    #: return several of one group, in order, to be handled one by one. Defaults to 1.
+    in_flight: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every setting.
+
+        Raises:
+            ConfigurationError: a setting is out of range.
+        """
+        _check_member(self.field, "groups.field")
+        check_integer(self.in_flight, "groups.in_flight", 1, 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +74,9 @@ class QueueConfig:
     #: The member of a message's JSON object that holds the time at which it was created. Defaults
     #: to None: only the ``time`` of CloudEvents is used.
     time_field: str | None = None
+    #: The groups of the messages. The same for all clients of the queue. Defaults to None: messages
+    #: have no groups.
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
         """Check that every setting is in its range.
@@ -64,7 +92,26 @@ class QueueConfig:
         check_integer(self.max_body_bytes, "max_body_bytes", 1, 512 * 1024 * 1024)
         check_pop_from(self.pop_from)
         check_record_errors(self.record_errors)
-        _check_time_field(self.time_field)
+        if self.time_field is not None:
+            _check_member(self.time_field, "time_field")
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        if self.groups is None:
+            return
+        if not isinstance(self.groups, Groups):
+            raise ConfigurationError(
+                f"groups is a Groups, such as Groups(field='customer'), not {self.groups!r}"
+            )
+        if self.requeue != "front" or self.pop_from != "right":
+            raise ConfigurationError(
+                "a queue with groups is popped from the right, and redelivers to the front: leave"
+                " out requeue and pop_from"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name, as a queue takes them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
         """Return these settings with others for some; a duration may be a timedelta.
@@ -130,14 +177,14 @@ def check_pop_from(end: PopFrom) -> None:
         raise ConfigurationError(f"pop_from is 'right' or 'left', not {end!r}")
 
 
-def _check_time_field(name: str | None) -> None:
-    """Raise ConfigurationError unless ``name`` is None, or usable as a ``time_field``.
+def _check_member(name: str, setting: str) -> None:
+    """Raise ConfigurationError unless ``name`` is usable as the name of a member.
 
     JSON can write other characters in several ways, so a script could not search for them.
     """
-    if name is not None and not (isinstance(name, str) and _TIME_FIELD.fullmatch(name)):
+    if not (isinstance(name, str) and _MEMBER.fullmatch(name)):
         raise ConfigurationError(
-            f"time_field is 1 to 100 ASCII letters, digits, or of _-.:@$, and not 'id': {name!r}"
+            f"{setting} is 1 to 100 ASCII letters, digits, or of _-.:@$, and not 'id': {name!r}"
         )
 
 

@@ -7,6 +7,7 @@
     │   ├── QueueNameError               a name that is invalid or collides with side keys
     │   ├── CrossSlotError               a cluster needs a hash tag in the name
     │   ├── PopFromMismatch              the queue is popped from the other end of its list
+    │   ├── GroupsMismatch               the queue has other groups, or none
     │   ├── EvictionPolicyError          the server may evict keys, and messages with them
     │   ├── UnsupportedServer            the server lacks a command that is needed
     │   ├── LoginRefused                 a password is missing, wrong or not expected;
@@ -91,6 +92,18 @@ class PopFromMismatch(ConfigurationError):
     """The queue is popped from the other end of its list. Nothing was changed.
 
     ``recorded`` is that end: "left" or "right".
+    """
+
+    def __init__(self, text: str, *, recorded: str = "") -> None:
+        super().__init__(text)
+        self.recorded = recorded
+
+
+class GroupsMismatch(ConfigurationError):
+    """The queue has other groups than this client, or one of both has none. Nothing was changed.
+
+    ``recorded`` is the queue's setting as text, such as "Groups(field='customer', in_flight=1)",
+    or "None".
     """
 
     def __init__(self, text: str, *, recorded: str = "") -> None:

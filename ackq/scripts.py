@@ -23,6 +23,7 @@ def directory() -> Path:
 
 
 _KEY = re.compile(rb"^-- KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
+_GROUP_KEY = re.compile(rb"^-- With groups: KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Script:
     def keys(self) -> tuple[tuple[str, str], ...]:
         """The names and types of its keys, in order, such as ("{name}HELD", "ZSET")."""
         return tuple((name.decode(), kind.decode()) for name, kind in _KEY.findall(self.text))
+
+    @cached_property
+    def group_keys(self) -> tuple[tuple[str, str], ...]:
+        """As `keys`, the further keys that it gets for a queue with groups."""
+        found = _GROUP_KEY.findall(self.text)
+        return tuple((name.decode(), kind.decode()) for name, kind in found)
 
     @cached_property
     def takes_record(self) -> bool:

@@ -20,6 +20,7 @@ BENCHMARKS = {
     "worker": "benchmarks.worker",
     "tasks": "benchmarks.tasks",
     "rsmq": "benchmarks.rsmq",
+    "groups": "benchmarks.groups",
     "delay": "benchmarks.delay",
     "topic": "benchmarks.topic",
     "exporter": "benchmarks.exporter",

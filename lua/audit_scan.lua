@@ -12,6 +12,7 @@
 -- KEYS[10] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[11] {name}          LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[12] {name}HANDOFF   LIST    front of the ready list: messages handed to a blocked consumer
+-- With groups: KEYS[13] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows|errors
 -- ARGV[2] cursor           of ZSCAN or HSCAN; 0 begins
@@ -29,7 +30,7 @@
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local held, heldrows, errors, counters = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local ready, handoff = KEYS[11], KEYS[12]
+local ready, handoff, parked = KEYS[11], KEYS[12], KEYS[13]
 local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
 local MAX_LEASE = 43200065535 -- µs: 12 h and the jitter
@@ -58,7 +59,7 @@ redis.call('XLEN', dead)
 redis.call('HLEN', heldrows)
 redis.call('HLEN', errors)
 local listed = redis.call('ZCARD', held) + redis.call('LLEN', ready)
-  + redis.call('LLEN', handoff) > 0
+  + redis.call('LLEN', handoff) + (parked and redis.call('ZCARD', parked) or 0) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
 -- Parts: count_up, unique_notes

@@ -8,8 +8,9 @@
 -- KEYS[6] {name}PAUSED     STRING  exists while the queue is paused
 -- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
+-- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
--- Returns {listed, handed over, leased, expired, delayed, due, dead, paused 0|1,
+-- Returns {listed or moved aside, handed over, leased, expired, delayed, due, dead, paused 0|1,
 -- µs until the next lease ends (negative: since it ended), µs until the next message is due,
 -- claimed, returned, later, µs until the next held list belongs to the queue}.
 -- A time until is 0 if there is none. leased includes expired, delayed includes due. Of the
@@ -19,7 +20,7 @@
 -- Cost: O(log in-flight + log delayed + held lists).
 -- Roles: worker, monitor, watcher, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local dead, paused, held, heldrows = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local dead, paused, held, heldrows, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -66,7 +67,7 @@ for i, rows in ipairs(rows_of(over)) do
 end
 
 return {
-  redis.call('LLEN', ready),
+  redis.call('LLEN', ready) + (parked and redis.call('ZCARD', parked) or 0),
   redis.call('LLEN', handoff),
   redis.call('ZCARD', backup),
   redis.call('ZCOUNT', backup, '-inf', now_text),

@@ -7,6 +7,7 @@
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[7] {name}HELDROWS   HASH    held list -> messages in it
+-- With groups: KEYS[8] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] window           integer 1..604800000    ms; the counts expire without another call. A
 --                          shorter window does not shorten a longer one
@@ -33,7 +34,7 @@
 -- Cost: O(fields + held lists), at most 100 fields.
 -- Roles: consumer, worker, watcher, viewer, operator, doctor
 local counters, ready, backup, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local delayed, held, heldrows = KEYS[5], KEYS[6], KEYS[7]
+local delayed, held, heldrows, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local window = tonumber(ARGV[1])
 
 -- Parts: outside
@@ -78,7 +79,7 @@ end
 
 local in_flight = redis.call('ZCARD', backup)
 local live = redis.call('LLEN', ready) + redis.call('LLEN', handoff) + in_flight
-  + redis.call('ZCARD', delayed)
+  + redis.call('ZCARD', delayed) + (parked and redis.call('ZCARD', parked) or 0)
 redis.call('HLEN', heldrows)
 local rows_held = all_rows()
 live, in_flight = live + rows_held, in_flight + rows_held

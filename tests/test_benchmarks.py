@@ -64,6 +64,13 @@ CONTESTANTS = {
     "worker": {"ackq, threads", "ackq, tasks"},
     "tasks": {"bare handler", "ackq, tasks", "ackq, msgspec", "pydantic"},
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
+    "groups": {
+        "ackq",
+        "by hand",
+        "ackq, groups",
+        "ackq, groups, beside a busy group",
+        "ackq, groups, without it",
+    },
     "delay": {"ackq", "article", "article, pipelined"},
     "exporter": {"ackq exporter", "no scrape"},
     "topic": {"ackq, at least once", "ackq, at most once", "streams, group", "streams, XREAD"},

@@ -52,6 +52,7 @@ GROUPS = {
         "workers": "List workers and their messages; quiet or stop them.",
         "delayed": "List, run or cancel delayed messages.",
         "dead": "List, redrive or drop dead letters.",
+        "groups": "Show the groups of a queue, or turn them on and off.",
         "schedules": "Put, list, pause or remove the schedules of a queue.",
         "claims": "List or release the claims of queries.",
         "pause": "Pause a queue: no consumer takes messages.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import sys
@@ -19,13 +20,18 @@ from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
 from ackq.core.ids import key_of_id
 from ackq.core.io.outside import SYSTEM
-from ackq.errors import AckqError, InvalidMessage
+from ackq.errors import AckqError, ConfigurationError, InvalidMessage
 from ackq.escaping import printable
+from ackq.queue.group_names import text_of_group
 from ackq.queue.messages import Pushed
 from ackq.queue.unique import id_of
 
 #: Maximum lines and bytes that are checked and pushed in one call, all or none of them.
 CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
+
+
+#: An object that begins with its id.
+_ID_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*(?:"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE]))')
 
 
 class _Time(click.ParamType):  # type: ignore[type-arg]
@@ -50,6 +56,7 @@ TIME = _Time()
         """ackq push jobs '{"task": "resize"}' '{"id": "a-7", "task": "mail"}'""",
         """ackq push jobs --id a-8 --dedup order-8 '{"task": "invoice"}'""",
         """ackq push jobs --front '{"task": "refund"}'""",
+        """ackq push jobs --group c-17 '{"task": "charge"}'""",
         """ackq push jobs --unique done --unique-by customer '{"customer": 17}'""",
         "ackq push jobs --file orders.ndjson --skip 1",
         "ackq push jobs --raw --delay 60 < orders.ndjson",
@@ -96,6 +103,11 @@ TIME = _Time()
     is_flag=True,
     help="With --unique and --delay or --at: replace messages that are still delayed.",
 )
+@click.option(
+    "--group",
+    metavar="GROUP",
+    help="For a queue with groups: write GROUP into the objects, next to their ids.",
+)
 @click.option("--id", "own_id", metavar="ID", help="For one argument without an id: its id.")
 @click.option(
     "--time-field",
@@ -125,6 +137,7 @@ def push(
     unique_by: tuple[str, ...],
     unique_for: float | None,
     replace: bool,
+    group: str | None,
     own_id: str | None,
     time_field: str | None,
     skip: int,
@@ -150,28 +163,32 @@ def push(
         raise click.UsageError("--unique-by, --unique-for and --replace need --unique")
     if own_id is not None:
         json = (_with_id(json[0], own_id),)
+    if raw and group is not None:
+        raise click.UsageError("--raw pushes messages unchanged: leave out --group")
     with open_any(url, queue, "push", time_field=time_field) as opened:
+        grouped = None if group is None else (_field_of(opened.client), group)
         when: dict[str, Any] = {"delay": delay, "at": at, "front": front}
         if unique is not None:
             when |= {"unique": unique, "replace": replace}
             when |= {"unique_for": unique_for} if unique_for is not None else {}
         push_many = partial(opened.client.push_many, **when)
         if dedup is not None:
-            ((body,), _, _) = next(_chunks(arguments(json), 0, raw, time_field))
+            ((body,), _, _) = next(_chunks(arguments(json), 0, raw, time_field, (), grouped))
             pushed_once = opened.client.push(body, **when, dedup=dedup)
             _print([pushed_once])
             if not pushed_once.stored:
                 click.echo("ackq: not stored: the message with this id was pushed before", err=True)
             return
         if json:
-            for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field, unique_by):
+            for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field, unique_by, grouped):
                 _print(_reported(push_many(chunk)))
             return
         source = file or sys.stdin.buffer
         advice = "go on with --skip {count}"
         pushed = 0
         with progress("lines pushed", _size(source), advice, skip) as on_step:
-            for chunk, number, read in _chunks(source, skip, raw, time_field, unique_by):
+            chunks = _chunks(source, skip, raw, time_field, unique_by, grouped)
+            for chunk, number, read in chunks:
                 stored = _reported(push_many(chunk))
                 on_step(number, read)
                 pushed += len(stored)
@@ -192,6 +209,36 @@ def _with_id(json: str, id: str) -> str:
         raise click.UsageError("--id is for a JSON object without an id")
     rest = json.lstrip()[1:]
     return f'{{"id":{orjson.dumps(id).decode()}{"," * bool(parsed)}{rest}'
+
+
+def _field_of(queue: Any) -> str:
+    """Return the member that names the group of a message.
+
+    Raises:
+        ConfigurationError: the queue has no groups.
+    """
+    if (groups := queue.config.groups) is None:
+        raise ConfigurationError(
+            f"{queue.name!r} has no groups yet: ackq groups {queue.name} --on field=NAME"
+        )
+    field: str = groups.field
+    return field
+
+
+def _with_group(body: bytes, parsed: dict[str, Any], field: str, group: str) -> bytes:
+    """Return an object with a group next to its id, if the id comes first.
+
+    Raises:
+        ValueError: the object names another group.
+    """
+    if field in parsed:
+        if text_of_group(parsed[field]) != group:
+            raise ValueError(f"its {field!r} is another group: leave out --group")
+        return body
+    written = b'"%s":%s' % (field.encode(), orjson.dumps(group))
+    if begin := _ID_FIRST.match(body):
+        return body[: begin.end()] + b"," + written + body[begin.end() :]
+    return b"{" + written + b"," + body.lstrip()[1:]
 
 
 def _reported(pushed: list[str]) -> list[str]:
@@ -223,6 +270,7 @@ def _chunks(
     raw: bool,
     time_field: str | None = None,
     unique_by: Sequence[str] = (),
+    grouped: tuple[str, str] | None = None,
 ) -> Iterator[tuple[list[bytes], int, int]]:
     """Yield bodies, the number of their last line, and the bytes read so far."""
     chunk: list[bytes] = []
@@ -235,7 +283,9 @@ def _chunks(
         number += 1
         read += len(line)
         if number > skip and (raw or body.strip()):
-            chunk.append(body if raw else _object(body, number, time_field, unique_by))
+            if not raw:
+                body = _object(body, number, time_field, unique_by, grouped)
+            chunk.append(body)
             size += len(body)
     if chunk:
         yield chunk, number, read
@@ -256,10 +306,14 @@ def objects(json: Iterable[str]) -> list[bytes]:
 
 
 def _object(
-    body: bytes, number: int, time_field: str | None = None, unique_by: Sequence[str] = ()
+    body: bytes,
+    number: int,
+    time_field: str | None = None,
+    unique_by: Sequence[str] = (),
+    grouped: tuple[str, str] | None = None,
 ) -> bytes:
     try:
-        return completed(body, time_field, unique_by)
+        return completed(body, time_field, unique_by, grouped)
     except (ValueError, InvalidMessage) as error:
         raise NotPushed(f"line or argument {number}: {error}") from error
 
@@ -268,8 +322,13 @@ class NotPushed(AckqError):
     """A line is not a valid message. Its chunk was not pushed."""
 
 
-def completed(body: bytes, time_field: str | None = None, unique_by: Sequence[str] = ()) -> bytes:
-    """Return the JSON object with what it lacks: an id in front, and the time at the end.
+def completed(
+    body: bytes,
+    time_field: str | None = None,
+    unique_by: Sequence[str] = (),
+    grouped: tuple[str, str] | None = None,
+) -> bytes:
+    """Return the JSON object with what it lacks: an id in front, its group, the time at the end.
 
     The object is not re-encoded, since that would change numbers of more than 64 bits.
 
@@ -277,6 +336,7 @@ def completed(body: bytes, time_field: str | None = None, unique_by: Sequence[st
         body: the object.
         time_field: the member that holds the time; None: no time is added.
         unique_by: the fields of which the id is made; empty: it is random.
+        grouped: the member that names the group, and the group; None: as the object has it.
 
     Raises:
         ValueError: the body is not a JSON object, or its id cannot be a key.
@@ -298,6 +358,8 @@ def completed(body: bytes, time_field: str | None = None, unique_by: Sequence[st
             "the id must be a non-empty string of at most 512 bytes or an integer"
             " below 2**53; without an id, ackq draws one"
         )
+    if grouped is not None:
+        body = _with_group(body, parsed, *grouped)
     if time_field is None or time_field in parsed:
         return body
     return b'%s,"%s":"%s"}' % (body.rstrip()[:-1], time_field.encode(), SYSTEM.now().encode())

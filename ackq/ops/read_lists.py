@@ -13,10 +13,10 @@ from ackq import scripts
 from ackq.core.creation_time import CLOUDEVENT
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.io.outside import SYSTEM
-from ackq.errors import AckqError, PopFromMismatch
+from ackq.errors import AckqError, GroupsMismatch, PopFromMismatch
 from ackq.ops.readings import Asked, Reading, backlog_of, due_soon, lease_age, totals_of, watched
 from ackq.ops.trials import is_denial
-from ackq.queue import inspection
+from ackq.queue import group_record, inspection
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
@@ -110,6 +110,13 @@ def read_alone(name: str, asked: Asked) -> Operation[Reading]:
         spec = replace(
             spec, keys=QueueKeys.of(name, "left"), config=replace(spec.config, pop_from="left")
         )
+        stats = yield from inspection.stats(spec)
+    except GroupsMismatch:
+        groups = yield from group_record.recorded(spec.keys)
+        if groups is None:
+            raise
+        config = replace(spec.config, groups=groups)
+        spec = replace(spec, keys=QueueKeys.of(name, grouped=True), config=config)
         stats = yield from inspection.stats(spec)
     oldest = (yield from _oldest_ready(spec, asked)) if stats.ready else 0.0
     soon = yield from due_soon(spec.keys.delayed, 1_000_000, asked)

@@ -37,7 +37,7 @@ def settle(url: str | None, held: Iterable[Held]) -> None:
         # Each message has a limit of its own.
         config = dataclasses.replace(of_queue[0].config, max_receives=None)
         until = time.monotonic() + config.visibility_timeout
-        with Queue.from_url(url, name, **dataclasses.asdict(config)) as queue:
+        with Queue.from_url(url, name, **config.settings()) as queue:
             while True:
                 try:
                     _settle(queue, of_queue)

@@ -290,7 +290,7 @@ class Plan:
     def _in_module(self, name: str) -> dict[str, Any]:
         """Return the settings of the queue of that name in the handler's module, if any."""
         queue = self._queues_in_module().get(name)
-        return dataclasses.asdict(queue.config) if queue is not None else {}
+        return queue.config.settings() if queue is not None else {}
 
     def _queues_in_module(self) -> dict[str, Any]:
         """Return the queues of the handler's module by name, the first of each name."""

@@ -13,7 +13,7 @@ from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import key_of_id
 from ackq.errors import ConfigurationError
-from ackq.queue import pop_from
+from ackq.queue import pop_from, slots
 from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call makes ready.
@@ -36,7 +36,7 @@ def entry_of(due: bytes, key: bytes) -> str:
 
 def run_now(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -> Operation[int]:
     """Make messages the next ones to be delivered; see `ackq.Queue.run_now`."""
-    chosen, keys = _chosen(entries, ids)
+    chosen, keys = _chosen(spec, entries, ids)
     moved = 0
     for first in range(0, len(chosen), 2 * RUN_CHUNK):
         chunk = chosen[first : first + 2 * RUN_CHUNK]
@@ -51,7 +51,7 @@ def cancel(
     spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int], running: bool
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.cancel`."""
-    chosen, keys = _chosen(entries, ids)
+    chosen, keys = _chosen(spec, entries, ids)
     canceled = yield from _cancel_recorded(spec, chosen, running)
     if keys:
         # Messages go from the ready list to the hand-off list, then into flight, then perhaps into
@@ -71,6 +71,7 @@ def _cancel_recorded(spec: QueueSpec, chosen: Sequence[Arg], running: bool) -> O
         request = Request((*passed, int(running), *chunk), script=scripts.load("cancel"))
         count, looked = yield from call(spec, request)
         canceled += count
+        yield from slots.free(spec, [chosen[first + 2 * at + 1] for at in range(looked)])
         first += 2 * looked  # one call stops at 100 messages or 1 MiB of bodies
     return canceled
 
@@ -100,7 +101,9 @@ def _pick(spec: QueueSpec, verb: str, places: Sequence[str], keys: Sequence[str]
     return picked
 
 
-def _chosen(entries: Sequence[str], ids: Iterable[str | int]) -> tuple[list[Arg], list[str]]:
+def _chosen(
+    spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]
+) -> tuple[list[Arg], list[str]]:
     """Return pairs of a due time and a lease key, and the keys for which any due time will do."""
     pairs: list[Arg] = []
     keys: list[str] = []
@@ -113,6 +116,11 @@ def _chosen(entries: Sequence[str], ids: Iterable[str | int]) -> tuple[list[Arg]
             )
         pairs += (matched[1], unquote_to_bytes(matched[2]))
     for message_id in ids:
+        if spec.keys.grouped:
+            raise ConfigurationError(
+                f"queue {spec.name!r} has groups, so its messages cannot be chosen by their ids:"
+                " pass entries of delayed messages"
+            )
         key = key_of_id(message_id)
         if key is None:
             raise ConfigurationError(f"{message_id!r} is not the id of a message")

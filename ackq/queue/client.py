@@ -13,7 +13,15 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import redis
 
-from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds, in_seconds
+from ackq.config import (
+    Confirm,
+    Groups,
+    PopFrom,
+    QueueConfig,
+    RecordErrors,
+    Seconds,
+    in_seconds,
+)
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client, client_of
 from ackq.core.effects import Operation
@@ -23,10 +31,10 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together import Prepared
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.errors import AckqError
-from ackq.queue import held_lists, inspection, places, push, settle, take
+from ackq.queue import group_stats, held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditReport, Message, Pushed, Redriven
+from ackq.queue.messages import AuditReport, GroupStats, Message, Pushed, Redriven
 from ackq.queue.push_options import PLAIN, PushOptions
 from ackq.queue.renewal import Renewer
 from ackq.queue.schedules_client import Schedules
@@ -62,6 +70,7 @@ class Queue(WholeQueue, Client):
         pop_from: PopFrom = "right",
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
+        groups: Groups | None = None,
     ) -> None:
         """Set up queue ``name``. Nothing is sent before the first operation.
 
@@ -94,6 +103,9 @@ class Queue(WholeQueue, Client):
                 epoch; from 1e11 on, of milliseconds. `Message.created_at` and `oldest_ready` read
                 it. Push adds the time, by this machine's clock, to a mapping that lacks the member.
                 Defaults to None: only the ``time`` of CloudEvents is read; nothing is added.
+            groups: what a group of messages is, and how many of one are handled at a time; see
+                `Groups`. All clients of the queue must agree: the first one that pops records it,
+                and others get `GroupsMismatch`. Defaults to None, no groups.
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -107,8 +119,9 @@ class Queue(WholeQueue, Client):
             pop_from,
             record_errors,
             time_field,
+            groups,
         )
-        keys = QueueKeys.of(name, pop_from)
+        keys = QueueKeys.of(name, pop_from, groups is not None)
         super().__init__(client, name)
         self._spec = QueueSpec(name, keys, config, self._block_limit, outside=SYSTEM)
         self._renewer = Renewer(self._extend_one)
@@ -149,7 +162,7 @@ class Queue(WholeQueue, Client):
         """
         changed = copy.copy(self)
         config = self._spec.config.changed(changes)
-        keys = QueueKeys.of(self._spec.name, config.pop_from)
+        keys = QueueKeys.of(self._spec.name, config.pop_from, config.groups is not None)
         changed._spec = replace(self._spec, keys=keys, config=config)
         return changed
 
@@ -164,7 +177,8 @@ class Queue(WholeQueue, Client):
         Raises:
             QueueNameError: the name cannot be used.
         """
-        keys = QueueKeys.of(name, self._spec.config.pop_from)
+        own = self._spec.keys
+        keys = QueueKeys.of(name, own.pop_from, own.grouped)
         other = self._beside(name)
         other._spec = replace(self._spec, name=name, keys=keys)
         other._renewer = Renewer(other._extend_one)
@@ -217,6 +231,7 @@ class Queue(WholeQueue, Client):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message, ready now or later, and return its id.
@@ -253,6 +268,8 @@ class Queue(WholeQueue, Client):
                 Defaults to 86400.
             replace: if a message with this id is still delayed, put this one into its place, with
                 its own ``delay`` or ``at``. Then ``stored`` is True. Defaults to False.
+            group: of a queue with groups, the message's group, which is written next to its id: a
+                text or an integer. Defaults to None: the group that the message names, if any.
             confirm: number of replicas that must have the message, or a `Confirm`. Defaults to
                 None.
 
@@ -275,7 +292,8 @@ class Queue(WholeQueue, Client):
         options = PLAIN
         timed = front or delay is not None or at is not None
         named = dedup is not None or unique is not None or unique_by is not None or replace
-        if timed or named or confirm is not None:
+        grouped = group is not None or self._spec.group_field is not None
+        if timed or named or grouped or confirm is not None:
             options = PushOptions(
                 delay,
                 at,
@@ -286,6 +304,7 @@ class Queue(WholeQueue, Client):
                 unique_by,
                 unique_for,
                 replace,
+                group,
                 confirm,
             )
         return self._perform(push.push, self._spec, message, options)
@@ -298,6 +317,7 @@ class Queue(WholeQueue, Client):
         delay: Seconds | None = None,
         at: float | datetime | None = None,
         front: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]: ...
 
@@ -311,6 +331,7 @@ class Queue(WholeQueue, Client):
         front: bool = False,
         dedup: DedupKeys,
         dedup_window: Seconds = 3600.0,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[Pushed]: ...
 
@@ -326,6 +347,7 @@ class Queue(WholeQueue, Client):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[Pushed]: ...
 
@@ -342,6 +364,7 @@ class Queue(WholeQueue, Client):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> Any:
         """Store many messages and return their ids. The first is delivered first.
@@ -366,6 +389,7 @@ class Queue(WholeQueue, Client):
             unique_by: as in `push`.
             unique_for: as in `push`.
             replace: as in `push`.
+            group: as in `push`, for all of them.
             confirm: as in `push`, for each chunk.
 
         Returns:
@@ -394,6 +418,7 @@ class Queue(WholeQueue, Client):
             unique_by,
             unique_for,
             replace,
+            group,
             confirm,
         )
         return self._perform(push.push_many, self._spec, messages, options)
@@ -623,6 +648,21 @@ class Queue(WholeQueue, Client):
         Cost: one round trip per 100 claims and committed lists of staged rows.
         """
         return self._run(held_lists.claims(self._spec))
+
+    def groups(self, n: int = 20, *, within: int = 100_000) -> list[GroupStats]:
+        """Return the groups with the most ready messages that were moved aside, the first first.
+
+        Consumers move a message aside when they find its group busy. Before that it is on the list,
+        where messages are not counted by group. Cost: a round trip for about 100 groups.
+
+        Args:
+            n: how many groups, 1 to 10,000. Defaults to 20.
+            within: look at this many groups at most. Defaults to 100,000.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
+        return self._run(group_stats.largest(self._spec, n, within))
 
     def peek(self, n: int = 10, state: State = "ready", *, skip: int = 0) -> list[PeekedMessage]:
         """Return up to ``n`` messages in the order of their delivery, without taking them.

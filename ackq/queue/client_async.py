@@ -12,7 +12,15 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import redis.asyncio
 
-from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds, in_seconds
+from ackq.config import (
+    Confirm,
+    Groups,
+    PopFrom,
+    QueueConfig,
+    RecordErrors,
+    Seconds,
+    in_seconds,
+)
 from ackq.core.claim_groups import HeldClaim
 from ackq.core.client_async import Client, client_of
 from ackq.core.effects import Operation
@@ -22,10 +30,10 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.errors import AckqError
-from ackq.queue import held_lists, inspection, places, push, settle, take
+from ackq.queue import group_stats, held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditReport, Message, Pushed, Redriven
+from ackq.queue.messages import AuditReport, GroupStats, Message, Pushed, Redriven
 from ackq.queue.push_options import PLAIN, PushOptions
 from ackq.queue.renewal_async import AsyncRenewer
 from ackq.queue.schedules_client_async import AsyncSchedules
@@ -61,6 +69,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         pop_from: PopFrom = "right",
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
+        groups: Groups | None = None,
     ) -> None:
         """Set up queue ``name``. Nothing is sent before the first operation.
 
@@ -93,6 +102,9 @@ class AsyncQueue(AsyncWholeQueue, Client):
                 epoch; from 1e11 on, of milliseconds. `Message.created_at` and `oldest_ready` read
                 it. Push adds the time, by this machine's clock, to a mapping that lacks the member.
                 Defaults to None: only the ``time`` of CloudEvents is read; nothing is added.
+            groups: what a group of messages is, and how many of one are handled at a time; see
+                `Groups`. All clients of the queue must agree: the first one that pops records it,
+                and others get `GroupsMismatch`. Defaults to None, no groups.
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -106,8 +118,9 @@ class AsyncQueue(AsyncWholeQueue, Client):
             pop_from,
             record_errors,
             time_field,
+            groups,
         )
-        keys = QueueKeys.of(name, pop_from)
+        keys = QueueKeys.of(name, pop_from, groups is not None)
         super().__init__(client, name)
         self._spec = QueueSpec(name, keys, config, self._block_limit, outside=SYSTEM)
         self._renewer = AsyncRenewer(self._extend_one)
@@ -148,7 +161,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         """
         changed = copy.copy(self)
         config = self._spec.config.changed(changes)
-        keys = QueueKeys.of(self._spec.name, config.pop_from)
+        keys = QueueKeys.of(self._spec.name, config.pop_from, config.groups is not None)
         changed._spec = replace(self._spec, keys=keys, config=config)
         return changed
 
@@ -163,7 +176,8 @@ class AsyncQueue(AsyncWholeQueue, Client):
         Raises:
             QueueNameError: the name cannot be used.
         """
-        keys = QueueKeys.of(name, self._spec.config.pop_from)
+        own = self._spec.keys
+        keys = QueueKeys.of(name, own.pop_from, own.grouped)
         other = self._beside(name)
         other._spec = replace(self._spec, name=name, keys=keys)
         other._renewer = AsyncRenewer(other._extend_one)
@@ -216,6 +230,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message, ready now or later, and return its id.
@@ -252,6 +267,8 @@ class AsyncQueue(AsyncWholeQueue, Client):
                 Defaults to 86400.
             replace: if a message with this id is still delayed, put this one into its place, with
                 its own ``delay`` or ``at``. Then ``stored`` is True. Defaults to False.
+            group: of a queue with groups, the message's group, which is written next to its id: a
+                text or an integer. Defaults to None: the group that the message names, if any.
             confirm: number of replicas that must have the message, or a `Confirm`. Defaults to
                 None.
 
@@ -274,7 +291,8 @@ class AsyncQueue(AsyncWholeQueue, Client):
         options = PLAIN
         timed = front or delay is not None or at is not None
         named = dedup is not None or unique is not None or unique_by is not None or replace
-        if timed or named or confirm is not None:
+        grouped = group is not None or self._spec.group_field is not None
+        if timed or named or grouped or confirm is not None:
             options = PushOptions(
                 delay,
                 at,
@@ -285,6 +303,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
                 unique_by,
                 unique_for,
                 replace,
+                group,
                 confirm,
             )
         return await self._perform(push.push, self._spec, message, options)
@@ -297,6 +316,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         delay: Seconds | None = None,
         at: float | datetime | None = None,
         front: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]: ...
 
@@ -310,6 +330,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         front: bool = False,
         dedup: DedupKeys,
         dedup_window: Seconds = 3600.0,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[Pushed]: ...
 
@@ -325,6 +346,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[Pushed]: ...
 
@@ -341,6 +363,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> Any:
         """Store many messages and return their ids. The first is delivered first.
@@ -365,6 +388,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
             unique_by: as in `push`.
             unique_for: as in `push`.
             replace: as in `push`.
+            group: as in `push`, for all of them.
             confirm: as in `push`, for each chunk.
 
         Returns:
@@ -393,6 +417,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
             unique_by,
             unique_for,
             replace,
+            group,
             confirm,
         )
         return await self._perform(push.push_many, self._spec, messages, options)
@@ -626,6 +651,21 @@ class AsyncQueue(AsyncWholeQueue, Client):
         Cost: one round trip per 100 claims and committed lists of staged rows.
         """
         return await self._run(held_lists.claims(self._spec))
+
+    async def groups(self, n: int = 20, *, within: int = 100_000) -> list[GroupStats]:
+        """Return the groups with the most ready messages that were moved aside, the first first.
+
+        Consumers move a message aside when they find its group busy. Before that it is on the list,
+        where messages are not counted by group. Cost: a round trip for about 100 groups.
+
+        Args:
+            n: how many groups, 1 to 10,000. Defaults to 20.
+            within: look at this many groups at most. Defaults to 100,000.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
+        return await self._run(group_stats.largest(self._spec, n, within))
 
     async def peek(
         self, n: int = 10, state: State = "ready", *, skip: int = 0

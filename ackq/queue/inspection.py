@@ -24,7 +24,7 @@ from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
 from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.errors import ConfigurationError, PopFromMismatch
-from ackq.queue import held_lists, pop_from
+from ackq.queue import group_record, held_lists, pop_from
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.claims import end_holds
 from ackq.queue.keys import QueueKeys
@@ -205,6 +205,8 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     # Purge these lists first: if one is returned meanwhile, the last call deletes its messages.
     for held in (yield from held_lists.lists(spec))[1]:
         deleted += yield from _call(spec, "held/drop", own=(held.name,))
+    if spec.keys.grouped:
+        deleted += yield from _call(spec, "groups/purge")
     rest: int = yield from _call(spec, "purge", int(dead))
     yield from pop_from.forget(spec.keys)
     return deleted + rest
@@ -237,10 +239,14 @@ def drain(spec: QueueSpec, on_step: Callable[[int], None] | None = None) -> Oper
     if keys.pop_from == "left":
         yield from pop_from.record(keys)
     moved = yield from end_holds(spec)
-    while step := (yield from _call(spec, "drain", CHUNK)):
-        moved += step
-        if on_step is not None:
-            on_step(moved)
+    # Parked messages first: those in flight come before them in the order of their groups.
+    for script in ("groups/drain", "drain") if keys.grouped else ("drain",):
+        while step := (yield from _call(spec, script, CHUNK)):
+            moved += step
+            if on_step is not None:
+                on_step(moved)
+    if keys.grouped:
+        yield from group_record.forget(keys)
     yield from pop_from.forget(keys)
     return moved
 
@@ -407,10 +413,12 @@ def _number(text: bytes | None) -> int:
 
 
 def compare_end(spec: QueueSpec) -> Operation[None]:
-    """Raise `PopFromMismatch` if the list is not popped from the left, but this client does."""
-    # The scripts here notice a record of the left end by its type, but not that it is missing.
+    """Raise an error if this client has another end than the queue, or other groups."""
+    # The scripts here notice another client's record by its type, but not that theirs is missing.
     if spec.keys.pop_from == "left":
         yield from pop_from.compare(spec.keys)
+    if spec.config.groups is not None:
+        yield from group_record.compare(spec.keys, spec.config.groups)
 
 
 def _call(spec: QueueSpec, script: str, *args: Arg, own: Sequence[bytes] = ()) -> Operation[Any]:

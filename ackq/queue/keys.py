@@ -50,14 +50,16 @@ class QueueKeys:
     errors: bytes
     #: The end of ``ready`` that consumers pop.
     pop_from: PopFrom = "right"
+    #: Whether messages have groups.
+    grouped: bool = False
 
     @classmethod
-    def of(cls, name: str, pop_from: PopFrom = "right") -> QueueKeys:
+    def of(cls, name: str, pop_from: PopFrom = "right", grouped: bool = False) -> QueueKeys:
         """Return the keys of queue ``name``.
 
-        If it is popped from the left, its HELD is the record that it is, and held lists are in a
-        key of their own. Thus no client that pops from the right can take messages by mistake: its
-        scripts refuse a HELD of the wrong type.
+        If it is popped from the left, or has groups, its HELD is the record of that, and held lists
+        are in a key of their own. Thus no other client can take messages by mistake: its scripts
+        refuse a HELD of the wrong type.
 
         Raises:
             QueueNameError: the name cannot be used; see `check_name`.
@@ -66,13 +68,13 @@ class QueueKeys:
         check_pop_from(pop_from)
         ready = name.encode()
         named = {field: ready + suffix for field, suffix in _FIELDS}
-        if pop_from == "left":
+        if pop_from == "left" or grouped:
             named["held"] = ready + HELD_LEFT.encode()
-        return cls(ready=ready, **named, pop_from=pop_from)
+        return cls(ready=ready, **named, pop_from=pop_from, grouped=grouped)
 
     @property
     def record(self) -> bytes:
-        """The key whose type shows the end that is popped: a string if that is the left end."""
+        """The key that is a string if the queue has groups or is popped from the left."""
         return self.ready + b"HELD"
 
     def wait(self, seconds: float) -> tuple[Arg, ...]:
@@ -149,6 +151,8 @@ class QueueKeys:
         keys += others
         if loaded.takes_record:
             keys += self.if_left
+        if self.grouped:
+            keys += [self._named(name, kind) for name, kind in loaded.group_keys]
         return keys
 
     def _named(self, name: str, kind: str) -> bytes:
@@ -158,8 +162,10 @@ class QueueKeys:
 
     def types(self) -> dict[bytes, str]:
         """Return the type of every key that holds messages: those that the audit looks at."""
-        kinds = [kind.lower() for _, kind in scripts.load("audit").keys]
-        return dict(zip(self._of("audit"), (*kinds, "string"), strict=False))
+        audit = scripts.load("audit")
+        others = audit.group_keys if self.grouped else (("", "STRING"),)
+        kinds = [kind.lower() for _, kind in (*audit.keys, *others)]
+        return dict(zip(self._of("audit"), kinds, strict=False))
 
     def all(self) -> tuple[bytes, ...]:
         """Return the keys: ``ready`` first, then the others in the order of `SUFFIXES`."""

@@ -14,10 +14,12 @@ from ackq.core.ids import text_of_key
 from ackq.core.json_values import from_json
 from ackq.core.task_name import task_of
 from ackq.errors import ConfigurationError
+from ackq.queue.group_names import group_of
 
 #: What the messages of one pop share: when they were taken, in seconds since the epoch by the
-#: server's clock, and `QueueConfig.time_field`. A bare tuple, since each pop makes one.
-Delivery = tuple[float, str | None]
+#: server's clock, `QueueConfig.time_field`, and the field of its groups. A bare tuple, since each
+#: pop makes one.
+Delivery = tuple[float, str | None, str | None]
 
 
 class Message(Leased):
@@ -89,6 +91,12 @@ class Message(Leased):
         None if there is no valid time. Parses the body each time.
         """
         return created_at(self.body, self._delivery[1] if self._delivery else None)
+
+    @property
+    def group(self) -> str | None:
+        """The group that the body names, as text, or None. Looks into the body each time."""
+        field = self._delivery[2] if self._delivery is not None else None
+        return group_of(self.body, field) if field is not None else None
 
     @property
     def task(self) -> str | None:
@@ -244,6 +252,20 @@ class QueueStats:
     lease_ends_in: float | None = None
     #: How many of ``in_flight`` are in claims, such as Spark's.
     claimed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStats:
+    """A group of a queue that has messages in flight, or ready ones that were moved aside."""
+
+    #: A name of over 512 bytes is shown as "sha1:" and its hash.
+    name: str
+    #: Ready messages that were moved aside. More may be on the list, which is not counted by group.
+    waiting: int
+    #: Messages that were delivered and are not settled, those that wait for a retry included.
+    in_flight: int
+    #: Seconds since it became this group's turn; None if it is not: all its places are taken.
+    turn_for: float | None
 
 
 @dataclass(frozen=True, slots=True)

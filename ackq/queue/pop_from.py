@@ -19,6 +19,7 @@ from ackq.config import PopFrom
 from ackq.core.call import Keys, call, raise_for_type
 from ackq.core.effects import Operation, Request
 from ackq.errors import PopFromMismatch
+from ackq.queue import group_record
 from ackq.queue.keys import QueueKeys
 
 #: Seconds after which a client that pushes compares its end with the record again.
@@ -120,11 +121,13 @@ def raise_for_reply(
 
     Raises:
         PopFromMismatch: the queue is popped from the other end.
+        GroupsMismatch: it has groups, and this client knows none.
         KeyTypeError: a key has another type.
         ResponseError: ``error`` itself, if it is another one.
     """
-    if "WRONGTYPE" in str(error):
+    if "WRONGTYPE" in str(error) and not keys.grouped:
         yield from compare(keys)
+        yield from group_record.compare(keys, None)
     yield from raise_for_type(f"queue {keys.ready.decode()!r}", expected, error)
     raise error  # only for mypy: the line before always raises
 

@@ -15,6 +15,7 @@ from ackq.core.encode import Pushable, encode, encode_many, several
 from ackq.core.operation_marks import Send, observed
 from ackq.errors import (
     AckqError,
+    ConfigurationError,
     NotConfirmed,
     PartlyStored,
     UnknownOutcome,
@@ -23,6 +24,7 @@ from ackq.errors import (
 from ackq.queue import dedup as deduplicated
 from ackq.queue import front
 from ackq.queue import unique as uniqueness
+from ackq.queue.group_names import grouped
 from ackq.queue.messages import Pushed
 from ackq.queue.pop_from import before_push
 from ackq.queue.push_options import PLAIN, PushOptions, Terms
@@ -41,9 +43,12 @@ def push(spec: QueueSpec, message: Pushable, options: PushOptions) -> Operation[
         yield from _compare_end(spec)
         yield from call(spec, Request((*spec.push_command, body)))
         return Pushed(id)
+    check_groups(spec, options)
     terms = Terms.of(options)
     if (unique := UniqueTerms.of(options, terms)) is not None:
         message = uniqueness.identified(message, unique.by)
+    if spec.group_field is not None:
+        message = grouped(message, spec.group_field, options.group)
     id, body = encode(message, spec.config.max_body_bytes, spec.outside, spec.config.time_field)
     if unique is not None:
         uniqueness.check_found(id, body)
@@ -64,6 +69,7 @@ def push_many(
     spec: QueueSpec, messages: Iterable[Pushable], options: PushOptions
 ) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
+    check_groups(spec, options)
     terms = Terms.of(options)
     unique = UniqueTerms.of(options, terms)
     keys: list[str] = []
@@ -73,6 +79,9 @@ def push_many(
     elif options.dedup is not None:
         messages = listed = list(several(messages, "push_many"))
         keys = deduplicated.keys_of(options.dedup, listed)
+    if (field := spec.group_field) is not None:
+        each = several(messages, "push_many")
+        messages = [grouped(message, field, options.group) for message in each]
     ids, bodies = encode_many(
         messages, spec.config.max_body_bytes, spec.outside, spec.config.time_field
     )
@@ -104,6 +113,22 @@ def push_many(
             ended = account(error, range(first), range(first, end), range(end, len(bodies)))
             raise ended from ended.__cause__
     return pushed
+
+
+def check_groups(spec: QueueSpec, options: PushOptions) -> None:
+    """Check that options fit a queue with groups, or one without.
+
+    Raises:
+        ConfigurationError: they do not.
+    """
+    if spec.group_field is None:
+        if options.group is not None:
+            raise ConfigurationError(
+                f"queue {spec.name!r} has no groups: leave out group=, or open the queue with"
+                " groups=Groups(field=...)"
+            )
+    elif options.front or options.unique is not None or options.unique_by is not None:
+        raise ConfigurationError("a queue with groups takes no push with front= or unique=")
 
 
 def account(

@@ -31,6 +31,7 @@ class PushOptions:
     unique_by: Sequence[str] | None = None
     unique_for: Seconds = 86400.0
     replace: bool = False
+    group: str | int | None = None
     confirm: Confirm | None = None
 
 

@@ -15,10 +15,13 @@ from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
 from ackq.core.limits import MAX_DELAY
 from ackq.core.operation_marks import Settle, observed
+from ackq.errors import LeaseLost
+from ackq.queue import slots
 from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.spec import QueueSpec
 
 ACK = Verb("ack", "ack")
+GROUPED_ACK = Verb("ack", "groups/ack")
 NACK = Verb("nack", "nack", failed_chunks, gives_back=True, notes_errors=True)
 RELEASE = Verb("release", "nack", gives_back=True)
 REJECT = Verb("reject", "reject", failed_chunks, kills=True, notes_errors=True)
@@ -40,12 +43,13 @@ def ack(spec: QueueSpec, given: Sequence[Given], confirm: Confirm | None = None)
         named, order = by_receipt(chunk)
         return (*spec.ack_keys, *named), order
 
-    return (yield from settle(spec, ACK, messages, arguments, confirm))
+    verb = GROUPED_ACK if spec.keys.grouped else ACK
+    return (yield from settle(spec, verb, messages, arguments, confirm))
 
 
 def ack_request(spec: QueueSpec, named: Sequence[Arg]) -> Request:
     """Return the request that acks messages, named by `by_receipt`."""
-    return Request((*spec.ack_keys, *named), scripts.load("ack"), resend=True)
+    return Request((*spec.ack_keys, *named), scripts.load(spec.ack_script), resend=True)
 
 
 def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
@@ -61,6 +65,7 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
         count, looked = yield from call(spec, request)
         settled += count
         at += looked
+    yield from slots.free(spec, [str(message_id).encode() for message_id in ids])
     return settled
 
 
@@ -91,7 +96,7 @@ def nack(
     def arguments(chunk: Sequence[Message]) -> Named:
         return (*head, *_runs(chunk, delay_of)), chunk
 
-    return (yield from settle(spec, verb, messages, arguments))
+    return (yield from _and_free(spec, messages, settle(spec, verb, messages, arguments)))
 
 
 @observed(Settle("reject"))
@@ -106,7 +111,25 @@ def reject(
     def arguments(chunk: Sequence[Message]) -> Named:
         return (*head, *_runs(chunk)), chunk
 
-    return (yield from settle(spec, REJECT, messages, arguments))
+    return (yield from _and_free(spec, messages, settle(spec, REJECT, messages, arguments)))
+
+
+def _and_free(
+    spec: QueueSpec, messages: Sequence[Message], settling: Operation[int]
+) -> Operation[int]:
+    """Settle messages, then free the slots of those that are dead letters now."""
+    try:
+        settled = yield from settling
+    except LeaseLost:  # the others are settled
+        yield from _free(spec, messages)
+        raise
+    yield from _free(spec, messages)
+    return settled
+
+
+def _free(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None]:
+    if spec.keys.grouped:
+        yield from slots.free(spec, [message.key for message in messages if message.dead])
 
 
 def extend(spec: QueueSpec, given: Sequence[Given], timeout: Seconds | None) -> Operation[int]:

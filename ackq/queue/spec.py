@@ -12,7 +12,7 @@ from ackq.config import QueueConfig, microseconds
 from ackq.core.effects import Arg, Operation
 from ackq.core.outside import Outside
 from ackq.core.waits import Emptiness
-from ackq.queue import pop_from
+from ackq.queue import group_record, pop_from
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import PushCheck
 
@@ -39,6 +39,11 @@ class QueueSpec:
         return microseconds(self.config.visibility_timeout, "visibility_timeout")
 
     @cached_property
+    def group_field(self) -> str | None:
+        """The member that names the group of a message; None without groups."""
+        return self.config.groups.field if self.config.groups is not None else None
+
+    @cached_property
     def push_command(self) -> tuple[Arg, ...]:
         """The command that pushes behind the ready messages, up to the messages."""
         return (b"RPUSH" if self.keys.pop_from == "left" else b"LPUSH", self.keys.ready)
@@ -46,25 +51,40 @@ class QueueSpec:
     @cached_property
     def pop_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the pop script."""
-        return self.keys.passed("pop")
+        return self.keys.passed(self.pop_script)
 
     @cached_property
     def ack_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the ack script."""
-        return self.keys.passed("ack")
+        return self.keys.passed(self.ack_script)
+
+    @cached_property
+    def pop_script(self) -> str:
+        """The name of the script that takes messages."""
+        return "groups/pop" if self.keys.grouped else "pop"
+
+    @cached_property
+    def ack_script(self) -> str:
+        """The name of the script that acks messages."""
+        return "groups/ack" if self.keys.grouped else "ack"
 
     @cached_property
     def pop_settings(self) -> tuple[Arg, ...]:
         """The queue's settings as arguments of the pop script."""
         config = self.config
-        return (config.max_receives or 0, config.max_body_bytes, config.requeue)
+        how = config.requeue if config.groups is None else group_record.record_of(config.groups)
+        return (config.max_receives or 0, config.max_body_bytes, how)
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise the error that a reply means.
 
         Raises:
             PopFromMismatch: the queue is popped from the other end.
+            GroupsMismatch: the queue has other groups, or only one of both has any.
             KeyTypeError: a key has another type.
             ResponseError: ``error`` itself, if it is another one.
         """
-        return pop_from.raise_for_reply(self.keys, self.keys.types(), error)
+        if "WRONGTYPE" in str(error) and self.config.groups is not None:
+            yield from group_record.compare(self.keys, self.config.groups)
+        yield from pop_from.raise_for_reply(self.keys, self.keys.types(), error)
+        raise error  # only for mypy: the line before always raises

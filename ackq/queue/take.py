@@ -24,7 +24,7 @@ from ackq.core.waits import (
     raise_unknown,
 )
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
-from ackq.queue import pop_from
+from ackq.queue import group_record, pop_from
 from ackq.queue.held_lists import return_some
 from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.settle import ACK, ack, ack_request
@@ -85,7 +85,7 @@ def pop_many(
         how: Sequence[Arg] = (round(block * 1_000_000),) if block else (waits, *args)
         request = Request(
             (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *how),
-            scripts.load("pop"),
+            scripts.load(spec.pop_script),
             constant=len(spec.pop_keys),
         )
         for message in order:
@@ -145,9 +145,12 @@ def _recover(
     try:
         yield from fencing.raise_failed(spec, request, acked, error)
     except ResponseError as error:
-        if not pop_from.is_missing(error):
+        if pop_from.is_missing(error):
+            yield from pop_from.record(spec.keys)
+        elif group_record.is_missing(error) and spec.config.groups is not None:
+            yield from group_record.record(spec.keys, spec.config.groups)
+        else:
             raise
-        yield from pop_from.record(spec.keys)
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again alone. Messages that the lost call leased
         # are delivered again after their visibility timeout. If the acks fail too, report the lost
@@ -172,7 +175,7 @@ def messages_in(reply: Sequence[Any]) -> Iterator[tuple[bytes, bytes]]:
 def _messages(spec: QueueSpec, reply: Sequence[Any], lease: int) -> list[Message]:
     receipt = reply[RECEIPT]
     name = spec.name
-    delivery = ((receipt - lease) / 1_000_000, spec.config.time_field)
+    delivery = ((receipt - lease) / 1_000_000, spec.config.time_field, spec.group_field)
     messages = [Message(name, key, body, receipt, 1, delivery) for key, body in messages_in(reply)]
     for at, count in enumerate(reply[COUNTS]):
         messages[at].receive_count = count

@@ -8,14 +8,13 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from threading import Lock
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import redis
 
-from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds
+from ackq.config import Confirm, Groups, PopFrom, QueueConfig, RecordErrors, Seconds
 from ackq.core import observation
 from ackq.core.client import Closable, client_of
 from ackq.core.effects import Operation
@@ -24,7 +23,7 @@ from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
-from ackq.errors import AckqError, KeyTypeError, LeaseLost
+from ackq.errors import AckqError, ConfigurationError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
@@ -76,6 +75,7 @@ class ShardedQueue(WholeQueue, Closable):
         pop_from: PopFrom = "right",
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
+        groups: Groups | None = None,
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
 
@@ -94,11 +94,17 @@ class ShardedQueue(WholeQueue, Closable):
             pop_from: as in `Queue`, for all shards. Defaults to "right".
             record_errors: as in `Queue`. Defaults to "text".
             time_field: as in `Queue`. Defaults to None.
+            groups: None. A sharded queue has no groups yet.
 
         Raises:
             QueueNameError: the name cannot be used.
-            ConfigurationError: a setting is out of range.
+            ConfigurationError: a setting is out of range, or ``groups`` is given.
         """
+        if groups is not None:
+            raise ConfigurationError(
+                "a sharded queue has no groups yet: use a Queue, or a Queue for each part of the"
+                " groups"
+            )
         check_shards(name, shards)
         self.name = name
         self._given = shards
@@ -163,7 +169,7 @@ class ShardedQueue(WholeQueue, Closable):
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        settings = asdict(self.config.changed(changes))
+        settings = self.config.changed(changes).settings()
         return type(self)(
             self._client, self.name, self._given, session_timeout=self._session_timeout, **settings
         )

@@ -8,13 +8,12 @@ import random
 import time
 from asyncio import Lock
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import redis.asyncio
 
-from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors, Seconds
+from ackq.config import Confirm, Groups, PopFrom, QueueConfig, RecordErrors, Seconds
 from ackq.core import observation
 from ackq.core.client_async import Closable, client_of
 from ackq.core.effects import Operation
@@ -23,7 +22,7 @@ from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
-from ackq.errors import AckqError, KeyTypeError, LeaseLost
+from ackq.errors import AckqError, ConfigurationError, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
@@ -75,6 +74,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         pop_from: PopFrom = "right",
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
+        groups: Groups | None = None,
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
 
@@ -93,11 +93,17 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             pop_from: as in `Queue`, for all shards. Defaults to "right".
             record_errors: as in `Queue`. Defaults to "text".
             time_field: as in `Queue`. Defaults to None.
+            groups: None. A sharded queue has no groups yet.
 
         Raises:
             QueueNameError: the name cannot be used.
-            ConfigurationError: a setting is out of range.
+            ConfigurationError: a setting is out of range, or ``groups`` is given.
         """
+        if groups is not None:
+            raise ConfigurationError(
+                "a sharded queue has no groups yet: use a Queue, or a Queue for each part of the"
+                " groups"
+            )
         check_shards(name, shards)
         self.name = name
         self._given = shards
@@ -162,7 +168,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        settings = asdict(self.config.changed(changes))
+        settings = self.config.changed(changes).settings()
         return type(self)(
             self._client, self.name, self._given, session_timeout=self._session_timeout, **settings
         )

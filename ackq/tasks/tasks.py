@@ -7,7 +7,6 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
@@ -170,7 +169,7 @@ class Tasks(Closable):
         given = server if isinstance(server, Queue | ShardedQueue) else None
         self._server: Any = server
         self._kind: Any = Queue if given is None else type(given)
-        self._settings = {} if given is None else asdict(given.config)
+        self._settings = {} if given is None else given.config.settings()
         self._queues: dict[str, Any] = {} if given is None else {given.name: given}
         self._default = queue or (given.name if given is not None else "jobs")
         self._lifespan = lifespan

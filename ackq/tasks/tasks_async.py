@@ -6,7 +6,6 @@ import copy
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from datetime import datetime
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
@@ -174,7 +173,7 @@ class AsyncTasks(Closable):
         given = server if isinstance(server, AsyncQueue | AsyncShardedQueue) else None
         self._server: Any = server
         self._kind: Any = AsyncQueue if given is None else type(given)
-        self._settings = {} if given is None else asdict(given.config)
+        self._settings = {} if given is None else given.config.settings()
         self._queues: dict[str, Any] = {} if given is None else {given.name: given}
         self._default = queue or (given.name if given is not None else "jobs")
         self._lifespan = lifespan

@@ -9,6 +9,7 @@ from typing import Any
 from ackq.queue.messages import Message
 from ackq.worker.collector import Pile
 from ackq.worker.effects import Bell
+from ackq.worker.runs import Runs
 
 #: What waits for a handler.
 Item = Message | Pile
@@ -144,7 +145,7 @@ class Feed:
     Handlers and the feeder share it. Each single operation on it is thread-safe.
     """
 
-    __slots__ = ("bell", "buffer", "last_take", "pace", "refill_at", "turns", "waits")
+    __slots__ = ("bell", "buffer", "last_take", "pace", "refill_at", "runs", "turns", "waits")
 
     def __init__(self, names: Iterable[str], turns: QueueOrder, pace: Pace, bell: Bell) -> None:
         """Begin with an empty buffer.
@@ -161,6 +162,8 @@ class Feed:
         self.bell = bell
         strict = len(names) > 1 and turns.strict
         self.buffer: Any = StrictBuffer(names) if strict else deque()
+        #: Messages that wait for others of their group.
+        self.runs = Runs()
         self.waits = False  #: whether to ring its bell when there is room
         self.refill_at = 0  #: how many may wait when the feeder takes more
         self.last_take = 0.0  #: when messages last arrived, by the worker's clock

@@ -75,6 +75,9 @@ class Lane:
         self.limit = limit
         self.timeout: float = queue.config.visibility_timeout
         self.max_receives: int | None = queue.config.max_receives
+        groups = queue.config.groups
+        #: Whether messages of a group are handled one by one.
+        self.in_order: bool = groups is not None and groups.in_flight == 1
         self.take = Take(bell)
         self.upkeep = Upkeep()
         #: Collects its messages if its handler gets batches.

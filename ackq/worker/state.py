@@ -162,12 +162,15 @@ class State:
         waiting = len(feed.buffer)
         if waiting > spare // 2:
             return 0
-        return len(self.slots) + spare - waiting - self.busy()
+        idle = len(self.slots) - waiting - self.busy()
+        # Idle slots may serve other groups than those that wait for a message of theirs.
+        return max(idle, idle + spare - len(feed.runs))
 
     def _room_for_batches(self, collector: Collector) -> int:
         """Return how many messages make full batches for the slots without any."""
         free = len(self.slots) - self.busy() - len(self.feed.buffer)
-        return max(0, free * collector.size - len(collector.waiting()))
+        held = len(collector.waiting()) + len(self.feed.runs)
+        return max(0, free * collector.size - held)
 
     def busy(self) -> int:
         """Return how many handlers run, or are about to."""
@@ -187,7 +190,10 @@ class State:
         self.feed.turns.took(lane.number, len(messages))
         if self.handling.hooks:
             call(self.handling.hooks, "taken", lane.queue.name, messages)
-        messages = self._isolated(lane, self._without_running(lane, messages))
+        messages = self._without_running(lane, messages)
+        if lane.in_order:
+            messages = self.feed.runs.begin(messages)
+        messages = self._isolated(lane, messages)
         if lane.collector is not None:
             lane.collector.add(messages, self._is_last, now)
         else:
@@ -200,8 +206,9 @@ class State:
         self.wake()
 
     def waiting(self) -> list[Message]:
-        """Return the messages that wait for a handler or for others of their batch."""
-        messages = [one for collector in self.collectors for one in collector.waiting()]
+        """Return the messages that wait for a handler, or for others of their batch or group."""
+        messages = self.feed.runs.copy()
+        messages += [one for collector in self.collectors for one in collector.waiting()]
         for item in self.feed.buffer.copy():
             messages += item.messages if isinstance(item, Pile) else [item]
         return messages
@@ -222,7 +229,21 @@ class State:
             about(logging.WARNING, "released: its handler still runs here", message)
             lane.upkeep.returned.append((message, Settlement("release", STILL_RUNNING_PAUSE)))
         self.upkeep_bell.ring()
-        return [taken for taken in messages if taken not in again]
+        left = [taken for taken in messages if taken not in again]
+        if not lane.in_order:
+            return left
+        busy = {message.group for message in again} - {None}
+        self.give_back(taken for taken in left if taken.group in busy)
+        return [taken for taken in left if taken.group not in busy]
+
+    def give_back(self, messages: Iterable[Message]) -> None:
+        """Release messages that wait, with those of their groups that wait for them."""
+        runs = self.feed.runs
+        given = [each for message in messages for each in (message, *runs.end(message))]
+        for each in given:
+            self.by_name[each.queue].upkeep.returned.append((each, Settlement("release")))
+        if given:
+            self.upkeep_bell.ring()
 
     def _isolated(self, lane: Lane, messages: Sequence[Message]) -> Sequence[Message]:
         """Release all but the first message on its last permitted delivery, if there is one.
@@ -233,14 +254,18 @@ class State:
         if self.handling.terms is None or max(map(_RECEIVE_COUNT, messages), default=1) == 1:
             return messages
         for message in messages:
-            if message.receive_count > 1:
-                message.terms = terms = self.handling.terms(message)
-                if terms is not None and terms.max_receives == message.receive_count:
-                    released = [each for each in messages if each is not message]
-                    lane.upkeep.returned.extend((each, Settlement("release")) for each in released)
-                    self.upkeep_bell.ring()
-                    return [message]
+            if self._is_last_by_terms(message):
+                self.give_back(each for each in messages if each is not message)
+                self.give_back(self.feed.runs.end(message))
+                return [message]
         return messages
+
+    def _is_last_by_terms(self, message: Message) -> bool:
+        """Note the terms of a redelivered message; return whether this delivery is the last one."""
+        if message.receive_count == 1 or self.handling.terms is None:
+            return False
+        message.terms = terms = self.handling.terms(message)
+        return terms is not None and terms.max_receives == message.receive_count
 
     def _add_shard(self, lane: Lane, name: str) -> None:
         self.by_name[name] = lane
@@ -357,6 +382,8 @@ class State:
     def _finished(self, slot: Slot, message: Message, outcome: str) -> None:
         handling, feed = self.handling, self.feed
         seconds = self.clock() - slot.started
+        if self.by_name[message.queue].in_order:
+            self._go_on(message, outcome)
         slot.message = None
         feed.pace.finished(seconds)
         if handling.figures is not None:
@@ -374,6 +401,18 @@ class State:
             about(logging.DEBUG, "handled", message, outcome=outcome, seconds=round(seconds, 6))
         if feed.waits:
             feed.made_room()
+
+    def _go_on(self, message: Message, outcome: str) -> None:
+        """Let the next message of a run be handled; if this one is not done, give back the run."""
+        following = self.feed.runs.next(message) if outcome == "ack" else None
+        if following is None:
+            self.give_back(self.feed.runs.end(message))
+        elif self._is_last_by_terms(following):
+            self.give_back([following])
+        elif (collector := self.by_name[message.queue].collector) is not None:
+            collector.add([following], self._is_last, self.clock())
+        else:
+            self.feed.buffer.appendleft(following)
 
     def _expired(self, message: Message) -> bool:
         try:
@@ -446,7 +485,8 @@ class State:
         """Return whether no message is held and none has to be settled."""
         # In the order in which messages pass through them.
         collecting = any(collector.waiting() for collector in self.collectors)
-        return not (collecting or self.feed.buffer or self.busy() or self.unsettled())
+        waiting = self.feed.runs or collecting or self.feed.buffer
+        return not (waiting or self.busy() or self.unsettled())
 
     def hush(self, quiet: bool) -> None:
         """Take no more messages, or take messages again."""

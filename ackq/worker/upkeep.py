@@ -129,8 +129,10 @@ def _release_stale(state: State) -> None:
             state.feed.buffer.remove(item)
         except (ValueError, IndexError):
             continue  # a slot took it first
-        for message in messages:
-            state.by_name[message.queue].upkeep.returned.append((message, Settlement("release")))
+        state.give_back(messages)
+    for message in state.feed.runs.copy():
+        if state.stopping or state.by_name[message.queue].age(message, now) > STALE:
+            state.give_back(state.feed.runs.end(message))
     if oldest > CROWDED and not state.stopping:
         state.feed.pace.slowed(oldest)
 

@@ -141,6 +141,16 @@ _ALL = (
         FAILOVERS,
         on="sentinel",
     ),
+    *(
+        Scenario(f"queue, groups: {name}", "queue, groups", faults, **settings)
+        for name, (faults, settings) in _SINGLE.items()
+    ),
+    Scenario("queue, groups: everything", "queue, groups", ALL),
+    Scenario("queue, groups, asyncio: cancellations", "queue, groups, asyncio", {}),
+    *(
+        Scenario(f"worker, {each}, groups: kills", f"worker, {each}, groups", {**KILLS, **CRASHES})
+        for each in ("threads", "tasks")
+    ),
     Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
     Scenario(
         "delay queue: dead letters", "delay queue, dead letters", {**KILLS, **FREEZES, **CRASHES}

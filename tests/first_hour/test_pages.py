@@ -33,6 +33,7 @@ PLAIN = (
     *("docs/index.md", "docs/tutorial.md", "docs/retries.md", "docs/find.md"),
     *("docs/idempotence.md", "docs/delay.md", "docs/topic.md", "docs/rsmq.md", "docs/sharded.md"),
     *("docs/worker.md", "docs/moving-from.md", "docs/cancel.md", "docs/unique.md"),
+    *("docs/order.md", "docs/fairness.md", "docs/limits.md"),
 )
 PAGES = {
     **dict.fromkeys(PLAIN, Page()),

@@ -6,7 +6,7 @@ leaves a request without an outcome, which may have been applied or not.
 
 | event | fields besides ``do`` |
 |---|---|
-| ``push`` | ``call``, ``by``, ``begin``, ``ids``, ``sums`` (checksums of the bodies), ``delay`` in s, ``kept``: no fault may undo it, once confirmed |
+| ``push`` | ``call``, ``by``, ``begin``, ``ids``, ``sums`` (checksums of the bodies), ``groups``: of each message, or null, ``delay`` in s, ``kept``: no fault may undo it, once confirmed |
 | ``take`` | ``by``, ``begin``, ``end``, ``first``: the token of the first message, ``got``: a list of [id, checksum, receive count, end of the lease by the server's clock] (the last two may be null), ``reader`` and ``index`` for topics. The last consumer also writes takes that got nothing although messages were stored |
 | ``ack``, ``nack``, ``release``, ``extend``, ``reject`` | ``call``, ``begin``, ``of``: tokens of the same process |
 | ``run now``, ``cancel``, ``delete``, ``reschedule``, ``redrive`` | ``call``, ``begin``, ``ids`` of stored messages, of which ``cancel`` makes dead letters and ``delete`` none, or of dead letters, ``delay`` in s |

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from .grouped import is_in_run, judge_groups, order_uncounted
 from .stories import POSSIBLE, Delivery, Fault, History, Push, Settle, Story, Take
 from .totals import judge_totals
 from .verdict import Verdict
@@ -37,7 +38,9 @@ class Judge:
         self._ends = [fault.end for fault in history.faults]
         self._undoings = [fault for fault in history.faults if fault.since is not None]
         self._is_clock_set = any(fault.clock for fault in history.faults)
-        self._lease: float = history.settings["lease"]
+        self.lease_seconds: float = history.settings["lease"]
+        #: Whether a dead letter stops its group.
+        self.dead_letters_stop: bool = history.settings.get("group_stops", False)
         self._fenced: bool = history.settings.get("fenced", True)
         #: Messages share ids: an ack that is sent again may meet, and be refused for, the next one.
         self._shared: bool = bool(history.settings.get("shared") or history.settings.get("unique"))
@@ -51,7 +54,8 @@ class Judge:
         for story in self._history.stories.values():
             if not self._is_plain(story):
                 self._judge_story(story)
-        for rule, words in itertools.chain(self.end(), self.order(), self.places(), self.unique()):
+        own = itertools.chain(self.end(), self.order(), self.places(), self.unique())
+        for rule, words in itertools.chain(own, judge_groups(self, self._history)):
             self.verdict.broke(rule, words)
         return self.verdict
 
@@ -79,6 +83,8 @@ class Judge:
 
     def _judge_story(self, story: Story) -> None:
         story.deliveries.sort(key=self._place)
+        if story.group is not None and not self._is_clock_set:
+            order_uncounted(story.deliveries)
         verdict = self.verdict
         states = {push.state for push, _ in story.pushes}
         verdict.pushed += "ok" in states
@@ -103,6 +109,10 @@ class Judge:
         if each.count is None and each.until is not None and not self._is_clock_set:
             return undoings, redrives, each.until, end
         return undoings, redrives, each.count or 0, end
+
+    def is_dead(self, story: Story) -> bool:
+        """Whether a message is a dead letter in the end."""
+        return story.name in self._dead
 
     # --- excuses --------------------------------------------------------------------
 
@@ -213,7 +223,7 @@ class Judge:
             for settle in held.settles:
                 # One that is not fenced may have extended the lease of the later delivery.
                 known = later.take.end if self._fenced else later.take.begin
-                is_early = settle.end < known and later.take.end < settle.begin + self._lease
+                is_early = settle.end < known and later.take.end < settle.begin + self.lease_seconds
                 if (settle.kind, settle.state) == ("extend", "ok") and (
                     is_early and not self.undone(settle)
                 ):
@@ -222,8 +232,8 @@ class Judge:
     def _is_early(self, held: Delivery, later: Delivery) -> bool:
         if held.until is not None and later.until is not None and not held.had("extend"):
             # Each lease lasts at least its time by the server's clock, and to the time reported.
-            return later.until < held.until + self._lease - ROUNDED
-        return later.take.end < held.take.begin + self._lease
+            return later.until < held.until + self.lease_seconds - ROUNDED
+        return later.take.end < held.take.begin + self.lease_seconds
 
     def fencing(self, story: Story) -> Iterator[str]:
         """A settle succeeded after another consumer had received the message."""
@@ -273,7 +283,7 @@ class Judge:
                     break
                 if (settle.kind, settle.state) == ("extend", "ok"):
                     since = settle
-                is_early = settle.end < since.begin + self._lease
+                is_early = settle.end < since.begin + self.lease_seconds
                 if (
                     settle.state == "refused"
                     and is_early
@@ -291,8 +301,13 @@ class Judge:
                 continue
             if _redrives(earlier) != _redrives(later):
                 continue  # it counts from 1 again
-            if later.count <= earlier.count - earlier.may_have_had("release"):
+            may_be_less = earlier.may_have_had("release") or self._is_in_run(earlier)
+            if later.count <= earlier.count - may_be_less:
                 yield f"received as number {earlier.count}, then as number {later.count}"
+
+    def _is_in_run(self, delivery: Delivery) -> bool:
+        is_split = self._history.settings.get("split_runs") and delivery.story.group is not None
+        return is_in_run(delivery) or bool(is_split)
 
     def early(self, story: Story) -> Iterator[str]:
         """Delivered before its delay was over."""

@@ -82,6 +82,7 @@ class Story:
     sum: int = 0
     pushes: list[tuple[Push, int]] = field(default_factory=list)  #: with the position in each
     deliveries: list[Delivery] = field(default_factory=list)
+    group: str | None = None
     #: What an operator did to it: `CHOSEN`.
     chosen: list[Settle] = field(default_factory=list)
 
@@ -105,7 +106,9 @@ class History:
     """All that a run wrote."""
 
     def __init__(self, folder: Path) -> None:
-        #: lease, readers, order, fenced, shared, max_receives, drain_within; see `rules`.
+        #: lease, readers, order, fenced, shared, max_receives, drain_within; see `rules`. With
+        #: groups: group_in_flight, group_stops, group_turns, max_in_flight; see `grouped`; and
+        #: split_runs, if each message of a take is written as a take of its own.
         self.settings: dict[str, Any] = json.loads((folder / "settings.json").read_text())
         self.readers: list[str] = self.settings.get("readers") or [""]
         self.stories: dict[tuple[str, str], Story] = {}
@@ -162,6 +165,8 @@ class _File:
                 story = self._history.story(reader, name)
                 story.sum = body
                 story.pushes.append((push, at))
+                if "groups" in event:
+                    story.group = event["groups"][at]
         self._calls[event["call"]] = push, event["ids"]
 
     def _take(self, event: Event) -> None:

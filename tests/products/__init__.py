@@ -5,7 +5,7 @@ uses public names only: the campaign's workloads also run with the previous rele
 """
 
 from .delayed import DelayQueue, PartitionedDelayQueue
-from .listed import ListQueue
+from .listed import GroupedListQueue, ListQueue
 from .product import LEASE, WATCH, Got, Product, value
 from .rsmq import RSMQ
 from .sharded import ShardedQueue
@@ -17,6 +17,7 @@ __all__ = [
     "WATCH",
     "DelayQueue",
     "Got",
+    "GroupedListQueue",
     "ListQueue",
     "PartitionedDelayQueue",
     "Product",

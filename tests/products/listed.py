@@ -103,6 +103,13 @@ def deep_after(near: int) -> Iterator[None]:
         yield
 
 
+class GroupedListQueue(ListQueue):
+    """`Queue` or `AsyncQueue` with groups. The settings say how many of one are in flight."""
+
+    rules: ClassVar[dict[str, Any]] = {"totals": True, "group_in_flight": 1, "group_turns": True}
+    groups = 12
+
+
 def _uniqueness(message_id: str) -> str | None:
     """Return how a message with this id is pushed."""
     return ("done", "taken", None, None)[crc32(message_id.encode()) % 4]

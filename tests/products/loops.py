@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tests.histories.log import Log
 
-from .bodies import body_of, checksum, id_of, names_of
+from .bodies import body_of, checksum, group_of, id_of, names_of
 from .outcome import Outcome
 from .product import Product
 
@@ -83,14 +83,16 @@ class Producer(Loop):
         """Push some messages."""
         product, habits, draw, log = self._product, self._habits, self._draw, self._log
         size = draw.choice(habits.batches)
-        ids = names_of(self._by, self._number, size, habits.sharers, self._unique)
+        ids = names_of(self._by, self._number, size, habits.sharers, self._unique, product.groups)
         self._number += size
         bodies = [body_of(message_id) for message_id in ids]
         sums = [checksum(body) for body in bodies]
         delay = draw.choice(habits.delays) if draw.random() < product.delayed else 0.0
-        about = {"delay": max(0.0, delay - product.rounded)}
+        about: dict[str, Any] = {"delay": max(0.0, delay - product.rounded)}
         if "confirm" in product.settings:
             about["kept"] = True
+        if product.groups:
+            about["groups"] = [group_of(each) for each in ids]
         parts = self._parts(size)
         calls = [
             log.begin("push", by=self._by, ids=ids[part], sums=sums[part], **about)

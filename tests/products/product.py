@@ -56,6 +56,8 @@ class Product:
     delayed = 0.0
     #: Seconds by which the ends of delays are rounded.
     rounded = 0.0
+    #: How many groups its messages have; 0: none.
+    groups = 0
     #: Whether an error lists which messages of a push are stored.
     is_accounted = False
     #: Errors after which a request may have been applied, perhaps again and again.

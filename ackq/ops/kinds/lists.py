@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ackq.config import PopFrom
+from ackq.config import Groups, PopFrom
 from ackq.core.effects import Operation
 from ackq.membership.shards import whole
 from ackq.ops.kinds.kind import MAX_BODY_BYTES, Kind, Opened, Redis, Verb, unchecked
@@ -17,7 +17,7 @@ from ackq.ops.read_lists import read_alone
 from ackq.ops.readings import Asked, Found, Reading
 from ackq.ops.sharded import shard_names_of
 from ackq.ops.trials import is_denial
-from ackq.queue import claims, inspection
+from ackq.queue import claims, group_record, inspection
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import recorded
@@ -35,11 +35,13 @@ def open_list(
         client: of its server.
         name: of the queue.
         pop_from: the end that consumers pop. Defaults to None: as recorded, or right.
-        settings: of the queue.
+        settings: of the queue. Its groups are as recorded.
     """
     queue = Queue(client, name, max_body_bytes=MAX_BODY_BYTES, **settings)
     if (pop_from or end_of(queue)) == "left":
         queue = queue.with_config(pop_from="left")
+    elif groups := groups_of(queue):
+        queue = queue.with_config(groups=groups)
     return Opened(LIST, name, queue, lambda: (queue,), has_keys=lambda: _has_keys(queue))
 
 
@@ -71,6 +73,13 @@ def end_of(queue: Queue) -> PopFrom:
     with suppress(NoPermissionError):
         return queue.execute(lambda spec: recorded(spec.keys))
     return "right"
+
+
+def groups_of(queue: Queue) -> Groups | None:
+    """Return the groups of a queue, as far as they are recorded."""
+    with suppress(NoPermissionError):
+        return queue.execute(lambda spec: group_record.recorded(spec.keys))
+    return None
 
 
 def _stats(queue: Queue | ShardedQueue) -> dict[str, Any]:

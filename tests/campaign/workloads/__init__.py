@@ -4,14 +4,21 @@ from typing import Any
 
 from .delayed import DelayRig, PartitionedRig
 from .dropin import DropInRig
-from .listed import ListRig
+from .listed import GroupsRig, ListRig
 from .processes import ProcessWorkerRig
 from .rig import Workload
 from .rsmq import RSMQRig
 from .sharded import ResizedRig, ShardedRig
 from .spark import PipelineRig, SinkRig, SourceRig
 from .topics import TopicRig
-from .workers import BatchTasksRig, TaskWorkerRig, ThreadWorkerRig, TypedTasksRig
+from .workers import (
+    AsyncGroupsWorkerRig,
+    BatchTasksRig,
+    GroupsWorkerRig,
+    TaskWorkerRig,
+    ThreadWorkerRig,
+    TypedTasksRig,
+)
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -49,9 +56,13 @@ _ALL = [
         settings={"max_receives": 3},
         verbs={"ack": 40, "nack": 50, "fused": 10},
     ),
+    Workload("queue, groups", GroupsRig),
+    Workload("queue, groups, asyncio", GroupsRig, asynchronous=True, crews=24),
     Workload("drop-in", DropInRig),
     Workload("worker, threads", ThreadWorkerRig),
     Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
+    Workload("worker, threads, groups", GroupsWorkerRig),
+    Workload("worker, tasks, groups", AsyncGroupsWorkerRig, asynchronous=True),
     Workload("worker, threads, typed", TypedTasksRig),
     Workload("worker, tasks, typed", TypedTasksRig, asynchronous=True),
     Workload("worker, threads, batches", BatchTasksRig),

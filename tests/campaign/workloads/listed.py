@@ -11,6 +11,10 @@ from .rig import Rig
 _TRANSIENT = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAYED")
 
 
+#: Those of groups.
+_OF_GROUPS = ("GROUPS:PARKED", "GROUPS:TURNS", "GROUPS:FLIGHT", "GROUPS:RUNS")
+
+
 class ListRig(Rig, products.ListQueue):
     """`Queue` or `AsyncQueue`."""
 
@@ -27,6 +31,15 @@ class ListRig(Rig, products.ListQueue):
 
     async def left(self) -> dict[str, Any]:
         with self.site.client() as client:
-            names = [self.site.name + each for each in _TRANSIENT]
+            names = [self.site.name + each for each in (*_TRANSIENT, *_OF_GROUPS)]
             keys = [name for name in names if client.exists(name)]
         return {**(await super().left()), "keys": keys}
+
+
+class GroupsRig(products.GroupedListQueue, ListRig):
+    """`Queue` or `AsyncQueue` with groups, one message of a group at a time."""
+
+    delayed = 0.05
+
+    def _open(self) -> Any:
+        return super()._open().with_config(groups=ackq.Groups("of"))

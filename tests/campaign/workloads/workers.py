@@ -17,7 +17,7 @@ from tests.products import LEASE
 from tests.products.bodies import checksum, id_of
 from tests.products.product import Entries, Noted, Taken, value
 
-from .listed import ListRig
+from .listed import GroupsRig, ListRig
 from .rig import Role
 
 #: Seconds that a receipt may lie beyond the end that was asked for.
@@ -113,6 +113,18 @@ class TaskWorkerRig(ListRig):
         stopping = asyncio.ensure_future(asyncio.to_thread(stop_when_over, role, worker))
         await worker.run()
         await stopping
+
+
+class GroupsWorkerRig(ThreadWorkerRig, GroupsRig):
+    """`Worker`, of a queue with groups."""
+
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "split_runs": True}
+
+
+class AsyncGroupsWorkerRig(TaskWorkerRig, GroupsRig):
+    """`AsyncWorker`, of a queue with groups."""
+
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "split_runs": True}
 
 
 class TypedTasksRig(ListRig):

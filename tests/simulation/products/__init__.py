@@ -2,7 +2,7 @@
 
 from .claimed import ClaimedListQueue
 from .delayed import DelayQueue, PartitionedDelayQueue
-from .listed import EqualIds, ListQueue
+from .listed import EqualIds, GroupedListQueue, ListQueue
 from .product import Order, SimulatedProduct
 from .rsmq import RSMQ
 from .sharded import ShardedQueue
@@ -26,4 +26,5 @@ PRODUCTS: tuple[type[SimulatedProduct], ...] = (
     StagedPartitions,
     ClaimedListQueue,
     EqualIds,
+    GroupedListQueue,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import redis.asyncio
 
-from ackq import AsyncQueue
+from ackq import AsyncQueue, Groups
 from tests import products
 from tests.products.bodies import id_of
 from tests.products.listed import deep_after
@@ -102,3 +102,25 @@ class EqualIds(ListQueue):
     is_operated = False
     has_unique = False
     sharers = 3
+
+
+class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
+    """The list queue with groups."""
+
+    verbs: ClassVar[dict[str, int]] = ListQueue.verbs
+    delayed = 0.1
+    groups = 4
+
+    @staticmethod
+    def draw_settings(draw: random.Random) -> Settings:
+        settings = SimulatedProduct.draw_settings(draw)
+        return {**settings, "group_in_flight": draw.choice((1, 1, 2))}
+
+    def _open(self, client: redis.asyncio.Redis) -> Any:
+        return AsyncQueue(
+            client,
+            NAME,
+            visibility_timeout=self.lease,
+            max_receives=self.settings["max_receives"],
+            groups=Groups("of", self.settings["group_in_flight"]),
+        )

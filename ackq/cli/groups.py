@@ -1,0 +1,127 @@
+"""``ackq groups``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ackq.cli.confirmation import ask
+from ackq.cli.options import examples, json_option, yes_option
+from ackq.cli.output import print_json
+from ackq.cli.queues import on_queue, open_any
+from ackq.cli.tables import print_table
+from ackq.config import Groups
+from ackq.queue import group_record, inspection
+from ackq.queue.client import Queue
+
+#: The settings that --on takes, and how each is read.
+SETTINGS: dict[str, Any] = {"field": str, "in_flight": int}
+
+
+class _Settings(click.ParamType):  # type: ignore[type-arg]
+    """Groups as ``field=customer`` or ``field=customer,in_flight=2``."""
+
+    name = "settings"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Groups:
+        given = {}
+        for pair in value.split(","):
+            name, _, text = pair.partition("=")
+            try:
+                given[name] = SETTINGS[name](text)
+            except (KeyError, ValueError):
+                self.fail(f"{pair!r} is not field=NAME or in_flight=NUMBER", param, ctx)
+        if "field" not in given:
+            self.fail("it must say field=NAME", param, ctx)
+        return Groups(**given)
+
+
+@click.command(
+    epilog=examples(
+        "ackq groups jobs",
+        "ackq groups jobs --on field=customer,in_flight=1",
+        "ackq groups jobs --off --yes",
+    )
+)
+@on_queue
+@click.option(
+    "--on",
+    type=_Settings(),
+    metavar="field=NAME[,in_flight=N]",
+    help="Give QUEUE groups: the member of its messages that names the group, and how many of a"
+    " group are handled at a time.  [in_flight=1]",
+)
+@click.option("--off", is_flag=True, help="Take its groups from QUEUE: one order for all messages.")
+@click.option(
+    "--top", type=click.IntRange(1, 10_000), default=20, metavar="N", help="Groups to show.  [20]"
+)
+@yes_option
+@json_option
+def groups(
+    queue: str, url: str | None, on: Groups | None, off: bool, top: int, yes: bool, as_json: bool
+) -> None:
+    """Show the groups of QUEUE with the longest backlogs, or turn groups on and off.
+
+    waiting are ready messages that consumers have moved aside; those still on the list are not
+    counted by group. in flight are messages that were delivered and are not settled, those that
+    wait for a retry included. turn for is the time since it became this group's turn; empty if as
+    many of its messages are in flight as may be.
+
+    Stop all consumers before you turn groups on or off: those with other settings are refused.
+    --off puts every message back on the list, as `ackq drain` does: leases end, delayed messages
+    become ready, and receive counts are lost. Dead letters stay.
+    """
+    if on is not None and off:
+        raise click.UsageError("give --on or --off")
+    with open_any(url, queue, "pop") as opened:
+        client: Queue = opened.client
+        if on is not None:
+            _turn_on(client, on)
+        elif off:
+            _turn_off(client, yes)
+        else:
+            _show(client, top, as_json)
+
+
+def _turn_on(queue: Queue, groups: Groups) -> None:
+    queue.with_config(groups=groups).execute(lambda spec: group_record.record(spec.keys, groups))
+    click.echo(f"{queue.name} has {groups!r}")
+
+
+def _turn_off(queue: Queue, yes: bool) -> None:
+    if queue.config.groups is None:
+        click.echo(f"ackq: {queue.name} has no groups", err=True)
+        return
+    now = queue.stats()
+    if not yes:
+        ask(
+            f"End the leases of {now.in_flight:,} messages of {queue.name}, and make"
+            f" {now.delayed:,} delayed ones ready?",
+            yes,
+        )
+    moved = queue.execute(inspection.drain)
+    click.echo(f"{queue.name} has no groups; {moved:,} message{'s' * (moved != 1)} put back")
+
+
+def _show(queue: Queue, top: int, as_json: bool) -> None:
+    if queue.config.groups is None:
+        click.echo(f"ackq: {queue.name} has no groups", err=True)
+        sys.exit(1)
+    found = queue.groups(top)
+    if as_json:
+        for each in found:
+            print_json(asdict(each))
+        return
+    print_table(
+        ("group", "waiting", "in flight", "turn for"),
+        [(each.name, each.waiting, each.in_flight, _seconds(each.turn_for)) for each in found],
+    )
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.1f} s"

@@ -1,0 +1,94 @@
+"""The group of a message: a member of its JSON object."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import orjson
+
+from ackq.core.encode import Pushable, mapping_of
+from ackq.errors import InvalidMessage
+
+#: Longest body that is parsed for its group, in bytes.
+MAX_READ = 65_536
+#: Integers from here on are read as floats: JSON parsers disagree about them.
+_TOO_LARGE = 2**53
+
+
+def group_of(body: bytes, field: str) -> str | None:
+    """Return the group that a body names in this member, as text, or None.
+
+    Groups are texts that are not empty, and numbers: 17, 17.0 and "17" are one. A body over 64 KiB
+    has a group only if it begins with its id and this member. `read` in ``lua/groups/pop.lua`` is
+    the authority.
+    """
+    if matched := _behind_the_id(field).match(body):
+        return matched[1].decode()
+    if len(body) > MAX_READ:
+        return None
+    try:
+        parsed = orjson.loads(body)
+    except ValueError:
+        return None
+    return text_of_group(parsed.get(field)) if isinstance(parsed, dict) else None
+
+
+@functools.lru_cache(64)
+def _behind_the_id(field: str) -> re.Pattern[bytes]:
+    """Return what matches a body that begins with its id and a group, as ackq writes them."""
+    name = re.escape(field.encode())
+    return re.compile(rb'\{"id": ?"[ !#-\[\]-~]{1,512}", ?"' + name + rb'": ?"([ !#-\[\]-~]+)"')
+
+
+def text_of_group(value: Any) -> str | None:
+    """Return a group as text, or None if this is no group; see `group_of`."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    is_exact = abs(value) < _TOO_LARGE and value == int(value)
+    return str(int(value)) if is_exact else f"{float(value):.17g}"
+
+
+def _can_be_written(group: Any) -> bool:
+    if isinstance(group, int) and not isinstance(group, bool):
+        return abs(group) < _TOO_LARGE
+    return isinstance(group, str) and group != ""
+
+
+def grouped(message: Pushable, field: str, group: str | int | None) -> Pushable:
+    """Return a message whose group, if it has one, stands next to its id.
+
+    There the scripts find it without parsing the message.
+
+    Args:
+        message: of which a mapping or record may be changed; bytes are not.
+        field: the member that names the group.
+        group: to be written there. None: what the message has there.
+
+    Raises:
+        InvalidMessage: the message is bytes or names another group, or this is no group.
+    """
+    if isinstance(message, bytes | bytearray | memoryview):
+        if group is not None:
+            raise InvalidMessage(
+                f"bytes are pushed unchanged: write the group into their {field!r}, or push a"
+                " mapping"
+            )
+        return message
+    fields = mapping_of(message)
+    if group is None:
+        if field not in fields:
+            return fields
+        group = fields[field]
+    elif not _can_be_written(group):
+        raise InvalidMessage(f"a group is a text or an integer below 2**53, not {group!r}")
+    elif field in fields and text_of_group(fields[field]) != text_of_group(group):
+        raise InvalidMessage(
+            f"the message names the group {fields[field]!r} in {field!r}, and group={group!r}"
+            " another one"
+        )
+    first = {"id": fields["id"]} if "id" in fields else {}
+    return {**first, field: group, **{name: fields[name] for name in fields if name != field}}

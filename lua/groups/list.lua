@@ -1,0 +1,51 @@
+-- groups/list: list groups that have messages in flight, or moved aside, some at a time.
+--
+-- KEYS[1] {name}GROUPS:BUSY    HASH  group -> its messages in flight; under an empty name a place
+-- KEYS[2] {name}GROUPS:PARKED  ZSET  messages moved aside; see groups/pop.lua
+-- KEYS[3] {name}GROUPS:TURNS   ZSET  group that has parked messages and a free slot -> since, µs
+--
+-- ARGV[1] which   busy|turns      groups with messages in flight, or those without
+-- ARGV[2] cursor  text            0, or that of the reply before
+-- ARGV[3] wanted  integer 1..100  groups, about
+--
+-- Returns {now, cursor, group, in flight, parked, since, group, ...}, times in µs since the epoch.
+-- The cursor is 0 after the last ones. since: when the group's turn came, 0 if it is not its turn.
+-- A group may be returned twice, and one that changes meanwhile not at all. What is ready without a
+-- group is left out.
+-- Atomic because a group between two keys would be missed.
+-- Cost: O(wanted log parked), and one bucket of a hash table.
+-- Roles: viewer, operator, doctor
+local busy, parked, turns = KEYS[1], KEYS[2], KEYS[3]
+local which, cursor, wanted = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if (which ~= 'busy' and which ~= 'turns') or outside(wanted, 1, 100)
+  or not string.find(cursor, '^%d+$') or #cursor > 20 then
+  return redis.error_reply('ACKQ_ARGUMENT groups/list: an argument is out of range')
+end
+
+local clock = redis.call('TIME')
+redis.call('ZCARD', parked)
+
+local scan, source = which == 'busy' and 'HSCAN' or 'ZSCAN', which == 'busy' and busy or turns
+local found = redis.call(scan, source, cursor, 'COUNT', wanted)
+local reply = {clock[1] * 1000000 + clock[2], found[1]}
+
+for i = 1, #found[2], 2 do
+  local tag, value = found[2][i], found[2][i + 1]
+  local held = which == 'busy' and value or redis.call('HGET', busy, tag)
+  if tag ~= '' and (which == 'busy' or not held) then
+    local head = string.format('%03d', #tag) .. tag
+    local since = which == 'turns' and value or redis.call('ZSCORE', turns, tag)
+    reply[#reply + 1] = tag
+    reply[#reply + 1] = tonumber(held or nil) or 0
+    reply[#reply + 1] = redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. ':')
+    reply[#reply + 1] = tonumber(since or nil) or 0
+  end
+end
+return reply

@@ -1,0 +1,1173 @@
+-- pop: settle finished messages of a grouped queue, then take the next ones, each under a lease.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages; and notes of
+--                                  messages on the lists, see pop.lua
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
+-- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
+-- KEYS[10] {name}HELD      STRING  the record: groups:<in flight>:<field>, see groups/record.lua
+-- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[12] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
+-- KEYS[13] {name}WAITERS:LOOKS  STRING  see pop.lua; exists if a consumer has waited lately
+-- KEYS[14] {name}GROUPS:BUSY    HASH    group -> its messages in flight: delivered and not settled,
+--                                  leased or not; under an empty name the last place in PARKED
+-- KEYS[15] {name}GROUPS:PARKED  ZSET    all scores 0: length of the group's name (3 digits), its
+--                                  name, place (16 digits), body of a message moved aside
+-- KEYS[16] {name}GROUPS:TURNS   ZSET    group that has parked messages and a free slot -> since, µs
+-- KEYS[17] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place (16 digits), group; > if the
+--                                  message waits in DELAYED for another one of its run
+-- KEYS[18] {name}GROUPS:RUNS    ZSET    as PARKED, with lease keys instead of bodies: messages of a
+--                                  group that one call delivered, though only one may be in flight
+-- KEYS[19] {name}GROUPS:WOKEN   STRING  length:hash of a message moved to the list to wake a
+--                                  consumer, since when it was its group's turn (µs), and what its
+--                                  member of PARKED began with, separated by spaces
+--
+-- ARGV[1] wanted           integer 1..1000             messages
+-- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
+-- ARGV[3] jitter           integer 0..65535            µs, drawn for each call
+-- ARGV[4] max_receives     integer 0..1000000          0: no limit
+-- ARGV[5] max_body         integer 1..536870912        bytes; longer ones are dead-lettered
+-- ARGV[6] expected         the record as the caller knows it
+-- ARGV[7] waited           integer -1..9007199254740991  µs for which the consumer has waited just
+--                                                       before; -1: it does not wait
+-- ARGV[8] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
+--
+-- A group has at most as many messages in flight as the record says. If that is one, a call may
+-- deliver several of a group, in order; the group is then busy until all are settled. Messages of a
+-- busy group are moved aside, in order, and groups that may go on take turns.
+-- Returns what pop.lua returns, but never 'held'. 'last' also means that nothing is parked.
+-- The error ACKQ_GROUPS: the record is missing or another one; nothing was done.
+-- Atomic because a slot of a group must be taken and freed with the message that has it.
+-- Cost: O((wanted + settled + 200) log messages), at most 1 MiB of bodies and of notes of dead
+-- letters, plus one message; each byte of a note counts as four. Besides what it delivers, a call
+-- moves at most 200 messages aside, or 100 if others were delivered before them.
+-- Roles: consumer, worker, doctor
+local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local record, counters, errors, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local busy, parked, turns, flight = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local runs, woken = KEYS[18], KEYS[19]
+local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_receives, max_body, expected = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local waited, settled = tonumber(ARGV[7]), 8
+
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+local SLICE = 16 -- bodies read at a time, as long as those before were short
+local SHORT = 4096 -- bytes
+local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
+local RECOVERED = 200 -- messages that came back, of each kind, in one call
+local LOOKED = 200 -- messages of the lists that one call delivers or moves aside
+local ASIDE = 100 -- of them while it has no room: so a busy group never hides the others for ever
+local RUN = 100 -- messages of one group in a run
+local RECHECKED = 1000000 -- µs after which a message looks again for those of its run before it
+local SWEPT = 100 -- counts, notes and slots that one call looks at, whose messages may be gone
+local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
+local LOOKS_KEPT = 10000 -- ms, many times that
+local SAMPLED = 64 -- one in this many calls counts the length of its leases
+local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
+local FIRST = string.rep('0', 16) -- the place of a message that was never parked
+
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
+  or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
+  or outside(waited, -1, 9007199254740991) then
+  return redis.error_reply('ACKQ_ARGUMENT pop: an argument is out of range; see groups/pop.lua')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
+local deadline = now + timeout + jitter
+local is_waiting = waited >= 0
+local lease = string.format('%.0f', deadline)
+
+-- Check every type before the first write, so that an error means that nothing was done.
+local limit, group_field = string.match(expected or '', '^groups:(%d+):(.+)$')
+if not limit or redis.call('GET', record) ~= expected then
+  return redis.error_reply('ACKQ_GROUPS pop: the record of the groups is missing or another one')
+end
+limit = tonumber(limit)
+redis.call('LLEN', ready)
+redis.call('LLEN', handoff)
+local has_receives = redis.call('HLEN', receives) > 0
+local has_extended = redis.call('HLEN', extended) > 0
+local has_errors = redis.call('HLEN', errors) > 0
+local has_delayed = redis.call('ZCARD', delayed) > 0
+local watched = redis.call('HEXISTS', counters, 'since') == 1
+redis.call('XLEN', dead)
+redis.call('HLEN', busy)
+local are_parked = redis.call('ZCARD', parked) > 0
+redis.call('ZCARD', turns)
+redis.call('HLEN', flight)
+local has_runs = redis.call('ZCARD', runs) > 0
+local woken_note = redis.call('GET', woken) or ''
+
+-- Parts: holds, whole_batch
+-- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
+local function holds(receipt, key, score)
+  if not score then
+    return false
+  end
+  return tonumber(score) == tonumber(receipt) or (has_extended
+    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
+end
+
+-- Return the keys of the only group if no other key has its receipt as score, as after most
+-- batches: a range shows that without printing and reading a score for each.
+local function whole_batch(receipt, size)
+  if size == 1 or #ARGV ~= settled + 1 + size
+    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then
+    return
+  end
+  local keys, named = redis.call('ZRANGEBYSCORE', backup, receipt, receipt), {}
+  for i = settled + 2, #ARGV do
+    named[ARGV[i]] = true
+  end
+  for i = 1, size do
+    if not named[keys[i]] then
+      return
+    end
+  end
+  return keys
+end
+-- End of parts (edit them in lua/parts)
+
+local done, refused, position, batch = {}, {}, 0, nil
+while settled <= #ARGV do
+  local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
+  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
+    or settled + 1 + size > #ARGV or #ARGV > 4100 then
+    return redis.error_reply('ACKQ_ARGUMENT pop: a group is a receipt, a size and size keys')
+  end
+  local keys = settled == 8 and whole_batch(receipt, size)
+  if keys then
+    done, batch = keys, receipt
+  else
+    local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
+    for i = 1, size do
+      local key, score = ARGV[settled + 1 + i], scores[i]
+      position = position + 1
+      if holds(receipt, key, score) then
+        done[#done + 1] = key
+      else
+        local waits = score or (has_delayed and redis.call('ZSCORE', delayed, key))
+        refused[#refused + 1] = waits and position or -position
+      end
+    end
+  end
+  settled = settled + 2 + size
+end
+
+-- Parts: mark, groups/slots, groups/free, groups/wake, groups/read
+-- What ties a count on the list, a unique push or a note of failures to its body: another message
+-- may have the same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+local PLACE = 16 -- digits of the place of a message in the order of its group
+
+-- Return what members of PARKED and RUNS begin with if they are of this group. The length of its
+-- name is in front, so no name is the beginning of another.
+local heads = {}
+local function head_of(tag)
+  heads[tag] = heads[tag] or string.format('%03d', #tag) .. tag
+  return heads[tag]
+end
+
+-- Return up to a number of a group's members of PARKED or RUNS, the first ones.
+local function first_of(zset, tag, number)
+  local head = head_of(tag) -- a digit follows; ':' is the next character
+  return redis.call('ZRANGEBYLEX', zset, '[' .. head, '(' .. head .. ':', 'LIMIT', '0', number)
+end
+
+local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
+local function slots_of(tag)
+  slots[tag] = slots[tag] or tonumber(redis.call('HGET', busy, tag) or nil) or 0
+  return slots[tag]
+end
+
+-- Read the slots of several groups at once.
+local function know_slots(tags)
+  local numbers = redis.call('HMGET', busy, unpack(tags))
+  for i, tag in ipairs(tags) do
+    slots[tag] = slots[tag] or tonumber(numbers[i] or nil) or 0
+  end
+end
+
+local function add_slots(tag, number)
+  slots[tag] = math.max(0, slots_of(tag) + number)
+  altered[tag] = true
+end
+
+-- The group of the message that was moved to the list to wake a consumer, and since when it was
+-- the group's turn.
+local woken_since, woken_tag = string.match(woken_note,
+  '^[^ ]* ([^ ]*) %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
+
+-- Messages without a group have no limit, and take their turn like a group. A group whose first
+-- message is on the list waits for it.
+local function is_free(tag)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < limit)
+end
+
+-- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
+-- where it was.
+local function turn(tag, since)
+  if not are_parked then
+    return
+  end
+  local head = head_of(tag)
+  if is_free(tag)
+    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. ':') > 0 then
+    turned = turned + 1
+    redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
+  else
+    redis.call('ZREM', turns, tag)
+  end
+end
+
+local function write_slots()
+  local taken, freed = {}, {}
+  for tag in pairs(altered) do
+    if slots[tag] > 0 then
+      taken[#taken + 1], taken[#taken + 2] = tag, slots[tag]
+    else
+      freed[#freed + 1] = tag
+    end
+  end
+  for i = 1, #freed, 1000 do
+    redis.call('HDEL', busy, unpack(freed, i, math.min(i + 999, #freed)))
+  end
+  for i = 1, #taken, 1000 do
+    redis.call('HSET', busy, unpack(taken, i, math.min(i + 999, #taken)))
+  end
+  altered = {}
+end
+
+-- Free the slots of messages that are settled. Of a run, the next message becomes due if it waits
+-- for this one only.
+local function free(keys)
+  local entries, tags, known, ran = redis.call('HMGET', flight, unpack(keys)), {}, {}, {}
+  local are_run = redis.call('ZCARD', runs) > 0
+  for i, entry in ipairs(entries) do
+    if entry then
+      local tag = string.sub(entry, PLACE + 2)
+      if not known[tag] then
+        known[tag], tags[#tags + 1] = 0, tag
+      end
+      known[tag] = known[tag] + 1
+      if are_run then
+        ran[#ran + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+      end
+    end
+  end
+  if #tags == 0 then
+    return
+  end
+  know_slots(tags)
+  redis.call('HDEL', flight, unpack(keys))
+  if #ran > 0 then
+    redis.call('ZREM', runs, unpack(ran))
+  end
+  for _, tag in ipairs(tags) do
+    add_slots(tag, -known[tag])
+    local first = are_run and first_of(runs, tag, 1)[1]
+    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
+    local entry = key and redis.call('HGET', flight, key)
+    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
+      redis.call('ZADD', delayed, 'XX', now_text, key)
+      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
+    end
+    turn(tag)
+  end
+end
+
+-- Let the group of the message that was moved to the list take its turn again: it was parked again,
+-- or it is gone, because a bare RPOP took it.
+local function forget_woken()
+  if woken_tag then
+    local tag = woken_tag
+    woken_tag = nil
+    redis.call('DEL', woken)
+    turn(tag, woken_since)
+  end
+end
+
+-- Consumers wait for a push onto the list. So if it is some group's turn, the lists are empty, and
+-- a consumer has waited lately, move the group's first message to the end that is popped. WOKEN
+-- ties its body to its place, to which the next pop returns it.
+local function wake()
+  if redis.call('ZCARD', turns) == 0 or redis.call('EXISTS', ready, handoff) > 0
+    or redis.call('EXISTS', looks) == 0 then
+    return
+  end
+  forget_woken()
+  local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
+  local member = first_of(parked, tag, 1)[1]
+  redis.call('ZREM', turns, tag)
+  if member then
+    local place = #head_of(tag) + PLACE
+    local body = string.sub(member, place + 1)
+    redis.call('ZREM', parked, member)
+    redis.call('RPUSH', ready, body)
+    redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
+  end
+end
+
+local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
+local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for a name
+local LONG_ID = 64 -- bytes; reading the rest of an id counts half as much as decoding
+local LONG_NAME = 512 -- bytes; of a group with a longer name its hash is stored
+local HEAD = 1200 -- bytes in which the longest id and the group behind it end
+local NUMBER = '(%-?[1-9]' .. string.rep('%d?', 14) .. ')[,}]'
+local QUOTED = '"' .. group_field .. '"'
+local NAMED = ',%s?' .. string.gsub(QUOTED, '%W', '%%%0') .. ':%s?'
+local USUAL = '^{"id":%s?"([^"\\%c]+)"' .. NAMED .. '"([^"\\%c]+)"'
+local decoded = 0
+
+-- Return an id or a group as text, or nil. A whole number is the same as its digits in quotes.
+local function text_of(value)
+  if type(value) == 'number' and value % 1 == 0 and math.abs(value) < 9007199254740992 then
+    return string.format('%.0f', value + 0)
+  end
+  return type(value) == 'string' and value ~= '' and value or nil
+end
+
+-- Return the id of a JSON object as a lease key, or nil, and its group, or ''. ackq's producers put
+-- them first, so the usual message needs no decoding.
+local function read(body)
+  local before = decoded
+  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
+  local id, tag = string.match(head, USUAL)
+  if not id then
+    local behind
+    id, behind = string.match(head, '^{"id":%s?"([^"\\%c]+)"()')
+    if not id then
+      id, behind = string.match(head, '^{"id":%s?([1-9]' .. string.rep('%d?', 14) .. ')()[,}]')
+    end
+    tag = id and (string.match(head, '^' .. NAMED .. '"([^"\\%c]+)"', behind)
+      or string.match(head, '^' .. NAMED .. NUMBER, behind))
+  end
+  if not (id and tag) and #body <= MAX_DECODED then
+    local named = not id and string.find(body, '"id"', 1, true)
+      or not tag and string.find(body, QUOTED, 1, true)
+    decoded = decoded + #body / 8 + (named and #body or 0)
+    if named and decoded <= DECODE_BUDGET then
+      local valid, object = pcall(cjson.decode, body)
+      if valid and type(object) == 'table' then
+        id = id or text_of(object.id)
+        tag = tag or text_of(object[group_field])
+      end
+    end
+  end
+  if id and (#id > 512 or string.byte(id) == 0) then
+    id = nil
+  end
+  if id and #id > LONG_ID then
+    decoded = decoded + (#id - LONG_ID) / 2
+  end
+  if before == 0 then
+    decoded = math.min(decoded, DECODE_BUDGET) -- the first body of a call is always within it
+  end
+  if tag and #tag > LONG_NAME then
+    tag = '\1' .. redis.sha1hex(tag)
+  end
+  return id, tag or ''
+end
+-- End of parts (edit them in lua/parts)
+
+-- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
+-- first write may allocate, and a full queue could never drain.
+if #done > 0 then
+  redis.call('HDEL', context, unpack(done))
+  local acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
+    or redis.call('ZREM', backup, unpack(done))
+  if watched then
+    redis.pcall('HINCRBY', counters, 'acked', acked)
+  end
+  if has_receives then
+    redis.call('HDEL', receives, unpack(done))
+  end
+  if has_extended then
+    redis.call('HDEL', extended, unpack(done))
+  end
+  if has_errors then
+    redis.call('HDEL', errors, unpack(done))
+  end
+  free(done)
+  write_slots()
+else
+  redis.call('HLEN', context)
+  redis.call('ZREMRANGEBYRANK', backup, 1, 0)
+end
+
+if redis.call('EXISTS', paused) == 1 then
+  return {'paused', refused}
+end
+
+local reply = {'ok', refused, deadline, {}}
+local counts, leases, recounted, flights, ran = reply[4], {}, {}, {}, {}
+local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
+local looked, deferred, gone = 0, 0, {} -- gone: keys of messages in flight that died
+local last_receive = max_receives > 0 and max_receives or math.huge
+local full = false
+
+-- Parts: count_up, spend, failures, keep_latest, add_failure, is_unique
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
+
+local function spend(body)
+  bytes = bytes + #body
+  full = full or bytes >= BODY_BUDGET
+end
+
+-- Return the failures of earlier deliveries of this very message, newest last. The note may be of
+-- another message.
+local function failures_of(note, body, before)
+  local found = {}
+  if note and string.match(note, '^[^\n]*') == mark(body) then
+    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
+      if tonumber(attempt) >= before then
+        return {} -- counts only grow, so these are of an earlier message
+      end
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+-- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
+-- unique push.
+local function last_fields(found, unique)
+  local fields = unique and {'unique', '1'} or {}
+  if #found > 0 then
+    fields[#fields + 1] = 'errors'
+    fields[#fields + 1] = table.concat(found, '\n')
+  end
+  return fields
+end
+
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  keep_latest(found)
+end
+
+-- Return whether RECEIVES has this of a message of a unique push, which is leased or delayed.
+local function is_unique(note)
+  return note and string.find(note, '[: ]') ~= nil
+end
+-- End of parts (edit them in lua/parts)
+-- Parts: unique_notes, noted_mark, cancels
+-- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
+-- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
+-- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
+-- while the message is on a list, because one of this id may be in flight; pop deletes it. That
+-- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
+-- because pop sweeps notes with a :.
+local TAKEN = '\0unique:'
+
+-- Return the mark of the body that a unique push noted.
+local function noted_mark(note)
+  return string.match(note or '', '^%d+:(%d+:%x+):%d+$')
+end
+
+-- A message deep in a list is canceled by a note in RECEIVES, under CANCELS and its id: for each
+-- body a line of the time (µs) at which the note ends, how many such messages are canceled, and the
+-- mark of the body. Under CANCELS itself are the time (µs) from which notes count, and how many ids
+-- have one.
+local CANCELS = '\0canceled'
+local CANCELS_LAST = 604800000000 -- µs
+
+-- Return what reads, uses up and writes the notes, given what is under CANCELS, and with the notes
+-- for some ids.
+local function open_cancels(head, known_ids)
+  local since, ids = string.match(head or '', '^(%d+):(%d+)$')
+  local cancels = {since = tonumber(since or now), ids = tonumber(ids or 0)}
+  local lines_of, changed, fields = {}, {}, {}
+  for i, id in ipairs(known_ids) do
+    fields[i] = CANCELS .. ':' .. id
+  end
+  cancels.notes = redis.call('HMGET', receives, unpack(fields))
+
+  -- Return the lines of an id's note that still count.
+  function cancels.lines(id, note)
+    if not lines_of[id] then
+      local lines = {}
+      for till, count, of in string.gmatch(note or '', '(%d+):(%d+):([^\n]+)') do
+        local is_current = tonumber(till) >= cancels.since + CANCELS_LAST
+        lines.is_counted = lines.is_counted or is_current
+        if is_current and tonumber(till) > now then
+          lines[#lines + 1] = {till, tonumber(count), of}
+        end
+      end
+      lines_of[id] = lines
+    end
+    return lines_of[id]
+  end
+
+  function cancels.change(id)
+    changed[id] = true
+  end
+
+  -- Return whether a message on a list is canceled, and use up its note.
+  function cancels.use(id, body, note)
+    local lines = cancels.lines(id, note)
+    local of = #lines > 0 and mark(body)
+    for i, line in ipairs(lines) do
+      if line[3] == of then
+        line[2] = line[2] - 1
+        if line[2] == 0 then
+          table.remove(lines, i)
+        end
+        changed[id] = true
+        return true
+      end
+    end
+    return false
+  end
+
+  -- Write the changed notes. After that, read no note: while the slot moves to another node, Redis
+  -- refuses access to a key that a script has emptied.
+  function cancels.write()
+    if next(changed) == nil then
+      return
+    end
+    for id in pairs(changed) do
+      local lines, texts = lines_of[id], {}
+      for i, line in ipairs(lines) do
+        texts[i] = string.format('%s:%d:%s', line[1], line[2], line[3])
+      end
+      if #texts > 0 then
+        redis.call('HSET', receives, CANCELS .. ':' .. id, table.concat(texts, '\n'))
+      else
+        redis.call('HDEL', receives, CANCELS .. ':' .. id)
+      end
+      cancels.ids = cancels.ids + (#texts > 0 and 1 or 0) - (lines.is_counted and 1 or 0)
+    end
+    if cancels.ids > 0 then
+      local text = string.format('%.0f:%d', cancels.since, cancels.ids)
+      redis.call('HSET', receives, CANCELS, text)
+    else
+      redis.call('HDEL', receives, CANCELS)
+    end
+  end
+
+  return cancels
+end
+-- End of parts (edit them in lua/parts)
+
+local has_turns = redis.call('ZCARD', turns) > 0
+local last_place = tonumber(redis.call('HGET', busy, '') or nil) or 0
+local place = last_place
+local has_taken = {} -- lease key -> true
+-- Of the groups that may have one message in flight: how many this call takes, and the first one.
+local mine, groups, first_key, first_place = {}, {}, {}, {}
+local parks = {} -- arguments of a ZADD
+
+local function dead_letter(key, body, reason, count, found, unique)
+  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
+    'time', now_text, unpack(last_fields(found, unique)))
+  count_up('dead:' .. reason, 1)
+  dead_lettered = dead_lettered + 1
+  spend(body)
+  full = full or dead_lettered >= DEAD_LETTER_BUDGET
+end
+
+local function forget(key)
+  redis.call('HDEL', context, key)
+  redis.call('HDEL', receives, key)
+  redis.call('HDEL', extended, key)
+end
+
+-- A message on its last permitted receive is delivered alone, so that no other message is charged
+-- if it kills its consumer.
+local function must_wait(count)
+  return count >= last_receive and taken > 0
+end
+
+local function deliver(key, body, count, tag, at)
+  leases[2 * taken + 1], leases[2 * taken + 2] = lease, key
+  reply[2 * taken + 5], reply[2 * taken + 6] = key, body
+  taken, bytes = taken + 1, bytes + #body
+  full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
+  has_taken[key] = true
+  if limit == 1 and tag ~= '' then
+    local before = mine[tag] or 0
+    if before == 0 then
+      groups[#groups + 1], first_key[tag], first_place[tag] = tag, key, at
+    elseif before == 1 then
+      ran[#ran + 1], ran[#ran + 2] = '0', head_of(tag) .. first_place[tag] .. first_key[tag]
+    end
+    if before > 0 then
+      ran[#ran + 1], ran[#ran + 2] = '0', head_of(tag) .. at .. key
+    end
+    mine[tag] = before + 1
+  end
+end
+
+-- Give a message a slot of its group.
+local function enter(key, tag, at)
+  if tag ~= '' then
+    flights[#flights + 1], flights[#flights + 2] = key, '=' .. at .. tag
+    add_slots(tag, 1)
+  end
+end
+
+-- Return the recorded count of a message on a list.
+local function listed_count(noted, body)
+  local count, of = string.match(noted or '', '^(%d+):(%d+:%x+)')
+  return count and of == mark(body) and tonumber(count) or 0
+end
+
+-- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
+-- not have the same receipt. The next call gets another microsecond.
+local function is_receipt(key)
+  local note = has_extended and redis.call('HGET', extended, key)
+  return note and string.find(note, lease .. ':', 1, true) == 1
+end
+
+-- Move a message aside, behind those of its group, or to the place that it had.
+local function park(body, tag, at)
+  if not at then
+    place = place + 1
+    at = string.format('%016.0f', place)
+  end
+  parks[#parks + 1], parks[#parks + 2] = '0', head_of(tag) .. at .. body
+  bytes = bytes + #body
+  if is_free(tag) then
+    turned = turned + 1
+    redis.call('ZADD', turns, 'NX', string.format('%.0f', now + turned), tag)
+    has_turns = true
+  end
+end
+
+local function write_parks()
+  if #parks > 0 then
+    redis.call('ZADD', parked, unpack(parks))
+    parks, are_parked = {}, true
+  end
+end
+
+-- Return the messages of a group's run: their keys in order, and the deadlines of their leases.
+local known_runs = {}
+local function run_of(tag)
+  if not known_runs[tag] then
+    local members, keys = first_of(runs, tag, RUN), {}
+    for i, member in ipairs(members) do
+      keys[i] = string.sub(member, #head_of(tag) + PLACE + 1)
+    end
+    known_runs[tag] = {keys, #keys > 0 and redis.call('ZMSCORE', backup, unpack(keys)) or {}}
+  end
+  return unpack(known_runs[tag])
+end
+
+-- Return the µs at which to look again, if a message of a run has to wait: for an earlier one that
+-- is not settled, or a later one whose lease runs.
+local function waits_until(key, tag)
+  local keys, deadlines = run_of(tag)
+  local is_earlier, rank, till = true, 0, nil
+  for i, other in ipairs(keys) do
+    is_earlier = is_earlier and other ~= key
+    rank = rank + (is_earlier and 1 or 0)
+    if other ~= key and not has_taken[other] then
+      local ends = tonumber(deadlines[i] or nil)
+      if ends and ends > now then
+        till = till or math.min(ends, now + RECHECKED)
+      elseif is_earlier then
+        till = till or ends or tonumber(redis.call('ZSCORE', delayed, other) or nil)
+      end
+    end
+  end
+  return till and till + rank
+end
+
+-- Let a message of a run wait in DELAYED. If its lease has ended, this delivery does not count.
+local function defer(zset, key, entry, noted, till)
+  if zset == backup then
+    local count = (tonumber(noted) or 1) - 1
+    local text = count > 0 and string.format('%.0f', count) or ''
+    if is_unique(noted) then
+      text = text .. (count > 0 and ' ' or ':')
+    end
+    if text == '' then
+      redis.call('HDEL', receives, key)
+    else
+      redis.call('HSET', receives, key, text)
+    end
+    redis.call('ZREM', backup, key)
+    redis.call('HDEL', extended, key)
+    count_up('ended', 1)
+  end
+  redis.call('ZADD', delayed, string.format('%.0f', till), key)
+  redis.call('HSET', flight, key, '>' .. string.sub(entry, 2))
+  has_delayed, deferred = true, deferred + 1
+end
+
+-- Move a message aside that is due, or whose lease has ended, but has no slot: it was pushed for
+-- later, redriven, or taken before the queue had groups.
+local function park_back(zset, key, body, tag, count, noted)
+  redis.call('ZREM', zset, key)
+  forget(key)
+  if string.byte(key) ~= 0 and (count > 0 or is_unique(noted)) then
+    redis.call('HSET', receives, key, string.format('%.0f:', count) .. mark(body)
+      .. (is_unique(noted) and ':0' or ''))
+    has_receives = true
+  end
+  if string.byte(key) == 0 or count == 0 then
+    redis.call('HDEL', errors, key)
+  end
+  count_up('ended', zset == backup and 1 or 0)
+  park(body, tag)
+end
+
+-- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
+local function take_back(zset, keys, absent)
+  local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
+  local entries = #keys > 0 and redis.call('HMGET', flight, unpack(keys)) or {}
+  for i = 1, #keys do
+    if full or looked >= RECOVERED then
+      return
+    end
+    looked = looked + 1
+    -- Read one by one, because a body may have any length.
+    local key, entry, body = keys[i], entries[i], redis.call('HGET', context, keys[i])
+    local count = 1 + (tonumber(known[i]) or absent)
+    local tag = entry and string.sub(entry, PLACE + 2) or ''
+    local at = entry and string.sub(entry, 2, PLACE + 1) or FIRST
+    local till = has_runs and entry and body and waits_until(key, tag)
+    if body and not entry then
+      tag = select(2, read(body))
+    end
+    if decoded > DECODE_BUDGET then
+      full = true
+    elseif not body then
+      redis.call('ZREM', zset, key)
+      forget(key)
+      redis.call('HDEL', errors, key)
+      count_up('ended', zset == backup and 1 or 0)
+      dead_letter(key, '', 'body missing', count - 1, {})
+      gone[#gone + 1], has_taken[key] = key, true
+    elseif till then
+      defer(zset, key, entry, known[i], till)
+    elseif max_receives > 0 and count > max_receives then
+      local note = has_errors and redis.call('HGET', errors, key)
+      local found = failures_of(note, body, count)
+      bytes = bytes + 4 * #(note or '') -- a pattern reads it, which takes longer than moving it
+      if zset == backup then
+        add_failure(found, count - 1, '') -- no error is known: its lease ended
+        count_up('ended', 1)
+      end
+      dead_letter(key, body, 'max receives', count - 1, found, is_unique(known[i]))
+      redis.call('ZREM', zset, key)
+      redis.call('HDEL', errors, key)
+      forget(key)
+      gone[#gone + 1], has_taken[key] = key, true
+    elseif must_wait(count) or is_receipt(key) then
+      full = true
+    elseif not entry and tag ~= '' and (has_turns or not is_free(tag)) then
+      park_back(zset, key, body, tag, count - 1, known[i])
+      full = full or bytes >= BODY_BUDGET
+    else
+      if not entry then
+        enter(key, tag, at)
+      elseif string.byte(entry) == 62 then -- >
+        redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
+      end
+      if zset == delayed then
+        redis.call('ZREM', delayed, key)
+      else
+        returned = returned + 1
+      end
+      if has_extended then
+        redis.call('HDEL', extended, key)
+      end
+      if count > 1 then
+        recounted[#recounted + 1] = key
+        recounted[#recounted + 1] = count .. (is_unique(known[i]) and ' ' or '')
+      end
+      counts[#counts + 1] = count
+      deliver(key, body, count, tag, at)
+    end
+  end
+end
+
+-- Take back messages until there are none, or the call has enough.
+local function take_all_back(zset, absent)
+  looked = 0
+  repeat
+    local before = looked
+    -- The messages taken so far keep their old scores in BACKUP until the end: pass over them.
+    take_back(zset, redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT',
+      zset == backup and taken or 0, math.min(math.max(1, wanted - taken), RECOVERED)), absent)
+  until full or looked == before or looked >= RECOVERED
+  full = full or looked >= RECOVERED -- the rest of them comes before what waits
+  looked = 0
+end
+
+-- Record the body under a derived key, because it has no id or another message has it.
+local function derive(body)
+  local key
+  repeat
+    derived = derived + 1
+    key = '\0' .. lease .. string.format(':%04d', derived)
+  until redis.call('HSETNX', context, key, body) == 1
+  return key
+end
+
+-- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
+local function free_id(body, id)
+  for _, field in ipairs(id and has_receives and {id, TAKEN .. id} or {}) do
+    if noted_mark(redis.call('HGET', receives, field)) == mark(body) then
+      redis.call('HDEL', receives, field)
+      return true
+    end
+  end
+end
+
+-- Return whether an operator canceled this message, which becomes a dead letter then.
+local function is_canceled(body, id, noted, head)
+  local cancels = open_cancels(head, {id})
+  if not (cancels.notes[1] and cancels.use(id, body, cancels.notes[1])) then
+    return false
+  end
+  local count = listed_count(noted, body)
+  local note = count > 0 and has_errors and redis.call('HGET', errors, id) or ''
+  bytes = bytes + 4 * #note
+  dead_letter(id, body, 'canceled', count, failures_of(note, body, count + 1), free_id(body, id))
+  if count > 0 then
+    redis.call('HDEL', errors, id)
+    redis.call('HDEL', receives, id)
+  end
+  cancels.write()
+  return true
+end
+
+-- Lease a message that is on a list or parked, or make it a dead letter. Return whether that was
+-- done; if not, it has to wait for the next call.
+local function take(body, id, tag, at)
+  local known, taken_note, head
+  if id and has_receives then
+    known, taken_note, head = unpack(redis.call('HMGET', receives, id, TAKEN .. id, CANCELS))
+  end
+  if #body > max_body then
+    dead_letter('', body, 'too large', 0, {}, free_id(body, id))
+    return true
+  elseif head and is_canceled(body, id, known, head) then
+    return true
+  end
+  local count = known and 1 + listed_count(known, body) or 1
+  if must_wait(count) then
+    full = true
+    return false
+  end
+  -- An ack deletes the note of its id, so only the message that it is of may have that key.
+  local noted, key = known and noted_mark(known), id
+  if id and (not noted or noted == mark(body))
+    and redis.call('HSETNX', context, id, body) == 1 then
+    -- A count without the mark of a body is of a message that the article's scripts settled.
+    local stale = known and tonumber(known)
+    if stale and has_errors then
+      redis.call('HDEL', errors, key)
+    end
+    if count > 1 or stale then
+      recounted[#recounted + 1] = key
+      recounted[#recounted + 1] = count .. (noted and ' ' or '')
+    end
+  else
+    key, count = derive(body), 1
+  end
+  if taken_note and noted_mark(taken_note) == mark(body) then
+    redis.call('HDEL', receives, TAKEN .. id)
+  end
+  if has_receives then
+    counts[#counts + 1] = count
+  end
+  enter(key, tag, at)
+  deliver(key, body, count, tag, at)
+  return true
+end
+
+-- Take a parked message. Return whether it was taken or became a dead letter, and has to leave.
+local function take_parked(member, tag)
+  local at = #head_of(tag) + PLACE
+  local body = string.sub(member, at + 1)
+  local id = #body <= max_body and read(body) or nil
+  if decoded > DECODE_BUDGET then
+    full = true
+  end
+  return not full and take(body, id, tag, string.sub(member, at - PLACE + 1, at))
+end
+
+-- Deliver the first message of each group whose turn it is, the least recently served first.
+local is_served = false
+local function serve()
+  write_parks()
+  while has_turns and not full do
+    local tag = redis.call('ZRANGE', turns, '0', '0')[1]
+    has_turns = tag ~= nil
+    if tag then
+      local member = is_free(tag) and first_of(parked, tag, 1)[1]
+      if member and not take_parked(member, tag) then
+        return
+      elseif member then
+        redis.call('ZREM', parked, member)
+      end
+      is_served = true
+      turn(tag)
+    end
+  end
+end
+
+-- Deliver the next message of a list or move it aside. Return whether it leaves the list.
+local function pass(body, list)
+  if woken_tag and string.match(woken_note, '^[^ ]*') == mark(body) then
+    park(body, woken_tag, string.sub(woken_note, -PLACE))
+    write_parks()
+    forget_woken()
+    has_turns = true
+    serve()
+    return true
+  elseif woken_tag and list == ready then
+    write_parks()
+    forget_woken() -- it would have been the first one here
+    has_turns = redis.call('ZCARD', turns) > 0
+    serve()
+  end
+  local id, tag
+  if #body <= max_body then
+    id, tag = read(body)
+  end
+  if decoded > DECODE_BUDGET then
+    return false
+  end
+  looked = looked + 1
+  if not tag or (not full and not has_turns and is_free(tag)) then
+    return take(body, id, tag or '', FIRST)
+  end
+  is_served = true
+  park(body, tag)
+  return true
+end
+
+-- Return how many messages of the lists the call may look at.
+local is_stopped = false
+local function may_look()
+  if is_stopped or bytes >= BODY_BUDGET or dead_lettered >= DEAD_LETTER_BUDGET then
+    return 0
+  end
+  return full and (is_served and ASIDE or 0) or LOOKED
+end
+
+-- Read a list in order. Its messages' lengths are known only after reading, so read 1, 2, 4, ... at
+-- a time while they are short, and one by one after one that was too large.
+local function read_list(list)
+  local slice = 1
+  while looked < may_look() do
+    local bodies = redis.call('LRANGE', list, -slice, -1)
+    local used, size = 0, 0
+    for i = #bodies, 1, -1 do
+      if looked >= may_look() then
+        break
+      elseif not pass(bodies[i], list) then
+        is_stopped = true -- what is behind it may be of the same group
+        break
+      end
+      used, size = used + 1, size + #bodies[i]
+    end
+    redis.call('LTRIM', list, '0', -used - 1)
+    if used < slice then
+      return
+    end
+    slice = size < used * SHORT and math.min(SLICE, 2 * slice) or 1
+  end
+end
+
+-- Deliver further messages of the groups that this call alone has, in order: one consumer may work
+-- on several messages of a group.
+local function extend_runs()
+  local is_over = not are_parked
+  while not full and not is_over do
+    is_over = true
+    local share = math.max(1, math.floor((wanted - taken) / math.max(1, #groups)))
+    for _, tag in ipairs(groups) do
+      local most = slots_of(tag) == mine[tag] and math.min(share, SLICE, RUN - mine[tag]) or 0
+      local members, used = most > 0 and not full and first_of(parked, tag, most) or {}, 0
+      while used < #members and not full and take_parked(members[used + 1], tag) do
+        used = used + 1
+      end
+      if used > 0 then
+        redis.call('ZREM', parked, unpack(members, 1, used))
+        is_over = false
+      end
+    end
+  end
+end
+
+take_all_back(backup, 1)
+if has_delayed and not full then
+  take_all_back(delayed, 0)
+end
+write_parks()
+if #gone > 0 then
+  free(gone)
+  has_turns = redis.call('ZCARD', turns) > 0
+end
+serve()
+read_list(handoff)
+read_list(ready)
+if woken_tag and redis.call('EXISTS', ready, handoff) == 0 then
+  write_parks()
+  forget_woken()
+  has_turns = redis.call('ZCARD', turns) > 0
+end
+serve()
+if limit == 1 then
+  extend_runs()
+end
+
+-- Return the µs until the next lease ends or message is due, 0 if one has or is, -1 if none will.
+local function next_event()
+  local wait = -1
+  for _, zset in ipairs({backup, delayed}) do
+    local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
+    if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
+      wait = math.max(0, tonumber(first[2]) - now)
+    end
+  end
+  return wait
+end
+
+-- Return about how many consumers wait, as pop.lua does. The key also shows wake.lua that some do.
+local function waiters()
+  local stored, number = redis.pcall('GET', looks), waited / LOOKS_LAST
+  if type(stored) == 'table' then
+    return 0 -- the key is somebody else's
+  end
+  local at, sum = string.match(stored or '', '^(%d+):(%d+%.%d+)$')
+  if at then
+    number = number + tonumber(sum) * math.exp(math.min(0, tonumber(at) - now) / LOOKS_LAST)
+  end
+  pcall(redis.set_repl, redis.REPL_NONE)
+  redis.pcall('SET', looks, now_text .. string.format(':%.3f', number), 'PX', LOOKS_KEPT)
+  pcall(redis.set_repl, redis.REPL_ALL)
+  return math.ceil(number)
+end
+
+count_up('returned', returned)
+local length = 'lease:' .. math.floor(timeout / 1000000)
+if watched and taken > 0 and jitter % SAMPLED == 0 and (redis.call('HLEN', counters) < COUNTED
+  or redis.call('HEXISTS', counters, length) == 1) then
+  count_up(length, taken)
+end
+if place > last_place then
+  redis.call('HSET', busy, '', string.format('%.0f', place))
+end
+if taken > 0 then
+  redis.call('ZADD', backup, unpack(leases))
+  if #flights > 0 then
+    -- The slots of earlier messages with these ids, which scripts without groups deleted.
+    local keys, stale = {}, {}
+    for i = 1, #flights, 2 do
+      keys[#keys + 1] = flights[i]
+    end
+    for i, entry in ipairs(redis.call('HMGET', flight, unpack(keys))) do
+      stale[#stale + 1] = entry and keys[i] or nil
+    end
+    if #stale > 0 then
+      free(stale)
+    end
+    redis.call('HSET', flight, unpack(flights))
+  end
+  if #ran > 0 then
+    redis.call('ZADD', runs, unpack(ran))
+  end
+  if #recounted > 0 then
+    redis.call('HSET', receives, unpack(recounted))
+  end
+end
+write_slots()
+wake()
+if taken > 0 then
+  if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0 and next_event() ~= 0 then
+    reply[1] = 'last'
+    waiters()
+  end
+  return reply
+end
+if full or dead_lettered > 0 or deferred > 0 or looked >= LOOKED or decoded > DECODE_BUDGET then
+  return {'again', refused}
+end
+
+-- Nothing can be taken. Free the slots of some messages that a script deleted that knows no groups.
+local function sweep_slots()
+  local some = redis.call('EXISTS', parked) == 1 and SWEPT or SWEPT / 10
+  local keys, lost = redis.call('HRANDFIELD', flight, some), {}
+  for _, key in ipairs(keys) do
+    if redis.call('HEXISTS', context, key) == 0 then
+      lost[#lost + 1] = key
+    end
+  end
+  if #lost > 0 then
+    free(lost)
+    write_slots()
+  end
+  return #lost > 0
+end
+
+if sweep_slots() and redis.call('ZCARD', turns) > 0 then
+  return {'again', refused}
+end
+if redis.call('EXISTS', parked, flight) == 0 then
+  redis.call('HDEL', busy, '') -- no place is in use
+end
+-- Both lists are empty, so their counts are stale, unless messages are parked. A note of failures
+-- is stale if its message has no count. Remove some of both at each call.
+local noted = has_receives and redis.call('EXISTS', parked) == 0
+  and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
+for i = 1, #noted, 2 do
+  if string.find(noted[i + 1], ':', 1, true)
+    and redis.call('HEXISTS', context, noted[i]) == 0 then
+    redis.call('HDEL', receives, noted[i])
+  end
+  if string.find(noted[i], CANCELS, 1, true) == 1 then
+    redis.call('HDEL', receives, CANCELS) -- no note of a canceled message counts any more
+  end
+end
+local keys = has_errors and redis.call('HRANDFIELD', errors, SWEPT) or {}
+local known = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
+for i = 1, #keys do
+  if not known[i] then
+    redis.call('HDEL', errors, keys[i])
+  end
+end
+
+local wait = next_event()
+return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters() or nil}

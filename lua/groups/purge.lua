@@ -1,0 +1,36 @@
+-- purge: delete the messages of a grouped queue that were moved aside. THE MESSAGES ARE LOST.
+--
+-- KEYS[1] {name}GROUPS:BUSY    HASH    group -> its messages in flight; see groups/pop.lua
+-- KEYS[2] {name}GROUPS:PARKED  ZSET    messages moved aside
+-- KEYS[3] {name}GROUPS:TURNS   ZSET    group that has parked messages and a free slot -> since, µs
+-- KEYS[4] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place, group
+-- KEYS[5] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
+-- KEYS[6] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
+-- KEYS[7] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+--
+-- Returns how many messages were deleted. Call purge.lua afterwards: it deletes those in flight,
+-- whose slots are forgotten here. The record stays.
+-- Atomic because deleting only some of the keys would leave turns of groups without messages.
+-- Cost: O(1); UNLINK frees the memory in the background.
+-- Roles: operator, doctor
+local busy, parked, turns, flight = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local runs, woken, counters = KEYS[5], KEYS[6], KEYS[7]
+
+local deleted = redis.call('ZCARD', parked)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
+
+-- Parts: count_up
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
+-- End of parts (edit them in lua/parts)
+
+redis.call('UNLINK', busy, parked, turns, flight, runs, woken)
+count_up('dropped', deleted)
+return deleted

@@ -1,0 +1,65 @@
+"""``ackq groups``, and what other commands do with a queue that has groups."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import redis
+
+from ackq import Groups, Queue
+from tests.cli.conftest import Run
+
+
+def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state(
+    ackq: Run, url: str, plain_client: redis.Redis, name: str
+) -> None:
+    bodies = [b'{"id":"%d","of":"%s"}' % (n, of) for n, of in enumerate([b"a", b"a", b"b", b"a"])]
+    plain_client.lpush(name, *bodies)
+    assert "has no groups" in ackq("groups", name, code=1).stderr
+    assert "has Groups(field='of', in_flight=1)" in ackq("groups", name, "--on", "field=of").stdout
+    with Queue.from_url(url, name, groups=Groups("of")) as queue:
+        taken = queue.pop_many(1) + queue.pop_many(1)
+        assert [message.id for message in taken] == ["0", "2"]
+        assert queue.pop() is None
+        queue.push({"id": "later", "of": "c"}, delay=600)
+        queue.nack(taken[1], delay=600)
+    assert ackq("groups", name).stdout == "a\t2\t1\t\nb\t0\t1\t\n"
+    (first, _) = map(json.loads, ackq("groups", name, "--json", "--top", "2").stdout.splitlines())
+    assert first == {"name": "a", "waiting": 2, "in_flight": 1, "turn_for": None}
+    assert ackq("stats", name).stdout.startswith("ready\t2\nin_flight\t1\ndelayed\t2\n")
+    assert "cannot ask for confirmation" in ackq("groups", name, "--off", code=2).stderr
+    assert "has no groups" in ackq("groups", name, "--off", "--yes").stdout
+    left = sorted(plain_client.lrange(name, 0, -1))
+    assert left == sorted([*bodies, b'{"id":"later","of":"c"}'])
+    assert plain_client.keys(f"{name}*") == [name.encode()]
+    assert "has no groups" in ackq("groups", name, "--off", "--yes").stderr
+
+
+def test_a_group_is_pushed_popped_and_acked_by_commands(ackq: Run, name: str) -> None:
+    ackq("groups", name, "--on", "field=customer,in_flight=1")
+    ackq("push", name, "--group", "c", '{"n":1}', '{"id":"a"}', '{"n":2,"id":"b"}')
+    ackq("push", name, "--group", "c", '{"id":"d","customer":"c"}', "--dedup", "once")
+    pushed = ackq("pop", name, "--ack").stdout
+    assert json.loads(pushed).pop("customer") == "c"
+    assert pushed.startswith('{"id":"')
+    assert ackq("pop", name, "--ack").stdout == '{"id":"a","customer":"c"}\n'
+    assert ackq("pop", name, "--ack").stdout == '{"customer":"c","n":2,"id":"b"}\n'
+    assert ackq("pop", name, "--ack").stdout == '{"id":"d","customer":"c"}\n'
+    ackq("audit", name)
+    ackq("purge", name, "--yes")
+
+
+def test_wrong_groups_are_refused(ackq: Run, url: str, name: str) -> None:
+    for wrong in ("customer", "field=", "in_flight=2", "field=c,in_flight=x", "field=c,rate=1"):
+        ackq("groups", name, "--on", wrong, code=3 if wrong == "field=" else 2)
+    ackq("groups", name, "--on", "field=c", "--off", code=2)
+    assert "has no groups yet" in ackq("push", name, "--group", "c", "{}", code=3).stderr
+    ackq("groups", name, "--on", "field=c")
+    assert "recorded at its first use" in ackq("groups", name, "--on", "field=d", code=3).stderr
+    refused = ackq("push", name, "--group", "x", '{"c":"y"}', code=3).stderr
+    assert "its 'c' is another group" in refused
+    ackq("push", name, "--raw", "--group", "x", "{}", code=2)
+    with Queue.from_url(url, name) as plain, pytest.raises(ValueError, match="this client has"):
+        plain.pop()
+    ackq("groups", name, "--off", "--yes")

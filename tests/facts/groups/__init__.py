@@ -1,0 +1,1 @@
+"""The facts of the scripts in lua/groups."""

@@ -1,0 +1,46 @@
+"""The facts of groups/list.lua: see `tests.facts.facts`."""
+
+from __future__ import annotations
+
+from ackq.queue import group_stats
+from benchmarks.worst.scene import NAME, Act, Scene, times
+from tests.facts.example import SPEC
+from tests.facts.facts import Facts, Mistake
+
+FACTS = Facts(
+    "groups/list",
+    calls=(("busy", 0, 100), ("turns", 0, 100)),
+    changes_nothing=True,
+    operation=lambda: group_stats.largest(SPEC, 5, 100),
+    replies=[[1, b"0"], [1, b"0"]],
+    passes={"which": ["busy", "turns"], "cursor": [b"0", b"0"], "wanted": [100, 100]},
+    fewest=3,
+    refused={
+        "no such groups": ("all", 0, 100),
+        "no cursor": ("busy", "x", 100),
+        "a cursor below 0": ("busy", -1, 100),
+        "a cursor of 65 bits": ("busy", "9" * 21, 100),
+    },
+    mistakes={
+        "test_groups.test_each_group_is_listed_with_what_it_has": (
+            Mistake("the last place is a group", "if tag ~= '' and (", "if ("),
+            Mistake("groups in flight are listed twice", "or not held)", "or true)"),
+            Mistake("counts the groups before as well", "'[' .. head,", "'-',"),
+            Mistake("a busy group may go on", "or redis.call('ZSCORE', turns, tag)", "or value"),
+        ),
+    },
+)
+
+FILLED = "redis.call('HSET', KEYS[1], id, 1) redis.call('ZADD', KEYS[2], score, id)"
+PARKED = (
+    "redis.call('ZADD', KEYS[1], 0, string.format('%03.0f', #id) .. id .. string.rep('0', 16)"
+    " .. body)"
+)
+
+
+@FACTS.worst("1,000,000 groups")
+def list_groups(scene: Scene) -> Act:
+    busy, turns = (NAME.encode() + suffix for suffix in (b"GROUPS:BUSY", b"GROUPS:TURNS"))
+    scene.fill(FILLED, (busy, turns), scene.many(1_000_000))
+    scene.fill(PARKED, (NAME.encode() + b"GROUPS:PARKED",), scene.many(1_000_000))
+    return times(1, lambda: scene.queue().groups(20, within=scene.many(50_000)))

@@ -1,0 +1,301 @@
+"""Judges groups: their order, their limits, and whether each is served in turn.
+
+A message belongs to the group that its push names. These rules need all messages of a group, so they
+are rules of a run.
+
+| rule | what breaks it |
+|---|---|
+| group order | with one message of a group at a time: a message is delivered although one of its group that was pushed before is neither settled nor dead (if a dead letter stops its group, not settled), unless the same take returned that one first |
+| group limit | more messages of a group are held at once than permitted; with one at a time, two takes hold messages of it |
+| limit | more messages of the queue are held at once than permitted |
+| group passed over | a group waits and could be served, while another is served again and again with messages that were pushed later |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .stories import POSSIBLE, Delivery, History, Story, Take
+
+if TYPE_CHECKING:
+    from .rules import Judge
+
+#: Takes in which one other group may be served while a group waits: one that was due before, and
+#: one that took its turn meanwhile.
+TURNS = 2
+#: Deliveries that are looked at, at most, before each delivery.
+LOOKED_AT = 2000
+#: Seconds by which a lease may end later than was asked for.
+JITTER = 0.066
+#: What ends a lease.
+_ENDS = ("ack", "nack", "release", "reject")
+
+
+def judge_groups(judge: Judge, history: History) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with groups and limits, if the run had any."""
+    groups: defaultdict[str, list[Story]] = defaultdict(list)
+    for story in history.stories.values():
+        if story.group is not None:
+            groups[story.group].append(story)
+    most = history.settings.get("group_in_flight", math.inf)
+    for name, stories in groups.items():
+        holds = list(_holds(judge, stories))
+        if most == 1:
+            for words in _order(judge, stories):
+                yield "group order", f"{name}: {words}"
+            holds = _by_take(holds)
+        for words in _over(holds, most):
+            yield "group limit", f"{name}: {words}"
+    if (limit := history.settings.get("max_in_flight")) is not None:
+        for words in _over(list(_holds(judge, history.stories.values())), limit):
+            yield "limit", words
+    if history.settings.get("group_turns"):
+        for name, words in _passed_over(judge, groups):
+            yield "group passed over", f"{name}: {words}"
+
+
+# --- order ------------------------------------------------------------------------------
+
+
+def _order(judge: Judge, stories: Sequence[Story]) -> Iterator[str]:
+    """Yield deliveries of messages of a group before the end of one that was pushed earlier."""
+    first = sorted(
+        (story for story in stories if _has_place(judge, story)),
+        key=lambda story: story.pushes[0][0].end,
+    )
+    later = sorted(
+        (story for story in stories if story.deliveries and not _is_elsewhere(story)),
+        key=lambda story: _begin(story),
+    )
+    #: (end, story) of the messages pushed so far, those that ended last first.
+    open_: list[tuple[float, int, Story]] = []
+    number = 0
+    for story in later:
+        while number < len(first) and first[number].pushes[0][0].end < _begin(story):
+            bisect.insort(open_, (-_ended(judge, first[number]), number, first[number]))
+            number += 1
+        for delivery in story.deliveries:
+            for negative, _, other in open_:
+                if -negative <= delivery.take.end:
+                    break
+                if other is not story and not _is_before(other, delivery):
+                    yield f"{story.name} was delivered before the end of {other.name}"
+                    break
+    yield from _order_in_a_push(judge, stories)
+
+
+def _order_in_a_push(judge: Judge, stories: Sequence[Story]) -> Iterator[str]:
+    """Do the same for the messages of one push."""
+    pushes: defaultdict[tuple[tuple[str, str], int], list[Story]] = defaultdict(list)
+    for story in stories:
+        if _has_place(judge, story):
+            push = story.pushes[0][0]
+            pushes[push.by, push.call].append(story)
+    for together in pushes.values():
+        together.sort(key=lambda story: story.pushes[0][1])
+        latest: tuple[float, Story] | None = None
+        for story in together:
+            for delivery in story.deliveries if latest is not None else ():
+                assert latest is not None
+                if latest[0] > delivery.take.end and not _is_before(latest[1], delivery):
+                    yield f"{story.name} was delivered before the end of {latest[1].name}"
+            ended = _ended(judge, story)
+            if latest is None or ended > latest[0]:
+                latest = ended, story
+
+
+def _is_elsewhere(story: Story) -> bool:
+    """Whether a message has no place in the order of pushes: it was delayed, or an operator's."""
+    return bool(story.chosen) or any(push.delay for push, _ in story.pushes)
+
+
+def _has_place(judge: Judge, story: Story) -> bool:
+    """Whether a message was surely stored once, at a known time."""
+    if len(story.pushes) != 1 or _is_elsewhere(story):
+        return False
+    push = story.pushes[0][0]
+    return push.state == "ok" and judge.undone(push) is None
+
+
+def _begin(story: Story) -> float:
+    return min((push.begin for push, _ in story.pushes), default=-math.inf)
+
+
+def _ended(judge: Judge, story: Story) -> float:
+    """Return the earliest time from which the next of the group may have been delivered."""
+    kinds = ("ack",) if judge.dead_letters_stop else ("ack", "reject")
+    ends = [
+        settle.begin
+        for delivery in story.deliveries
+        for settle in delivery.settles
+        if settle.kind in kinds and settle.state in POSSIBLE
+    ]
+    if judge.is_dead(story) and not judge.dead_letters_stop:
+        ends.append(min((each.take.begin for each in story.deliveries), default=-math.inf))
+    return min(ends, default=math.inf)
+
+
+def is_in_run(delivery: Delivery) -> bool:
+    """Whether a take returned this message together with another of its group, now or before.
+
+    If their leases end, one of both waits for the other, and a delivery of it does not count.
+    """
+    story = delivery.story
+    return story.group is not None and any(
+        other.story.group == story.group and other is not each
+        for each in story.deliveries
+        for other in each.take.deliveries
+    )
+
+
+def order_uncounted(deliveries: list[Delivery]) -> None:
+    """Put deliveries with the same receive count into their order, which the ends of leases tell.
+
+    One that does not count, see `is_in_run`, ended with its lease. So the next lease ends
+    later by more than the jitter.
+    """
+    for at in range(1, len(deliveries)):
+        for later in range(at, 0, -1):
+            one, other = deliveries[later - 1 : later + 1]
+            if one.count != other.count or one.until is None or other.until is None:
+                break
+            if one.until <= other.until + JITTER:
+                break
+            deliveries[later - 1 : later + 1] = other, one
+
+
+def _is_before(other: Story, delivery: Delivery) -> bool:
+    """Whether the same take returned the other message first."""
+    together = delivery.take.deliveries
+    at = next(at for at, each in enumerate(together) if each is delivery)
+    return any(each.story is other for each in together[:at])
+
+
+# --- limits -----------------------------------------------------------------------------
+
+
+class _Hold(NamedTuple):
+    """A time for which a message was surely held."""
+
+    begin: float
+    end: float
+    take: Take
+
+
+def _holds(judge: Judge, stories: Iterable[Story]) -> Iterator[_Hold]:
+    for story in stories:
+        takes = sorted(each.take.begin for each in story.deliveries)
+        chosen = [each.begin for each in story.chosen]
+        for delivery in story.deliveries:
+            take = delivery.take
+            again = takes[bisect.bisect_right(takes, take.begin) :][:1]
+            end = min([_surely_until(judge, delivery), *again, *chosen])
+            excused = judge.undone(take) or judge.clocked(take.begin, end)
+            if end > take.end and not excused:
+                yield _Hold(take.end, end, take)
+
+
+def _surely_until(judge: Judge, delivery: Delivery) -> float:
+    """Return until when the lease of a delivery surely lasted."""
+    end = delivery.take.begin + judge.lease_seconds
+    for settle in sorted(delivery.settles, key=lambda each: each.begin):
+        if settle.kind in _ENDS and settle.state != "fail":
+            return min(end, settle.begin)
+        if (settle.kind, settle.state) == ("extend", "ok") and settle.begin <= end:
+            end = max(end, settle.begin + judge.lease_seconds)
+    return end
+
+
+def _by_take(holds: Sequence[_Hold]) -> list[_Hold]:
+    """Return for how long each take held any of its messages."""
+    found: dict[int, _Hold] = {}
+    for hold in holds:
+        before = found.get(id(hold.take))
+        end = hold.end if before is None else max(before.end, hold.end)
+        found[id(hold.take)] = hold._replace(end=end)
+    return list(found.values())
+
+
+def _over(holds: Sequence[_Hold], most: float) -> Iterator[str]:
+    """Yield the times at which more were held than permitted."""
+    held: list[float] = []
+    for hold in sorted(holds, key=lambda each: each.begin):
+        while held and held[0] <= hold.begin:
+            heapq.heappop(held)
+        heapq.heappush(held, hold.end)
+        if len(held) > most:
+            yield f"{hold.take.by} took one while {len(held) - 1} were held"
+
+
+# --- turns ------------------------------------------------------------------------------
+
+
+def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple[str, str]]:
+    """Yield groups that waited while another was served again and again.
+
+    A message lies behind all that were pushed before it. So once it is delivered, each of these was
+    reached too: it was delivered, or its group waits for its turn.
+    """
+    firsts = sorted(
+        (
+            min(story.deliveries, key=lambda each: each.take.begin)
+            for stories in groups.values()
+            for story in stories
+            if story.deliveries and not _is_elsewhere(story)
+        ),
+        key=lambda each: each.take.begin,
+    )
+    begins = [each.take.begin for each in firsts]
+    for name, stories in groups.items():
+        free = -math.inf
+        deliveries = sorted(
+            (each for story in stories for each in story.deliveries),
+            key=lambda each: each.take.begin,
+        )
+        for delivery in deliveries:
+            since = max(free, _stored(judge, delivery.story))
+            free = max(free, _surely_over(delivery))
+            until = delivery.take.begin
+            # With a higher count, it was delivered before, perhaps to a consumer that died at once.
+            is_first = delivery.count in (None, 1)
+            if since >= until or not is_first or judge.clocked(since, until):
+                continue
+            low, high = bisect.bisect_left(begins, since), bisect.bisect_left(begins, until)
+            served: Counter[str] = Counter()
+            takes: set[tuple[str, int]] = set()
+            for other in firsts[max(low, high - LOOKED_AT) : high]:
+                group = other.story.group
+                behind = _begin(other.story) > _stored(judge, delivery.story)
+                if group is None or group == name or not behind or other.take.end >= until:
+                    continue
+                if (group, id(other.take)) not in takes:
+                    takes.add((group, id(other.take)))
+                    served[group] += 1
+            for group, times in served.items():
+                if times > TURNS:
+                    yield (
+                        name,
+                        f"{delivery.story.name} waited while {group} was served {times} times",
+                    )
+
+
+def _stored(judge: Judge, story: Story) -> float:
+    """Return from when on a message was surely stored, if that is known."""
+    return story.pushes[0][0].end if _has_place(judge, story) else math.inf
+
+
+def _surely_over(delivery: Delivery) -> float:
+    """Return from when on a delivery surely kept its group from being served no longer."""
+    return min(
+        (
+            settle.end + settle.delay
+            for settle in delivery.settles
+            if settle.kind in _ENDS and settle.state in ("ok", "gone")
+        ),
+        default=math.inf,
+    )

@@ -1,0 +1,241 @@
+"""Consumers of a queue with groups, step by step: no order of requests breaks a group.
+
+``ACKQ_SOAK=20`` takes twenty times as many walks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ackq import Groups, Queue
+from ackq.config import QueueConfig
+from ackq.core.effects import Operation, Request
+from ackq.core.io.outside import SYSTEM
+from ackq.queue import chosen_messages, inspection, push, settle, take
+from ackq.queue.keys import QueueKeys
+from ackq.queue.push_options import PushOptions
+from ackq.queue.spec import QueueSpec
+from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again
+
+STEPS = 300
+NAMES = ("a", "b", "")
+
+
+class GroupWalk(Walk):
+    """A queue whose producers push to a few groups."""
+
+    def __init__(self, queue: Queue, client: Any, name: str, seed: int, in_flight: int) -> None:
+        super().__init__(queue._driver, client, seed)
+        self.in_flight = in_flight
+        groups = Groups("group", in_flight)
+        config = QueueConfig(max_receives=self.random.choice([None, 3]), groups=groups)
+        self.spec = QueueSpec(name, QueueKeys.of(name, grouped=True), config, outside=SYSTEM)
+        self.pushed = 0
+        #: The ids in the order in which they came onto the list, and those that may be gone.
+        self.order: dict[str, int] = {}
+        self.ended: set[str] = set()
+        self.groups: dict[str, str] = {}
+        #: Pushed for later, or dead letters once: their places in the order are others.
+        self.unordered: set[str] = set()
+        self.leased: dict[str, float] = {}
+
+    def key(self, suffix: str) -> bytes:
+        return self.spec.keys.ready + suffix.encode()
+
+    def read(self) -> dict[str, Any]:
+        """Return everything that the queue has."""
+        keys, pipe = self.spec.keys, self.client.pipeline()
+        pipe.lrange(keys.ready, 0, -1).lrange(keys.handoff, 0, -1).hgetall(keys.context)
+        pipe.zrange(keys.backup, 0, -1, withscores=True).xrange(keys.dead).time()
+        pipe.hgetall(self.key("GROUPS:BUSY")).zrange(self.key("GROUPS:PARKED"), 0, -1)
+        pipe.zrange(self.key("GROUPS:TURNS"), 0, -1).hgetall(self.key("GROUPS:FLIGHT"))
+        pipe.zrange(self.key("GROUPS:RUNS"), 0, -1).get(self.key("GROUPS:WOKEN"))
+        pipe.zrange(keys.delayed, 0, -1)
+        names = "ready handoff context backup dead time busy parked turns flight runs woken delayed"
+        return dict(zip(names.split(), pipe.execute(), strict=True))
+
+    def look(self, actor: Actor, request: Request) -> Callable[[], None]:
+        def after() -> None:
+            found = self.read()
+            self.check_places(found)
+            self.check_slots(found)
+            self.check_deliveries(found)
+
+        return after
+
+    def check_places(self, found: dict[str, Any]) -> None:
+        listed = [*reversed(found["ready"]), *reversed(found["handoff"])]
+        for body in listed:
+            fields = json.loads(body)
+            self.order.setdefault(fields["id"], len(self.order))
+            self.groups[fields["id"]] = fields["group"]
+        bodies = [*listed, *found["context"].values()]
+        bodies += [member[4 + int(member[:3]) + 15 :] for member in found["parked"]]
+        bodies += [fields[b"body"] for _, fields in found["dead"]]
+        self.unordered |= {json.loads(fields[b"body"])["id"] for _, fields in found["dead"]}
+        places = Counter(json.loads(body)["id"] for body in bodies)
+        assert max(places.values(), default=1) == 1, f"in two places: {places}"
+        missing = self.order.keys() - places.keys() - self.ended
+        assert not missing, f"lost: {missing}"
+        assert {*found["context"]} == {key for key, _ in found["backup"]} | {*found["delayed"]}
+
+    def check_slots(self, found: dict[str, Any]) -> None:
+        slots = Counter(entry[17:].decode() for entry in found["flight"].values())
+        busy = {tag.decode(): int(count) for tag, count in found["busy"].items() if tag}
+        assert busy == slots, "the slots are not those of the messages in flight"
+        for key, _ in found["backup"]:
+            if self.groups[key.decode()]:
+                assert key in found["flight"], f"{key!r} has no slot"
+        parked = Counter(member[3 : 3 + int(member[:3])].decode() for member in found["parked"])
+        turns = {tag.decode() for tag in found["turns"]}
+        woken = found["woken"].split(b" ", 2)[2][3:-16].decode() if found["woken"] else None
+        for group in {*parked, *turns}:
+            is_due = parked[group] > 0 and (not group or busy.get(group, 0) < self.in_flight)
+            assert is_due == (group in turns) or group == woken, f"{group}: TURNS is wrong"
+
+    def check_deliveries(self, found: dict[str, Any]) -> None:
+        now = found["time"][0] * 1_000_000 + found["time"][1]
+        leased = {key.decode(): score for key, score in found["backup"] if score > now}
+        running = defaultdict(list)
+        for id, score in leased.items():
+            running[self.groups[id]].append(score)
+        for group, scores in running.items():
+            if group and self.in_flight == 1:
+                assert len(set(scores)) == 1, f"{group} is with two consumers: {leased}"
+            assert not group or len(scores) <= self.in_flight or self.in_flight == 1
+        there = [key.decode() for key in found["context"]]
+        there += [json.loads(body)["id"] for body in (*found["ready"], *found["handoff"])]
+        there += [
+            json.loads(member[3 + int(member[:3]) + 16 :])["id"] for member in found["parked"]
+        ]
+        for id, score in leased.items():
+            if self.in_flight > 1 or self.leased.get(id) == score or id in self.unordered:
+                continue
+            for other in there:
+                if self.groups[other] != self.groups[id] or other in self.unordered:
+                    continue
+                before = self.order[other] < self.order[id]
+                assert not (self.groups[id] and before) or leased.get(other) == score, (
+                    f"{id} is delivered before {other}"
+                )
+        self.leased = leased
+
+
+def producer(walk: GroupWalk) -> Callable[[Actor], Life]:
+    def step(actor: Actor) -> Operation[None]:
+        draw, messages = walk.random, []
+        is_late = draw.random() < 0.2
+        for _ in range(draw.randint(1, 3)):
+            walk.pushed += 1
+            id = f"{'late' if is_late else 'm'}{walk.pushed}"
+            group = draw.choice(NAMES)
+            walk.groups[id] = group
+            messages.append({"id": id, "group": group, "n": "x" * draw.choice([1, 30])})
+            if is_late:
+                walk.unordered.add(id)
+                walk.order[id], walk.ended = len(walk.order), walk.ended | {id}
+        options = PushOptions(delay=draw.choice([0, 60]) if is_late else None)
+        yield from push.push_many(walk.spec, messages, options)
+
+    return again_and_again(step)
+
+
+def consumer(walk: GroupWalk) -> Callable[[Actor], Life]:
+    def step(actor: Actor) -> Operation[None]:
+        draw, spec = walk.random, walk.spec
+        messages = yield from take.pop_many(
+            spec, draw.choice((1, 1, 2, 5)), draw.choice((None, 0.5)), None, ()
+        )
+        draw.shuffle(messages)
+        while messages:
+            some = [messages.pop() for _ in range(draw.randint(1, len(messages)))]
+            luck = draw.random()
+            if luck < 0.55:
+                walk.ended |= {message.id for message in some}
+                if draw.random() < 0.5:
+                    yield from settle.ack(spec, some)
+                else:
+                    messages += yield from take.pop_many(spec, 2, None, None, some)
+            elif luck < 0.7:
+                yield from settle.nack(spec, some, draw.choice([None, 0, 60]))
+            elif luck < 0.85:
+                yield from settle.nack(spec, some, draw.choice([0, 60]), charge=False)
+            elif luck < 0.9:
+                yield from settle.reject(spec, some, "bad")
+
+    return again_and_again(step)
+
+
+def time(walk: GroupWalk) -> Callable[[Actor], Life]:
+    """Leases end, and messages become due."""
+
+    def step(actor: Actor) -> Operation[None]:
+        keys = walk.spec.keys
+        key = walk.random.choice([keys.backup, keys.delayed])
+        member = yield Request((b"ZRANDMEMBER", key))
+        if member is not None:
+            yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
+
+    return again_and_again(step)
+
+
+def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
+    def step(actor: Actor) -> Operation[None]:
+        spec, draw = walk.spec, walk.random
+        what = draw.randrange(6)
+        if what == 0:
+            yield from inspection.redrive(spec, draw.choice([1, 5]), ())
+        elif what == 1:
+            delayed = yield from inspection.peek(spec, 1, "delayed")
+            entries = [message.entry for message in delayed]
+            yield from chosen_messages.cancel(spec, entries, (), False)
+        elif what == 2:
+            report = yield from inspection.audit(spec, repair=True)
+            assert {each.problem for each in report.findings} <= {"stale count", "stale failure"}
+        elif what == 3:
+            body = yield Request((b"LINDEX", spec.keys.ready, -1))
+            if body:
+                walk.ended.add(json.loads(body)["id"])
+                yield Request((b"LREM", spec.keys.ready, -1, body))
+        elif what == 4:
+            yield from inspection.stats(spec)
+
+    return again_and_again(step)
+
+
+def walk_through(client: Any, name: str, seed: int, in_flight: int) -> None:
+    with Queue(client, name, groups=Groups("group", in_flight)) as queue:
+        walk = GroupWalk(queue, client, name, seed, in_flight)
+        lives = {
+            "producer": producer(walk),
+            "consumer": consumer(walk),
+            "other consumer": consumer(walk),
+            "third consumer": consumer(walk),
+            "time": time(walk),
+            "operator": operator(walk),
+        }
+        walk.run(lives, STEPS)
+        for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
+            for member in client.zrange(key, 0, -1):
+                client.zadd(key, {member: 1})
+        acked: tuple[Any, ...] = ()
+        while acked := tuple(queue.pop_many(3, ack=acked)):
+            pass
+        found = walk.read()
+        found.pop("time"), found.pop("dead")
+        assert not any(found.values()), f"stuck: {found}"
+        queue.purge(dead=True)
+        queue.drain()
+
+
+@pytest.mark.parametrize("in_flight", [1, 2])
+@pytest.mark.timeout(60 * SOAK + 60)
+def test_no_order_of_requests_breaks_a_group(
+    take_walks: Callable[..., None], in_flight: int
+) -> None:
+    take_walks(3, lambda client, name, seed: walk_through(client, name, seed, in_flight))

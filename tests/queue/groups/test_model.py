@@ -1,0 +1,100 @@
+"""Every order of what may happen to a few messages of two groups keeps the promises of groups."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+import pytest
+
+from tests.interleaving import SOAK
+from tests.queue.groups.gate import Gate, steps
+
+
+def check(before: Gate, gate: Gate) -> None:
+    """Check what must be true after each step."""
+    places = [*gate.listed, *gate.handoff, *gate.flight, *gate.due]
+    places += [message for row in gate.parked.values() for _, message in row]
+    assert max(Counter(places).values(), default=1) == 1, "a message is in two places"
+    slots = Counter(gate.groups[message] for message in gate.flight)
+    slots.update(gate.stale.values())
+    slots.pop("", None)
+    assert gate.busy == slots, "the slots are not those of the messages in flight"
+    woken = {gate.groups[message] for message in gate.woken}
+    for group in {*gate.groups}:
+        assert gate.limit >= slots[group] or gate.limit == 1
+        is_due = bool(gate.parked.get(group)) and gate.is_free(group) and group not in woken
+        assert is_due == (group in gate.turns) or gate.limit > 1, f"{group}: TURNS is wrong"
+        owners = {
+            held.owner
+            for message, held in gate.flight.items()
+            if gate.groups[message] == group and held.place == "leased"
+        }
+        assert not group or len(owners) <= gate.limit, f"{group}: more consumers than the limit"
+    if gate.limit == 1:
+        check_order(before, gate)
+
+
+def check_order(before: Gate, gate: Gate) -> None:
+    """Check that what was delivered now comes after all earlier messages of its group."""
+    delivered = [
+        message
+        for message, held in gate.flight.items()
+        if held.place == "leased"
+        and (message not in before.flight or before.flight[message].place != "leased")
+    ]
+    open_ones = [*gate.listed, *gate.handoff, *gate.flight]
+    open_ones += [message for row in gate.parked.values() for _, message in row]
+    # Those that were pushed for later are the last ones, and have no place in the order.
+    last = len(gate.groups) - gate.late
+    for message in delivered:
+        for other in open_ones if message < last else ():
+            same = gate.groups[other] == gate.groups[message] != ""
+            assert not same or other >= message or other in delivered, (
+                f"{message} is delivered before {other}"
+            )
+
+
+def drain(gate: Gate) -> None:
+    """Check that a consumer that takes and acks receives everything: no group is stuck."""
+    gate = gate.copy()
+    for _ in range(30):
+        for message, held in [*gate.flight.items()]:
+            if held.place == "leased":
+                gate.ack(message)
+            elif held.place != "ended":
+                gate.move(message, "due")
+        if not gate.pop(1, 2) and not gate.flight:
+            break
+    left = (gate.listed, gate.handoff, gate.flight, gate.parked, gate.turns, gate.due)
+    assert not any(left), left
+
+
+@pytest.mark.parametrize(
+    ("groups", "limit", "late"),
+    [
+        ("aab", 1, 0),
+        ("aaa", 1, 0),
+        (("a", "", "a"), 1, 0),
+        ("aaba", 2, 0),
+        ("aaba", 1, 1),
+        ("aaab", 1, 0),
+    ],
+)
+def test_no_order_of_steps_breaks_a_group(groups: str, limit: int, late: int) -> None:
+    start = Gate(tuple(groups), limit, late=late)
+    seen = {start.state()}
+    waiting = deque([(start, ())])
+    most = 15_000 * SOAK
+    while waiting and len(seen) < most:
+        gate, trace = waiting.popleft()
+        for name, after in steps(gate):
+            if (state := after.state()) in seen:
+                continue
+            seen.add(state)
+            try:
+                check(gate, after)
+                drain(after)
+            except BaseException as error:
+                error.add_note(" → ".join((*trace, name)))
+                raise
+            waiting.append((after, (*trace, name)))
