@@ -457,11 +457,13 @@ local function forget(key)
   redis.call('HDEL', extended, key)
 end
 
+-- Parts: must_wait
 -- A message on its last permitted receive is delivered alone, so that no other message is charged
 -- if it kills its consumer.
 local function must_wait(count)
   return count >= last_receive and taken > 0
 end
+-- End of parts (edit them in lua/parts)
 
 local function deliver(key, body, count)
   local at = 2 * taken
@@ -471,11 +473,13 @@ local function deliver(key, body, count)
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
 end
 
+-- Parts: listed_count
 -- Return the recorded count of a message on the list.
 local function listed_count(noted, body)
   local count, of = string.match(noted or '', '^(%d+):(%d+:%x+)')
   return count and of == mark(body) and tonumber(count) or 0
 end
+-- End of parts (edit them in lua/parts)
 
 -- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
 -- not have the same receipt. The next call gets another microsecond.
@@ -549,6 +553,7 @@ local function take_back(zset, keys, absent)
   full = full or #keys == RECOVERED -- the rest of them comes before what waits
 end
 
+-- Parts: derive
 -- Record the body under a derived key, because it has no id or another message has it.
 local function derive(body)
   local key
@@ -562,6 +567,7 @@ local function derive(body)
   until redis.call('HSETNX', context, key, body) == 1
   return key
 end
+-- End of parts (edit them in lua/parts)
 
 -- Return the ids of bodies within the budget, which the first body never exceeds; '': no id.
 local function keys_of(bodies)
@@ -585,6 +591,7 @@ local function taken_notes_on(keys)
   return redis.call('HMGET', receives, unpack(fields))
 end
 
+-- Parts: free_id
 -- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
 local function free_id(body, id)
   for _, field in ipairs(id and has_receives and {id, TAKEN .. id} or {}) do
@@ -594,6 +601,7 @@ local function free_id(body, id)
     end
   end
 end
+-- End of parts (edit them in lua/parts)
 
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a
 -- key is free without reading the message recorded under it, and only if other messages are

@@ -81,6 +81,7 @@ def _described() -> str:
     default="right",
     help="End of QUEUE's list that is popped.  [right]",
 )
+@click.option("--groups", is_flag=True, help="The messages of QUEUE have groups.")
 @json_option
 def acl(
     queue: str,
@@ -91,6 +92,7 @@ def acl(
     no_eval: bool,
     redis_6: bool,
     pop_from: PopFrom,
+    groups: bool,
     as_json: bool,
 ) -> None:
     """Print ACL rules that grant each user of QUEUE little more than its role needs.
@@ -121,6 +123,7 @@ def acl(
             pop_from=pop_from,
             kind=kind,
             partitions=partitions,
+            grouped=groups,
         )
         if as_json:
             print_json({"user": named, "role": role, "rules": words})

@@ -300,7 +300,11 @@ def roles_of(kind: str) -> Mapping[str, Role]:
 
 
 def scripts_of(
-    role: str, kind: str = "list", pop_from: PopFrom = "right", partitions: int | None = None
+    role: str,
+    kind: str = "list",
+    pop_from: PopFrom = "right",
+    partitions: int | None = None,
+    grouped: bool = False,
 ) -> list[str]:
     """Return the scripts that a role calls: those whose header names it.
 
@@ -323,6 +327,8 @@ def scripts_of(
             continue
         if script == "pop_from" and pop_from == "right":
             continue  # only the left end has a record
+        if folder == "groups" and not grouped:
+            continue
         if callers_of(script) & {role, "all"}:
             called.append(script)
     return called
@@ -337,6 +343,7 @@ def rules(
     pop_from: PopFrom = "right",
     kind: str = "list",
     partitions: int | None = None,
+    grouped: bool = False,
 ) -> list[str]:
     """Return the words of ``ACL SETUSER`` that give a user ``role`` on queue ``name``.
 
@@ -361,10 +368,11 @@ def rules(
             names begin with ``<name>:`` and a digit. Defaults to "list".
         partitions: how many a delay queue has, 1 to 1024; the role is for all of them. Defaults
             to None: it is not partitioned.
+        grouped: whether the messages of a list queue have groups. Defaults to False.
 
     Raises:
-        ConfigurationError: the kind has no such role or no partitions, their number is out of
-            range, or an RSMQ name has no namespace.
+        ConfigurationError: the kind has no such role, no partitions or no groups, the number of
+            partitions is out of range, or an RSMQ name has no namespace.
         QueueNameError: the name is invalid, or has a space, which no rule can contain, or a
             parenthesis or quotation mark, which no selector can contain.
     """
@@ -383,13 +391,15 @@ def rules(
     if kind == "rsmq" and ":" not in name:
         raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
     check_pop_from(pop_from)
+    if grouped and (kind != "list" or pop_from != "right"):
+        raise ConfigurationError("only list queues that are popped from the right have groups")
     chosen = roles[role]
-    called = scripts_of(role, kind, pop_from, partitions)
+    called = scripts_of(role, kind, pop_from, partitions, grouped)
     if kind == "list" and role not in _NEVER_LOOK:
         chosen = _reading_shards(chosen)
     if kind in ("list", "sharded"):
-        chosen = _for_end(chosen, bool(called), pop_from)
-    access = _access(chosen, called, eval, pop_from)
+        chosen = _for_end(chosen, bool(called), pop_from, grouped)
+    access = _access(chosen, called, eval, pop_from, grouped)
     if role == "doctor":
         keys, flat = [f"~{SCRATCH}*"], True
     else:
@@ -419,23 +429,25 @@ def _channels(name: str, called: Sequence[str]) -> list[str]:
     return ["resetchannels", f"&{namespace}:rt:{queue}"]
 
 
-def _for_end(role: Role, calls_scripts: bool, pop_from: PopFrom) -> Role:
-    """Return a role for queues with this end."""
-    if pop_from == "right":
+def _for_end(role: Role, calls_scripts: bool, pop_from: PopFrom, grouped: bool) -> Role:
+    """Return a role for queues with this end, or with groups."""
+    if pop_from == "right" and not grouped:
         return role
     commands = {
-        "rpush" if command == "lpush" else command: tuple(
+        "rpush" if (command, pop_from) == ("lpush", "left") else command: tuple(
             HELD_LEFT if suffix == "HELD" else suffix for suffix in suffixes
         )
         for command, suffixes in role.commands.items()
     }
     if calls_scripts:
         commands["type"] = ("HELD",)
+        if grouped:
+            commands["get"] = ("HELD",)
     return replace(role, commands=commands)
 
 
 def _access(
-    role: Role, called: Sequence[str], eval: bool, pop_from: PopFrom
+    role: Role, called: Sequence[str], eval: bool, pop_from: PopFrom, grouped: bool
 ) -> dict[str, frozenset[str]]:
     """Return each command of a role with the suffixes of the keys that need it."""
     # Only those that may also change the record create it.
@@ -444,7 +456,7 @@ def _access(
     for command, suffixes in role.commands.items():
         suffixes_of[command].update(suffixes)
     for script in called:
-        for command, named in access_of(script, pop_from).items():
+        for command, named in access_of(script, pop_from, grouped).items():
             if command != role.without and (script, command) != unused:
                 suffixes_of[command].update(named)
     if called:
@@ -452,7 +464,7 @@ def _access(
         every = {
             suffix
             for script in called
-            for slot in slots_of(script, pop_from).values()
+            for slot in slots_of(script, pop_from, grouped).values()
             for suffix in slot.suffixes
         }.union(*suffixes_of.values())
         for command in ("evalsha", "type", *(["eval"] if eval else [])):

@@ -35,6 +35,7 @@ _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor 
 #: are not consumed, since there may be another call among them.
 _CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
+_GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _ROLES = re.compile(r"^-- Roles: (.+)$", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
@@ -63,15 +64,15 @@ class Slot:
 
 
 @cache
-def slots_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, Slot]:
-    """Return the slots of a script, for a queue with this end, by their numbers."""
+def slots_of(script: str, pop_from: PopFrom = "right", grouped: bool = False) -> Mapping[str, Slot]:
+    """Return the slots of a script, for a queue with this end or with groups, by their numbers."""
     slots = {}
-    if pop_from == "left":
-        for number, suffix, kind in _RECORD.findall(_text(script)):
-            slots[number] = Slot((suffix,), kind, False)
+    others = _GROUPED if grouped else _RECORD if pop_from == "left" else None
+    for number, suffix, kind in others.findall(_text(script)) if others else ():
+        slots[number] = Slot((suffix,), kind, False)
     for number, rest, namespace, suffix, kind in _SLOT.findall(_text(script)):
         suffixes = [NAMESPACE * bool(namespace) + _ANY.sub("*", suffix)]
-        if pop_from == "left" and (suffix, kind) == ("HELD", "ZSET"):
+        if (pop_from == "left" or grouped) and (suffix, kind) == ("HELD", "ZSET"):
             suffixes = [HELD_LEFT]
         if script.startswith("held/") and suffixes == ["CLAIM:*:*"]:
             suffixes.append("STAGED:*")  # a claim's list, or a list that a writer staged
@@ -87,16 +88,18 @@ def callers_of(script: str) -> frozenset[str]:
 
 
 @cache
-def access_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, frozenset[str]]:
+def access_of(
+    script: str, pop_from: PopFrom = "right", grouped: bool = False
+) -> Mapping[str, frozenset[str]]:
     """Return each command that a script calls, with the suffixes of its keys."""
     text = re.sub("--.*", "", _text(script))
-    slots = slots_of(script, pop_from)
+    slots = slots_of(script, pop_from, grouped)
     bound = dict(_bound(text))
     suffixes_of: defaultdict[str, set[str]] = defaultdict(set)
     for of_left, of_right, arguments in _CALL.findall(text):
         command = of_left if of_left and pop_from == "left" else of_right
-        if arguments == "record" and bound.get("record", "")[5:-1] not in slots:
-            continue  # that key is passed for the left end only
+        if arguments in ("record", "parked") and bound.get(arguments, "")[5:-1] not in slots:
+            continue  # that key is passed for the left end only, or with groups only
         suffixes = suffixes_of[command.lower()]
         words = [argument.strip() for argument in arguments.split(",")][: _KEYS_OF.get(command, 1)]
         for word in words:

@@ -71,7 +71,7 @@ def _cancel_recorded(spec: QueueSpec, chosen: Sequence[Arg], running: bool) -> O
         request = Request((*passed, int(running), *chunk), script=scripts.load("cancel"))
         count, looked = yield from call(spec, request)
         canceled += count
-        yield from slots.free(spec, [chosen[first + 2 * at + 1] for at in range(looked)])
+        yield from slots.free(spec, chosen[first + 1 : first + 2 * looked : 2])
         first += 2 * looked  # one call stops at 100 messages or 1 MiB of bodies
     return canceled
 

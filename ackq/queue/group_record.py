@@ -49,7 +49,7 @@ def record(keys: QueueKeys, groups: Groups) -> Operation[None]:
         GroupsMismatch: it has another record, or consumers without groups hold messages.
         KeyTypeError: a key has another type.
     """
-    answer = yield from _call(keys, b"record", record_of(groups))
+    answer = yield from _call(keys, "groups/record", record_of(groups))
     if answer != record_of(groups).encode():
         _raise_mismatch(keys, answer, groups)
 
@@ -60,12 +60,11 @@ def forget(keys: QueueKeys) -> Operation[bool]:
     Returns:
         Whether the queue has no record of groups now.
     """
-    return groups_of((yield from _call(keys, b"forget", ""))) is None
+    return groups_of((yield from _call(keys, "groups/forget"))) is None
 
 
-def _call(keys: QueueKeys, verb: bytes, wanted: str) -> Operation[bytes]:
-    script = scripts.load("groups/record")
-    request = Request((*keys.passed("groups/record"), verb, wanted), script=script, resend=True)
+def _call(keys: QueueKeys, script: str, *args: str) -> Operation[bytes]:
+    request = Request((*keys.passed(script), *args), script=scripts.load(script), resend=True)
     expected = QueueKeys.of(keys.ready.decode(), grouped=True).types()
     answer: bytes = yield from call(Keys(f"queue {keys.ready.decode()!r}", expected), request)
     return answer
@@ -86,8 +85,18 @@ def compare(keys: QueueKeys, groups: Groups | None) -> Operation[None]:
         return  # a user who may not look cannot be told more
     if kind == b"zset" and groups is not None:
         _raise_mismatch(keys, b"busy", groups)
-    if kind == b"string" and groups_of(known) != groups:
-        _raise_mismatch(keys, known, groups)
+    if kind == b"string":
+        check(keys, known, groups)
+
+
+def check(keys: QueueKeys, record: bytes, groups: Groups | None) -> None:
+    """Compare the groups of this client with what the record describes.
+
+    Raises:
+        GroupsMismatch: they differ.
+    """
+    if groups_of(record) != groups:
+        _raise_mismatch(keys, record, groups)
 
 
 def is_missing(error: ResponseError) -> bool:

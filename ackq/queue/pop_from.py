@@ -96,8 +96,11 @@ def _call(keys: QueueKeys, verb: bytes) -> Operation[bytes]:
     return end
 
 
-def compare(keys: QueueKeys) -> Operation[None]:
+def compare(keys: QueueKeys) -> Operation[bytes]:
     """Compare the end with the record, and write nothing.
+
+    Returns:
+        What a queue that is popped from the right has as its record; empty: none.
 
     Raises:
         PopFromMismatch: the queue is popped from the other end.
@@ -105,8 +108,11 @@ def compare(keys: QueueKeys) -> Operation[None]:
     kind: bytes = yield Request((b"TYPE", keys.record), resend=True)
     if kind == b"zset" and keys.pop_from == "left":
         _raise_mismatch(keys, "right")
-    if kind == b"string" and keys.pop_from == "right" and (yield from _is_record(keys)):
+    if kind != b"string" or keys.pop_from == "left":
+        return b""
+    if (record := (yield from _record_of(keys))) == b"left":
         _raise_mismatch(keys, "left")
+    return record
 
 
 def raise_for_reply(
@@ -126,8 +132,7 @@ def raise_for_reply(
         ResponseError: ``error`` itself, if it is another one.
     """
     if "WRONGTYPE" in str(error) and not keys.grouped:
-        yield from compare(keys)
-        yield from group_record.compare(keys, None)
+        group_record.check(keys, (yield from compare(keys)), None)
     yield from raise_for_type(f"queue {keys.ready.decode()!r}", expected, error)
     raise error  # only for mypy: the line before always raises
 
@@ -135,7 +140,9 @@ def raise_for_reply(
 def recorded(keys: QueueKeys) -> Operation[PopFrom]:
     """Return the end that is popped: the left one if that is recorded, else the right one."""
     kind: bytes = yield Request((b"TYPE", keys.record), resend=True)
-    return "left" if kind == b"string" and (yield from _is_record(keys)) else "right"
+    if kind == b"string" and (yield from _record_of(keys)) == b"left":
+        return "left"
+    return "right"
 
 
 def is_missing(error: ResponseError) -> bool:
@@ -143,12 +150,11 @@ def is_missing(error: ResponseError) -> bool:
     return str(error).startswith("ACKQ_POP_FROM")
 
 
-def _is_record(keys: QueueKeys) -> Operation[bool]:
+def _record_of(keys: QueueKeys) -> Operation[bytes]:
     try:
-        value: bytes = yield Request((b"GET", keys.record), resend=True)
+        return (yield Request((b"GET", keys.record), resend=True)) or b""
     except NoPermissionError:
-        return True  # it has the type of one
-    return value == b"left"
+        return b"left"  # it has the type of one
 
 
 def _raise_mismatch(keys: QueueKeys, recorded: str) -> NoReturn:

@@ -61,11 +61,16 @@ local SLICE = 16 -- bodies read at a time, as long as those before were short
 local SHORT = 4096 -- bytes
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call
-local LOOKED = 200 -- messages of the lists that one call delivers or moves aside
-local ASIDE = 100 -- of them while it has no room: so a busy group never hides the others for ever
+local AT_GATE = 200 -- messages of the lists that one call delivers or moves aside
+local WITHOUT_ROOM = 100 -- of them while it has no room, so a busy group hides no other for ever
 local RUN = 100 -- messages of one group in a run
 local RECHECKED = 1000000 -- µs after which a message looks again for those of its run before it
 local SWEPT = 100 -- counts, notes and slots that one call looks at, whose messages may be gone
+local LONG_BATCH = 20 -- messages
+-- Redis stores a small sorted set or hash as a list and scans it at each insertion, unless a member
+-- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
+-- It cannot be a lease key, because derived keys have no hyphen.
+local LONG_KEY = '\0' .. string.rep('-', 64)
 local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
 local LOOKS_KEPT = 10000 -- ms, many times that
 local SAMPLED = 64 -- one in this many calls counts the length of its leases
@@ -168,7 +173,7 @@ while settled <= #ARGV do
   settled = settled + 2 + size
 end
 
--- Parts: mark, groups/slots, groups/free, groups/wake, groups/read
+-- Parts: mark, groups/slots, groups/free, groups/wake
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
 -- may have the same id.
 local function mark(body)
@@ -324,6 +329,7 @@ local function wake()
     redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for a name
@@ -337,7 +343,7 @@ local USUAL = '^{"id":%s?"([^"\\%c]+)"' .. NAMED .. '"([^"\\%c]+)"'
 local decoded = 0
 
 -- Return an id or a group as text, or nil. A whole number is the same as its digits in quotes.
-local function text_of(value)
+local function name_of(value)
   if type(value) == 'number' and value % 1 == 0 and math.abs(value) < 9007199254740992 then
     return string.format('%.0f', value + 0)
   end
@@ -366,8 +372,8 @@ local function read(body)
     if named and decoded <= DECODE_BUDGET then
       local valid, object = pcall(cjson.decode, body)
       if valid and type(object) == 'table' then
-        id = id or text_of(object.id)
-        tag = tag or text_of(object[group_field])
+        id = id or name_of(object.id)
+        tag = tag or name_of(object[group_field])
       end
     end
   end
@@ -385,7 +391,6 @@ local function read(body)
   end
   return id, tag or ''
 end
--- End of parts (edit them in lua/parts)
 
 -- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
 -- first write may allocate, and a full queue could never drain.
@@ -607,11 +612,13 @@ local function forget(key)
   redis.call('HDEL', extended, key)
 end
 
+-- Parts: must_wait
 -- A message on its last permitted receive is delivered alone, so that no other message is charged
 -- if it kills its consumer.
 local function must_wait(count)
   return count >= last_receive and taken > 0
 end
+-- End of parts (edit them in lua/parts)
 
 local function deliver(key, body, count, tag, at)
   leases[2 * taken + 1], leases[2 * taken + 2] = lease, key
@@ -641,11 +648,13 @@ local function enter(key, tag, at)
   end
 end
 
--- Return the recorded count of a message on a list.
+-- Parts: listed_count
+-- Return the recorded count of a message on the list.
 local function listed_count(noted, body)
   local count, of = string.match(noted or '', '^(%d+):(%d+:%x+)')
   return count and of == mark(body) and tonumber(count) or 0
 end
+-- End of parts (edit them in lua/parts)
 
 -- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
 -- not have the same receipt. The next call gets another microsecond.
@@ -820,7 +829,7 @@ local function take_back(zset, keys, absent)
 end
 
 -- Take back messages until there are none, or the call has enough.
-local function take_all_back(zset, absent)
+local function take_all_due(zset, absent)
   looked = 0
   repeat
     local before = looked
@@ -832,16 +841,23 @@ local function take_all_back(zset, absent)
   looked = 0
 end
 
+-- Parts: derive
 -- Record the body under a derived key, because it has no id or another message has it.
 local function derive(body)
   local key
   repeat
     derived = derived + 1
+    if derived == LONG_BATCH then
+      redis.call('HSET', context, LONG_KEY, '')
+      redis.call('HDEL', context, LONG_KEY)
+    end
     key = '\0' .. lease .. string.format(':%04d', derived)
   until redis.call('HSETNX', context, key, body) == 1
   return key
 end
+-- End of parts (edit them in lua/parts)
 
+-- Parts: free_id
 -- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
 local function free_id(body, id)
   for _, field in ipairs(id and has_receives and {id, TAKEN .. id} or {}) do
@@ -851,6 +867,7 @@ local function free_id(body, id)
     end
   end
 end
+-- End of parts (edit them in lua/parts)
 
 -- Return whether an operator canceled this message, which becomes a dead letter then.
 local function is_canceled(body, id, noted, head)
@@ -872,7 +889,7 @@ end
 
 -- Lease a message that is on a list or parked, or make it a dead letter. Return whether that was
 -- done; if not, it has to wait for the next call.
-local function take(body, id, tag, at)
+local function lease_one(body, id, tag, at)
   local known, taken_note, head
   if id and has_receives then
     known, taken_note, head = unpack(redis.call('HMGET', receives, id, TAKEN .. id, CANCELS))
@@ -923,12 +940,12 @@ local function take_parked(member, tag)
   if decoded > DECODE_BUDGET then
     full = true
   end
-  return not full and take(body, id, tag, string.sub(member, at - PLACE + 1, at))
+  return not full and lease_one(body, id, tag, string.sub(member, at - PLACE + 1, at))
 end
 
 -- Deliver the first message of each group whose turn it is, the least recently served first.
 local is_served = false
-local function serve()
+local function serve_turns()
   write_parks()
   while has_turns and not full do
     local tag = redis.call('ZRANGE', turns, '0', '0')[1]
@@ -953,13 +970,13 @@ local function pass(body, list)
     write_parks()
     forget_woken()
     has_turns = true
-    serve()
+    serve_turns()
     return true
   elseif woken_tag and list == ready then
     write_parks()
     forget_woken() -- it would have been the first one here
     has_turns = redis.call('ZCARD', turns) > 0
-    serve()
+    serve_turns()
   end
   local id, tag
   if #body <= max_body then
@@ -968,9 +985,13 @@ local function pass(body, list)
   if decoded > DECODE_BUDGET then
     return false
   end
+  local passes = not tag or (not has_turns and is_free(tag))
+  if passes and full and not is_served then
+    return false
+  end
   looked = looked + 1
-  if not tag or (not full and not has_turns and is_free(tag)) then
-    return take(body, id, tag or '', FIRST)
+  if not tag or (passes and not full) then
+    return lease_one(body, id, tag or '', FIRST)
   end
   is_served = true
   park(body, tag)
@@ -983,13 +1004,14 @@ local function may_look()
   if is_stopped or bytes >= BODY_BUDGET or dead_lettered >= DEAD_LETTER_BUDGET then
     return 0
   end
-  return full and (is_served and ASIDE or 0) or LOOKED
+  return full and is_served and WITHOUT_ROOM or AT_GATE
 end
 
--- Read a list in order. Its messages' lengths are known only after reading, so read 1, 2, 4, ... at
--- a time while they are short, and one by one after one that was too large.
+-- Read a list in order. Its messages' lengths are known only after reading, so read 2, 4, 8, ... at
+-- a time while they are short, and one by one after one that was too large. If the first one that
+-- the call has no room for is of a busy group, it may hide others.
 local function read_list(list)
-  local slice = 1
+  local slice = 2
   while looked < may_look() do
     local bodies = redis.call('LRANGE', list, -slice, -1)
     local used, size = 0, 0
@@ -1031,16 +1053,16 @@ local function extend_runs()
   end
 end
 
-take_all_back(backup, 1)
+take_all_due(backup, 1)
 if has_delayed and not full then
-  take_all_back(delayed, 0)
+  take_all_due(delayed, 0)
 end
 write_parks()
 if #gone > 0 then
   free(gone)
   has_turns = redis.call('ZCARD', turns) > 0
 end
-serve()
+serve_turns()
 read_list(handoff)
 read_list(ready)
 if woken_tag and redis.call('EXISTS', ready, handoff) == 0 then
@@ -1048,13 +1070,13 @@ if woken_tag and redis.call('EXISTS', ready, handoff) == 0 then
   forget_woken()
   has_turns = redis.call('ZCARD', turns) > 0
 end
-serve()
+serve_turns()
 if limit == 1 then
   extend_runs()
 end
 
 -- Return the µs until the next lease ends or message is due, 0 if one has or is, -1 if none will.
-local function next_event()
+local function first_event()
   local wait = -1
   for _, zset in ipairs({backup, delayed}) do
     local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
@@ -1066,7 +1088,7 @@ local function next_event()
 end
 
 -- Return about how many consumers wait, as pop.lua does. The key also shows wake.lua that some do.
-local function waiters()
+local function note_waiting()
   local stored, number = redis.pcall('GET', looks), waited / LOOKS_LAST
   if type(stored) == 'table' then
     return 0 -- the key is somebody else's
@@ -1091,7 +1113,13 @@ if place > last_place then
   redis.call('HSET', busy, '', string.format('%.0f', place))
 end
 if taken > 0 then
+  if taken >= LONG_BATCH and redis.call('EXISTS', backup) == 0 then
+    redis.call('ZADD', backup, '0', LONG_KEY)
+  end
   redis.call('ZADD', backup, unpack(leases))
+  if taken >= LONG_BATCH then
+    redis.call('ZREM', backup, LONG_KEY)
+  end
   if #flights > 0 then
     -- The slots of earlier messages with these ids, which scripts without groups deleted.
     local keys, stale = {}, {}
@@ -1104,7 +1132,13 @@ if taken > 0 then
     if #stale > 0 then
       free(stale)
     end
+    if taken >= LONG_BATCH and redis.call('EXISTS', flight) == 0 then
+      redis.call('HSET', flight, LONG_KEY, '')
+    end
     redis.call('HSET', flight, unpack(flights))
+    if taken >= LONG_BATCH then
+      redis.call('HDEL', flight, LONG_KEY)
+    end
   end
   if #ran > 0 then
     redis.call('ZADD', runs, unpack(ran))
@@ -1116,13 +1150,14 @@ end
 write_slots()
 wake()
 if taken > 0 then
-  if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0 and next_event() ~= 0 then
+  if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0 and first_event() ~= 0 then
     reply[1] = 'last'
-    waiters()
+    note_waiting()
   end
   return reply
 end
-if full or dead_lettered > 0 or deferred > 0 or looked >= LOOKED or decoded > DECODE_BUDGET then
+if full or is_stopped or dead_lettered > 0 or deferred > 0 or looked >= AT_GATE
+  or bytes >= BODY_BUDGET then
   return {'again', refused}
 end
 
@@ -1169,5 +1204,5 @@ for i = 1, #keys do
   end
 end
 
-local wait = next_event()
-return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters() or nil}
+local wait = first_event()
+return {'empty', refused, wait == 0 and 1 or wait, is_waiting and note_waiting() or nil}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 import pytest
 import redis
 
 from ackq import Groups, Message, Queue
 from ackq.worker import Batch, Reject, Release, Retry
+from ackq.worker.collector import Collector
 from ackq.worker.lane import Lane
 from ackq.worker.policy import Settlement, Terms
 from ackq.worker.state import State
@@ -114,7 +113,8 @@ def test_the_leases_of_waiting_messages_are_renewed_and_all_are_released_when_th
     _release_stale(state)
     assert given_back(state) == []
     time.now += 15
-    assert [each.id for each in state.due(state.lanes[0], time.now)] == ["b1", "a2", "b2", "a1"]
+    due = state.due(state.lanes[0], time.now)
+    assert sorted(each.id for each in due) == ["a1", "a2", "b1", "b2"]
     _release_stale(state)
     assert given_back(state) == ["b1", "b2", "a2"]
     state.succeeded(state.slots[0])
@@ -136,12 +136,12 @@ def test_waiting_messages_leave_room_for_other_groups_in_idle_slots_only() -> No
     state.arrived(state.lanes[0], messages_of(time, *(f"a{n}" for n in range(9))))
     handle(state)
     assert state.feed.pace.spare == 10
-    assert state.room() == 4 + 10 - 1 - 8
+    assert state.room(state.lanes[0]) == 4 + 10 - 1 - 8
     state.arrived(state.lanes[0], messages_of(time, *(f"b{n}" for n in range(9))))
     handle(state, 1)
-    assert state.room() == 2
-    state.handling.batch = Batch(5)
-    assert state.room() == 20 - 16
+    assert state.room(state.lanes[0]) == 2
+    state.lanes[0].collector = Collector("q0", Batch(20), Bell(), state.pass_on)
+    assert state.room(state.lanes[0]) == 2 * 20 - 16
 
 
 def test_a_message_that_still_runs_here_is_given_back_with_the_later_ones() -> None:
@@ -179,15 +179,17 @@ def test_a_message_on_its_last_delivery_is_alone(last: str) -> None:
 
 
 def test_a_batch_has_one_message_of_each_group() -> None:
-    woken: deque[int] = deque()
     state, time = grouped()
-    state.wake = lambda: woken.append(1)
-    state.handling.batch = Batch(5)
-    state.arrived(state.lanes[0], messages_of(time, "a1", "a2", "b1"))
-    woken.clear()
+    state.lanes[0].collector = Collector("q0", Batch(2), Bell(), state.pass_on)
+    state.arrived(state.lanes[0], messages_of(time, "a1", "a2", "b1", "a3"))
+    (pile,) = state.feed.buffer
+    assert [each.id for each in pile.messages] == ["a1", "b1"]
     slot = state.slots[0]
-    slot.batch = [state.feed.buffer.popleft(), state.feed.buffer.popleft()]
-    assert [each.id for each in slot.batch] == ["a1", "b1"]
+    slot.batch = state.feed.buffer.popleft().messages
     state.batch_ended(slot, None)
-    assert buffered(state) == ["a2"]
-    assert woken, "a slot that collects a batch notices it"
+    assert [each.id for each in state.lanes[0].collector.waiting()] == ["a2"]
+    assert not state.settled()
+    time.now += STALE + 0.1
+    state.lanes[0].collector.close(time.now)
+    _release_stale(state)
+    assert given_back(state) == ["a2", "a3"]

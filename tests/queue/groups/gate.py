@@ -57,7 +57,7 @@ class Gate:
     def state(self) -> tuple[object, ...]:
         """Return what tells this state from others. Only the order of the seqs counts."""
         return (
-            *map(tuple, (self.listed, self.handoff, self.turns, self.due)),
+            *(tuple(each) for each in (self.listed, self.handoff, self.turns, self.due)),
             *(
                 tuple(sorted((key, str(value)) for key, value in each.items()))
                 for each in (
@@ -246,7 +246,7 @@ class _Call:
         gate = self.gate
         for _ in range(gate.budget):
             source = gate.handoff or gate.listed
-            if not source or (self.is_full and not self.served):
+            if not source:
                 return
             message = source.pop()
             group = gate.groups[message]
@@ -257,7 +257,11 @@ class _Call:
             if source is gate.listed:
                 gate.drop_woken()
                 self.serve()
-            if not self.is_full and not gate.turns and gate.is_free(group):
+            passes = not gate.turns and gate.is_free(group)
+            if passes and self.is_full and not self.served:
+                source.append(message)
+                return
+            if passes and not self.is_full:
                 self.deliver(message)
             else:
                 gate.seq += 1

@@ -83,7 +83,7 @@ def drain(gate: Gate) -> None:
 def test_no_order_of_steps_breaks_a_group(groups: str, limit: int, late: int) -> None:
     start = Gate(tuple(groups), limit, late=late)
     seen = {start.state()}
-    waiting = deque([(start, ())])
+    waiting: deque[tuple[Gate, tuple[str, ...]]] = deque([(start, ())])
     most = 15_000 * SOAK
     while waiting and len(seen) < most:
         gate, trace = waiting.popleft()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LEFT = re.compile(r"^-- Left end: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
+_GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
 _SLOT = re.compile(r"^-- (KEYS|ARGV)\[(\d+)\] (\S+) +(\S.*)$", re.MULTILINE)
 
 
@@ -35,6 +36,8 @@ class Header:
     arguments: tuple[Slot, ...]
     #: The record, if the script has another key for queues that are popped from the left.
     record: Slot | None = None
+    #: The further keys that it has for queues with groups.
+    grouped: tuple[Slot, ...] = ()
 
     def argument(self, name: str) -> int:
         """Return the place of an argument among the arguments, from 0."""
@@ -43,7 +46,7 @@ class Header:
 
 def is_of_the_list_queue(script: str) -> bool:
     """Return whether a script is one of the list queue; others lie in folders of their own."""
-    return "/" not in script or script.startswith(("claims/", "held/"))
+    return "/" not in script or script.startswith(("claims/", "groups/", "held/"))
 
 
 def comment(text: str) -> str:
@@ -58,7 +61,8 @@ def parse(text: str) -> Header:
         found[kind].append(Slot(int(number), name, meaning))
     left = _LEFT.search(comment(text))
     record = Slot(int(left[1]), left[2], left[3]) if left else None
-    return Header(tuple(found["KEYS"]), tuple(found["ARGV"]), record)
+    grouped = [Slot(int(number), *rest) for number, *rest in _GROUPED.findall(comment(text))]
+    return Header(tuple(found["KEYS"]), tuple(found["ARGV"]), record, tuple(grouped))
 
 
 def read(directory: Path, script: str) -> str:

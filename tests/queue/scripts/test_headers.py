@@ -25,6 +25,10 @@ LOCALS = {
     "CLAIMS:<group>": "group",
     "HELD:LEFT": "held",
     "WAITERS:LOOKS": "looks",
+    **{
+        f"GROUPS:{name.upper()}": name
+        for name in ["busy", "parked", "turns", "flight", "runs", "woken"]
+    },
 }
 
 
@@ -76,10 +80,19 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "ERRORS": "hash",
         "WAITERS:LOOKS": "string",
         "CLAIM:<group>:<batch>": "list",
+        "GROUPS:BUSY": "hash",
+        "GROUPS:PARKED": "zset",
+        "GROUPS:TURNS": "zset",
+        "GROUPS:FLIGHT": "hash",
+        "GROUPS:RUNS": "zset",
+        "GROUPS:WOKEN": "string",
     }
     if script == "pop_from":
         types |= {"HELD": "string", "HELD:LEFT": "zset"}
-    for slot in header(scripts_directory, script).keys:
+    if script.startswith("groups/"):
+        types["HELD"] = "string"
+    found = header(scripts_directory, script)
+    for slot in (*found.keys, *(slot for slot in found.grouped if slot.suffix != "HELD")):
         assert slot.name.startswith("{name}")
         assert types[slot.suffix] == slot.type
 
@@ -94,12 +107,13 @@ def test_every_key_is_bound_to_the_name_that_the_header_gives_it(
     # Of any held list it is a list; of a group's own it is its claim.
     claim = "list" if script.startswith("held/") else "claim"
     names = {**LOCALS, "CLAIM:<group>:<batch>": claim}
-    if script == "pop_from":
+    if script == "pop_from" or script.startswith("groups/"):
         names["HELD"] = "record"
     declared = {slot.number: names.get(slot.suffix, slot.suffix.lower()) for slot in slots.keys}
     if slots.record is not None:
         assert slots.record.number == len(slots.keys) + 1
         declared[slots.record.number] = "record"
+    declared |= {slot.number: names.get(slot.suffix, "") for slot in slots.grouped}
     if "in ipairs(KEYS)" in text:  # audit and peek look at each of their keys alike
         assert keys.items() <= declared.items()
     else:

@@ -1,0 +1,26 @@
+-- forget: delete the record that a queue has groups, unless messages are parked.
+--
+-- KEYS[1] {name}HELD       STRING  the record: groups:<in flight>:<field>, see groups/record.lua
+-- KEYS[2] {name}GROUPS:BUSY    HASH    group -> its messages in flight; see groups/pop.lua
+-- KEYS[3] {name}GROUPS:PARKED  ZSET    messages moved aside
+-- KEYS[4] {name}GROUPS:TURNS   ZSET    group that has parked messages and a free slot -> since, µs
+-- KEYS[5] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place, group
+-- KEYS[6] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
+-- KEYS[7] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
+--
+-- Returns the record that the queue has now; empty: none. Messages in flight lose their slots.
+-- Atomic because messages must not be moved aside between look and deletion.
+-- Cost: O(1); UNLINK frees the memory in the background.
+-- Roles: operator, doctor
+local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local flight, runs, woken = KEYS[5], KEYS[6], KEYS[7]
+
+if redis.call('TYPE', record).ok ~= 'string' then
+  return ''
+end
+local known = redis.call('GET', record)
+if redis.call('ZCARD', parked) > 0 or string.find(known, 'groups:', 1, true) ~= 1 then
+  return known
+end
+redis.call('UNLINK', record, busy, turns, flight, runs, woken)
+return ''

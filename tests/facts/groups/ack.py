@@ -1,0 +1,54 @@
+"""The facts of groups/ack.lua: see `tests.facts.facts`."""
+
+from ackq import Groups
+from ackq.queue import settle
+from benchmarks.worst.scene import Act, Scene
+from tests.facts.example import GROUPED, leased
+from tests.facts.facts import Facts
+from tests.facts.groups.pop import OF_ITS_OWN
+from tests.facts.refused import bad_groups
+from tests.queue.scripts.busy import MINE
+
+FACTS = Facts(
+    "groups/ack",
+    calls=(MINE,),
+    operation=lambda: settle.ack(GROUPED, leased()),
+    replies=[[1]],
+    passes={"settled": [99, 1, b"k"]},
+    refused=bad_groups(()),
+    mistakes=r"""
+test_groups_pop.test_the_next_message_follows_an_ack_in_order
+  frees nothing
+  -   free(done)
+  -   write_slots()
+  -
+  +   write_slots()
+  +
+test_groups_pop.test_one_call_takes_several_of_a_group_in_order
+  a run is not forgotten
+  -     redis.call('ZREM', runs, unpack(ran))
+  +     redis.call('ZCARD', runs)
+test_groups_pop.test_a_freed_slot_wakes_a_consumer_that_waits
+  wakes nobody
+  -   write_slots()
+  -   wake()
+  -
+  +   write_slots()
+  +
+test_groups_pop.test_no_message_moves_to_the_list_while_nobody_waits
+  wakes without need
+  - or redis.call('EXISTS', looks) == 0 then
+  + then
+""",
+)
+
+
+@FACTS.worst("1,000 of as many groups, all with parked messages")
+def ack_groups(scene: Scene) -> Act:
+    queue = scene.queue(groups=Groups("customer"))
+    scene.fill(OF_ITS_OWN, (scene.keys.ready,), 1000)
+    scene.fill(OF_ITS_OWN, (scene.keys.ready,), 1000)
+    held = queue.pop_many(1000)
+    while queue.pop_many(1):
+        pass
+    return lambda: queue.ack(*held)

@@ -1,0 +1,43 @@
+"""The facts of groups/drain.lua: see `tests.facts.facts`."""
+
+from ackq import Groups
+from ackq.queue import inspection
+from benchmarks.worst.scene import LARGE, NAME, Act, Scene
+from tests.facts.example import GROUPED
+from tests.facts.facts import Facts
+from tests.facts.groups.pop import PARKED
+
+FACTS = Facts(
+    "groups/drain",
+    calls=((1000,),),
+    operation=lambda: inspection.drain(GROUPED),
+    replies=[0],
+    passes={"wanted": [1000]},
+    fewest=1,
+    mistakes=r"""
+test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
+  reverses the order
+  - redis.call('ZREVRANGE', parked,
+  + redis.call('ZRANGE', parked,
+  the turns stay
+  -     redis.call('DEL', turns, woken)
+  -
+""",
+)
+
+
+def _drain(scene: Scene, count: int, size: int = 100) -> Act:
+    keys = [NAME.encode() + suffix for suffix in (b"GROUPS:PARKED", b"GROUPS:BUSY")]
+    scene.fill(PARKED, keys, count, size)
+    queue = scene.queue(groups=Groups("customer"))
+    return queue.drain
+
+
+@FACTS.worst("300,000 parked of one group")
+def drain_parked(scene: Scene) -> Act:
+    return _drain(scene, scene.many(300_000))
+
+
+@FACTS.worst("200 x 0.9 MiB parked")
+def drain_large(scene: Scene) -> Act:
+    return _drain(scene, 200, scene.size(LARGE))

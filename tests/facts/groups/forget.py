@@ -1,0 +1,36 @@
+"""The facts of groups/forget.lua: see `tests.facts.facts`."""
+
+from ackq import Groups
+from ackq.queue import group_record
+from benchmarks.worst.scene import NAME, Act, Scene
+from tests.facts.example import GROUPED
+from tests.facts.facts import Facts
+from tests.facts.groups.list import FILLED
+
+FACTS = Facts(
+    "groups/forget",
+    calls=((),),
+    operation=lambda: group_record.forget(GROUPED.keys),
+    replies=[b""],
+    mistakes=r"""
+test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
+  forgets parked messages
+  - if redis.call('ZCARD', parked) > 0 or
+  + if
+  keeps the slots
+  - record, busy, turns, flight,
+  + record, turns,
+test_groups_pop.test_forget_leaves_other_records_alone
+  forgets any record
+  - string.find(known, 'groups:', 1, true) ~= 1 then
+  + false then
+""",
+)
+
+
+@FACTS.worst("1,000,000 groups")
+def forget_groups(scene: Scene) -> Act:
+    busy, turns = (NAME.encode() + suffix for suffix in (b"GROUPS:BUSY", b"GROUPS:TURNS"))
+    scene.fill(FILLED, (busy, turns), scene.many(1_000_000))
+    queue = scene.queue(groups=Groups("customer"))
+    return lambda: queue.execute(lambda spec: group_record.forget(spec.keys))

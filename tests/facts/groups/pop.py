@@ -1,0 +1,221 @@
+"""The facts of groups/pop.lua: see `tests.facts.facts`."""
+
+from typing import Any
+
+from ackq import Groups, Queue
+from ackq.queue import take
+from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene, times
+from tests.facts.example import GROUPED, leased
+from tests.facts.facts import Facts
+from tests.facts.refused import bad_groups
+from tests.queue.scripts.busy import MINE
+from tests.queue.scripts.space import SECOND
+
+RECORD = "groups:1:customer"
+
+FACTS = Facts(
+    "groups/pop",
+    calls=(
+        (10, 30 * SECOND, 0, 3, MIB, RECORD, -1, *MINE),
+        (1, 30 * SECOND, 0, 0, MIB, RECORD, 0),
+    ),
+    operation=lambda: take.pop_many(GROUPED, 5, None, 3.0, leased()),
+    replies=[[b"empty", [], -1]],
+    passes={
+        "wanted": [5],
+        "timeout": [3_000_000],
+        "max_receives": [11],
+        "max_body": [12345],
+        "expected": [RECORD],
+        "waited": [-1],
+        "settled": [99, 1, b"k"],
+    },
+    fewest=7,
+    refused=bad_groups((1, 1, 0, 0, 1, RECORD, -1)),
+    mistakes=r"""
+test_groups_pop.test_a_busy_group_is_moved_aside_and_the_others_pass
+  groups have no limit
+  - and (tag == '' or slots_of(tag) < limit)
+  + and true
+test_groups_pop.test_a_group_has_as_many_in_flight_as_the_record_says
+  a slot more
+  - slots_of(tag) < limit)
+  + slots_of(tag) <= limit)
+  a run in spite of the limit (error)
+  - if limit == 1 then
+  -   extend_runs()
+  + if true then
+  +   extend_runs()
+test_groups_pop.test_one_call_takes_several_of_a_group_in_order
+  no runs
+  - if limit == 1 then
+  -   extend_runs()
+  + if false then
+  +   extend_runs()
+test_groups_pop.test_groups_take_turns
+  the last one goes on first
+  - redis.call('ZRANGE', turns, '0', '0')[1]
+  -     has_turns
+  + redis.call('ZREVRANGE', turns, '0', '0')[1]
+  +     has_turns
+test_groups_pop.test_a_flood_of_one_group_does_not_hide_another
+  moves nothing aside once it has enough
+  -   if passes and full and not is_served then
+  +   if full then
+test_groups_pop.test_one_call_moves_two_hundred_messages_aside
+  any number
+  - local AT_GATE = 200
+  + local AT_GATE = 2000
+  any number without room
+  - local WITHOUT_ROOM = 100
+  + local WITHOUT_ROOM = 200
+  says that the queue is empty
+  - or looked >= AT_GATE
+  -   or bytes
+  + or bytes
+test_groups_pop.test_one_call_moves_a_mebibyte_aside
+  what is moved costs nothing
+  -   bytes = bytes + #body
+  -   if is_free(tag) then
+  +   if is_free(tag) then
+  says that the queue is empty after that
+  - or looked >= AT_GATE
+  -   or bytes >= BODY_BUDGET then
+  + or looked >= AT_GATE then
+test_groups_pop.test_a_long_name_is_stored_as_its_hash
+  names of any length
+  - if tag and #tag > LONG_NAME then
+  + if false then
+test_groups_pop.test_a_field_of_any_characters_is_no_pattern
+  the field is a pattern
+  - string.gsub(QUOTED, '%W', '%%%0')
+  + QUOTED
+test_groups_pop.test_one_name_is_never_taken_for_the_beginning_of_another
+  the length is not in front
+  - heads[tag] or string.format('%03d', #tag) .. tag
+  + heads[tag] or '00' .. 1 .. tag
+test_groups_pop.test_a_run_whose_leases_end_comes_back_in_order
+  given: wanted=1
+  later ones do not wait
+  - local till = has_runs and entry and body and waits_until(key, tag)
+  + local till = false
+test_groups_pop.test_a_later_message_of_a_run_waits_for_an_earlier_one
+  waits at the same time
+  - return till and till + rank
+  + return till
+test_groups_pop.test_an_earlier_message_of_a_run_waits_while_a_later_one_is_leased
+  looks at earlier ones alone
+  -       if ends and ends > now then
+  +       if ends and ends > now and is_earlier then
+  looks again at the end of the lease
+  - math.min(ends, now + RECHECKED)
+  + ends
+test_groups_pop.test_a_message_that_became_due_waits_its_turn
+  what is due passes
+  - elseif not entry and tag ~= '' and (has_turns or not is_free(tag)) then
+  + elseif false then
+test_groups_pop.test_a_count_survives_being_parked
+  the count is lost
+  - and (count > 0 or is_unique(noted)) then
+  + and false then
+test_groups_pop.test_a_dead_letter_frees_its_group
+  keeps the slot
+  - if #gone > 0 then
+  -   free(gone)
+  + if #gone > 0 then
+  +   free({'x'})
+test_groups_pop.test_a_pop_that_finds_nothing_frees_lost_slots
+  never sweeps
+  - if sweep_slots() and
+  + if false and
+test_groups_pop.test_a_new_message_with_the_id_of_a_lost_one_frees_its_slot
+  keeps the lost slot
+  -     if #stale > 0 then
+  +     if false then
+test_groups_pop.test_nothing_is_left_of_groups_that_are_done
+  the last place stays
+  -   redis.call('HDEL', busy, '') --
+  +   --
+  empty groups stay
+  -     if slots[tag] > 0 then
+  +     if true then
+test_groups_pop.test_a_freed_slot_wakes_a_consumer_that_waits
+  a woken message goes behind the others
+  - park(body, woken_tag, string.sub(woken_note, -PLACE))
+  + park(body, woken_tag)
+test_groups_pop.test_a_group_whose_message_moved_to_the_list_waits_for_it
+  it goes on
+  - return tag ~= woken_tag and (
+  + return (true) and (
+test_groups_pop.test_a_bare_pop_of_a_message_that_woke_a_consumer_blocks_nobody
+  waits for it until the lists are empty
+  - elseif woken_tag and list == ready then
+  + elseif false then
+test_groups_pop.test_only_consumers_that_know_the_groups_may_take
+  any record will do
+  - or redis.call('GET', record) ~= expected then
+  + then
+""",
+)
+
+PARKED = (
+    "redis.call('ZADD', KEYS[1], 0, '001a' .. string.format('%016.0f', n) .. body)"
+    " redis.call('HSET', KEYS[2], '', n, 'a', 1)"
+)
+OF_A = """redis.call('LPUSH', KEYS[1],
+    (string.gsub(body, '"p"', '"customer":"a","p"', 1)))"""
+OF_ITS_OWN = """redis.call('LPUSH', KEYS[1],
+    (string.gsub(body, '"p"', '"customer":"' .. id .. '","p"', 1)))"""
+
+
+def _queue(scene: Scene, in_flight: int = 1) -> Queue:
+    return scene.queue(groups=Groups("customer", in_flight))
+
+
+def _popping(queue: Queue, calls: int = 20) -> Act:
+    return times(calls, lambda: queue.pop_many(1000))
+
+
+@FACTS.worst("1,000,000 ready of one busy group")
+def flood(scene: Scene) -> Act:
+    scene.fill(OF_A, (scene.keys.ready,), scene.many(1_000_000))
+    return times(20, lambda: _queue(scene).pop())
+
+
+@FACTS.worst("1,000,000 parked of one group, a run of each take")
+def parked_flood(scene: Scene) -> Act:
+    keys = [NAME.encode() + f"GROUPS:{name}".encode() for name in ("PARKED", "BUSY", "TURNS")]
+    scene.fill(PARKED, keys[:2], scene.many(1_000_000))
+    scene.client.hdel(keys[1], "a")
+    scene.client.zadd(keys[2], {"a": 1})
+    return _popping(_queue(scene), 1)
+
+
+@FACTS.worst("1,000,000 groups ready")
+def many_groups(scene: Scene) -> Act:
+    scene.fill(OF_ITS_OWN, (scene.keys.ready,), scene.many(1_000_000))
+    return _popping(_queue(scene))
+
+
+@FACTS.worst("200 x 0.9 MiB of one group to move aside")
+def large(scene: Scene) -> Act:
+    scene.fill(OF_A, (scene.keys.ready,), 200, scene.size(LARGE))
+    return times(50, lambda: _queue(scene).pop())
+
+
+@FACTS.worst("100,000 runs of one group whose leases ended, backwards")
+def ended(scene: Scene) -> Act:
+    queue = _queue(scene)
+    scene.fill(OF_A, (scene.keys.ready,), scene.many(1000))
+    queue.pop_many(100)
+    keys: Any = scene.client.zrange(scene.keys.backup, 0, -1)
+    scene.client.zadd(scene.keys.backup, dict.fromkeys(keys, 1))
+    return times(100, queue.pop)
+
+
+@FACTS.worst("1,000 x 60 KiB of brackets, their group behind")
+def brackets(scene: Scene) -> Act:
+    line = """local inner = string.rep('[],', 20 * 1000)
+      redis.call('LPUSH', KEYS[1], '{"a":[' .. inner .. '0],"customer":"' .. id .. '"}')"""
+    scene.fill(line, (scene.keys.ready,), scene.many(1000), 60 * KIB)
+    return _popping(_queue(scene))

@@ -1,0 +1,32 @@
+"""The facts of groups/purge.lua: see `tests.facts.facts`."""
+
+from ackq import Groups
+from ackq.queue import inspection
+from benchmarks.worst.scene import NAME, Act, Scene
+from tests.facts.example import GROUPED
+from tests.facts.facts import Facts
+from tests.facts.groups.pop import PARKED
+
+FACTS = Facts(
+    "groups/purge",
+    calls=((),),
+    operation=lambda: inspection.purge(GROUPED, False),
+    replies=[2],
+    mistakes=r"""
+test_groups_pop.test_purge_deletes_what_is_parked
+  the slots stay
+  - 'UNLINK', busy, parked,
+  + 'UNLINK', parked,
+  counts nothing
+  - local deleted = redis.call('ZCARD', parked)
+  + local deleted = 0
+""",
+)
+
+
+@FACTS.worst("1,000,000 parked of one group")
+def purge_parked(scene: Scene) -> Act:
+    keys = [NAME.encode() + suffix for suffix in (b"GROUPS:PARKED", b"GROUPS:BUSY")]
+    scene.fill(PARKED, keys, scene.many(1_000_000))
+    queue = scene.queue(groups=Groups("customer"))
+    return queue.purge

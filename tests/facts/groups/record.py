@@ -1,0 +1,50 @@
+"""The facts of groups/record.lua: see `tests.facts.facts`."""
+
+from ackq import Groups
+from ackq.queue import group_record
+from benchmarks.worst.scene import Act, Scene, times
+from tests.facts.example import GROUPED
+from tests.facts.facts import Facts
+from tests.facts.groups.pop import RECORD
+
+GROUPS = Groups("customer")
+FACTS = Facts(
+    "groups/record",
+    calls=((RECORD,),),
+    changes_nothing=True,
+    operation=lambda: group_record.record(GROUPED.keys, GROUPS),
+    replies=[RECORD.encode()],
+    passes={"wanted": [RECORD]},
+    fewest=1,
+    refused={
+        "no record": ("left",),
+        "none in flight": ("groups:0:customer",),
+        "no field": ("groups:1:",),
+    },
+    mistakes=r"""
+test_groups_pop.test_groups_are_recorded_unless_others_hold_messages
+  takes over a queue in use
+  - redis.call('ZCARD', record) + leased > 0
+  + redis.call('ZCARD', record) > 0
+  an ended lease holds up
+  - redis.call('ZCOUNT', backup, now, '+inf')
+  + redis.call('ZCARD', backup)
+  replaces a record
+  -   return redis.call('GET', record)
+  -
+  +   redis.call('SET', record, wanted)
+  +   return wanted
+  +
+test_groups_pop.test_claims_keep_the_queue_without_groups
+  replaces claims
+  - redis.call('ZCARD', record) + leased > 0
+  + leased > 0
+""",
+)
+
+
+@FACTS.worst("1,000,000 leases that ended")
+def record_groups(scene: Scene) -> Act:
+    scene.leased(scene.many(1_000_000), score=1, step=1)
+    queue = scene.queue(groups=GROUPS)
+    return times(100, lambda: queue.execute(lambda spec: group_record.record(spec.keys, GROUPS)))

@@ -1,0 +1,61 @@
+"""The key space of a queue with groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from tests.queue.scripts.space import MIB, SECOND, Group, Popped, Space, Value, flat
+
+FIELD = "customer"
+
+
+def message(id: str, group: str | int | None = None, padding: int = 0) -> bytes:
+    """Return a message as ackq's own producers write it."""
+    fields = {"id": id} | ({} if group is None else {FIELD: group})
+    return json.dumps(fields | ({"x": "x" * padding} if padding else {})).encode()
+
+
+def record(space: Space, in_flight: int = 1) -> bytes:
+    """Record that the queue has groups, and return the record."""
+    text = f"groups:{in_flight}:{FIELD}".encode()
+    space.client.set(space.key("HELD"), text)
+    return text
+
+
+def pop(
+    space: Space,
+    wanted: Value = 1,
+    *,
+    timeout: Value = 30 * SECOND,
+    jitter: Value = 0,
+    max_receives: Value = 0,
+    max_body: Value = MIB,
+    waited: Value = -1,
+    settled: Iterable[Group] = (),
+) -> Popped:
+    """Pop with the recorded groups."""
+    expected = space.client.get(space.key("HELD"))
+    args = (wanted, timeout, jitter, max_receives, max_body, expected, waited, *flat(settled))
+    return Popped.of(space.call("groups/pop", *args))
+
+
+def parked(space: Space) -> dict[str, list[str]]:
+    """Return the ids of the parked messages of each group, in order."""
+    found: dict[str, list[str]] = {}
+    for member in space.client.zrange(space.key("GROUPS:PARKED"), 0, -1):
+        size = int(member[:3])
+        body = json.loads(member[3 + size + 16 :])
+        found.setdefault(member[3 : 3 + size].decode(), []).append(body["id"])
+    return found
+
+
+def busy(space: Space) -> dict[str, int]:
+    """Return how many messages of each group are in flight."""
+    counts = space.client.hgetall(space.key("GROUPS:BUSY"))
+    return {tag.decode(): int(count) for tag, count in counts.items() if tag}
+
+
+def turns(space: Space) -> list[str]:
+    """Return the groups whose turn it is, the next one first."""
+    return [tag.decode() for tag in space.client.zrange(space.key("GROUPS:TURNS"), 0, -1)]

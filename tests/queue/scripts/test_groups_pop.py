@@ -1,0 +1,453 @@
+"""groups/pop and what frees the slots of groups: order, limits, turns, and nothing that grows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from redis.exceptions import ResponseError
+
+from tests.queue.scripts.grouped import FIELD, busy, message, parked, pop, record, turns
+from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Popped, Space
+
+
+def ids(popped: Popped) -> list[str]:
+    return [key.decode() for key in popped.keys]
+
+
+def push(space: Space, *pairs: tuple[str, str | int | None]) -> None:
+    space.push(*(message(id, group) for id, group in pairs))
+
+
+def wait(space: Space) -> None:
+    """Show that a consumer has waited lately."""
+    space.client.set(space.key("WAITERS:LOOKS"), f"{NOW}:1.000", px=10_000)
+
+
+# The gate.
+
+
+def test_a_busy_group_is_moved_aside_and_the_others_pass(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a"), ("none", None))
+    assert ids(pop(space, 1)) == ["a1"]
+    assert ids(pop(space, 10)) == ["b1", "none"]
+    assert parked(space) == {"a": ["a2", "a3"]}
+    assert busy(space) == {"a": 1, "b": 1}
+    assert turns(space) == []
+    assert pop(space, 10).status == "empty"
+
+
+def test_the_next_message_follows_an_ack_in_order(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
+    first = pop(space, 1)
+    pop(space, 1)
+    second = pop(space, 1, settled=[(first.deadline, "a1")])
+    assert ids(second) == ["a2"]
+    assert space.call("groups/ack", second.deadline, 1, "a2") == [1]
+    assert turns(space) == ["a"]
+    assert ids(pop(space, 1)) == ["a3"]
+    assert parked(space) == {}
+
+
+def test_a_group_has_as_many_in_flight_as_the_record_says(space: Space) -> None:
+    record(space, 2)
+    push(space, *((f"a{n}", "a") for n in range(5)))
+    taken = pop(space, 10)
+    assert ids(taken) == ["a0", "a1"]
+    assert busy(space) == {"a": 2}
+    assert ids(pop(space, 10, settled=[(taken.deadline, "a1")])) == ["a2"]
+    assert space.client.exists(space.key("GROUPS:RUNS")) == 0
+
+
+def test_one_call_takes_several_of_a_group_in_order(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a"))
+    taken = pop(space, 4)
+    assert ids(taken) == ["a1", "b1", "a2", "b2"]
+    assert pop(space, 4).status == "empty"
+    assert space.call("groups/ack", taken.deadline, 2, "a1", "b1") == [2]
+    assert pop(space, 4).status == "empty"  # the consumer still has a2
+    assert ids(pop(space, 4, settled=[(taken.deadline, "a2", "b2")])) == ["a3"]
+    assert space.client.exists(space.key("GROUPS:RUNS")) == 0
+
+
+def test_groups_take_turns(space: Space) -> None:
+    record(space)
+    push(space, *((f"{group}{n}", group) for n in range(3) for group in "abc"))
+    taken = pop(space, 3)
+    pop(space, 1)
+    for key in ("c0", "a0", "b0"):
+        space.call("groups/ack", taken.deadline, 1, key)
+    assert turns(space) == ["c", "a", "b"]
+    first = pop(space, 1)
+    assert ids(first) == ["c1"]
+    # The group that was freed last comes last.
+    assert ids(pop(space, 2, settled=[(first.deadline, "c1")])) == ["a1", "b1"]
+    assert turns(space) == ["c"]
+
+
+def test_a_flood_of_one_group_does_not_hide_another(space: Space) -> None:
+    record(space)
+    push(space, *((f"a{n}", "a") for n in range(450)), ("b1", "b"))
+    held = pop(space, 1)
+    calls = 0
+    while ids(held) != ["b1"] and calls < 9:
+        held = pop(space, 1, settled=[(held.deadline, *held.keys)])
+        calls += 1
+    assert calls <= 6  # as many as it takes to move the flood aside
+
+
+def test_messages_without_a_group_take_turns_with_the_groups(space: Space) -> None:
+    record(space)
+    push(space, *((f"a{n}", "a") for n in range(120)), ("x", None), ("y", None))
+    held = pop(space, 1)
+    seen = []
+    for _ in range(6):
+        held = pop(space, 1, settled=[(held.deadline, *held.keys)])
+        seen += ids(held)
+    assert "x" in seen
+    assert "y" in seen
+
+
+def test_one_call_moves_two_hundred_messages_aside(space: Space) -> None:
+    record(space)
+    push(space, *((f"a{n}", "a") for n in range(500)))
+    pop(space, 1)
+    assert len(parked(space)["a"]) == 99  # a call that delivered enough moves a hundred
+    assert pop(space, 1).status == "again"
+    assert len(parked(space)["a"]) == 299
+    assert pop(space, 1).status == "again"
+    assert len(parked(space)["a"]) == 499
+    assert pop(space, 1).status == "empty"
+
+
+def test_one_call_moves_a_mebibyte_aside(space: Space) -> None:
+    record(space)
+    space.push(message("a0", "a"), *(message(f"a{n}", "a", MIB * 3 // 10) for n in range(1, 9)))
+    pop(space, 1)
+    assert len(parked(space)["a"]) == 4
+    assert pop(space, 1).status == "again"
+    assert len(parked(space)["a"]) == 8
+    assert pop(space, 1).status == "empty"
+
+
+# What a group is.
+
+
+@pytest.mark.parametrize(
+    ("body", "tag"),
+    [
+        (b'{"id":"m","customer":"c-1","n":1}', b"c-1"),
+        (b'{"id": "m", "customer": "c-1"}', b"c-1"),
+        (b'{"id":7,"customer":17}', b"17"),
+        (b'{"n":1,"customer":"c-1","id":"m"}', b"c-1"),
+        (b'{"id":"m","n":1,"customer":17.0}', b"17"),
+        (b'{"id":"m","customer":-3}', b"-3"),
+        (b'{"id":"m","customer":"\\u00fc"}', "ü".encode()),
+        ('{"id":"m","customer":"ü"}'.encode(), "ü".encode()),
+        (b'{"id":"m","customer":"' + b"g" * 512 + b'"}', b"g" * 512),
+        (b'{"id":"m","customer":1.5}', None),
+        (b'{"id":"m","customer":9007199254740992}', None),
+        (b'{"id":"m","customer":""}', None),
+        (b'{"id":"m","customer":null}', None),
+        (b'{"id":"m","customer":["c-1"]}', None),
+        (b'{"id":"m","customers":"c-1"}', None),
+        (b'{"id":"m","inner":{"customer":"c-1"}}', None),
+        (b'"customer"', None),
+        (b'{"id":"m","customer":"c-1"', b"c-1"),  # the pattern does not read on
+        (b'{"n":1,"customer":"c-1"', None),
+    ],
+)
+def test_the_group_of_a_body(space: Space, body: bytes, tag: bytes | None) -> None:
+    record(space)
+    space.push(body)
+    pop(space, 1)
+    flight = space.client.hvals(space.key("GROUPS:FLIGHT"))
+    assert flight == ([] if tag is None else [b"=0000000000000000" + tag])
+
+
+def test_a_long_name_is_stored_as_its_hash(space: Space) -> None:
+    record(space)
+    space.push(message("m", "g" * 513))
+    pop(space, 1)
+    [tag] = busy(space)
+    assert tag.startswith("\1")
+    assert len(tag) == 41
+
+
+def test_a_field_of_any_characters_is_no_pattern(space: Space) -> None:
+    space.client.set(space.key("HELD"), "groups:1:a.b-c")
+    space.push(b'{"id":"m","a.b-c":"x"}', b'{"id":"n","aXb-c":"y"}')
+    pop(space, 2)
+    assert busy(space) == {"x": 1}
+
+
+def test_one_name_is_never_taken_for_the_beginning_of_another(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("ab1", "ab"), ("a2", "a"), ("ab2", "ab"), ("a00", "a0"))
+    taken = pop(space, 5)
+    assert ids(taken) == ["a1", "ab1", "a00", "a2", "ab2"]
+    push(space, ("ab3", "ab"), ("a3", "a"))
+    pop(space, 1)
+    assert ids(pop(space, 5, settled=[(taken.deadline, "a1", "a2")])) == ["a3"]
+
+
+# Messages that come back.
+
+
+def test_a_nacked_message_keeps_its_group(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    first = pop(space, 1)
+    space.nack((first.deadline, 60 * SECOND, "a1"))
+    assert pop(space, 5).status == "empty"
+    assert parked(space) == {"a": ["a2"]}
+    space.client.zadd(space.key("DELAYED"), {"a1": PAST})
+    again = pop(space, 1)
+    assert (ids(again), again.counts) == (["a1"], [2])
+    assert busy(space) == {"a": 1}
+
+
+@pytest.mark.parametrize("wanted", [1, 5])
+def test_a_run_whose_leases_end_comes_back_in_order(space: Space, wanted: int) -> None:
+    record(space)
+    push(space, ("z", "a"), ("y", "a"), ("x", "a"), ("w", "a"))
+    assert ids(pop(space, 3)) == ["z", "y", "x"]
+    space.client.zadd(space.key("BACKUP"), {"x": PAST, "y": PAST, "z": PAST})
+    seen = []
+    while taken := pop(space, wanted):
+        if taken.status == "again":
+            continue
+        if not taken.messages:
+            break
+        seen += ids(taken)
+        assert space.call("groups/ack", taken.deadline, len(taken.keys), *taken.keys)
+    assert seen == ["z", "y", "x", "w"]
+
+
+def test_a_later_message_of_a_run_waits_for_an_earlier_one(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    taken = pop(space, 2)
+    space.nack((taken.deadline, 60 * SECOND, "a1"))
+    space.nack((taken.deadline, 0, "a2"), charge=0)
+    assert pop(space, 5).status == "again"
+    assert pop(space, 5).status == "empty"
+    due = space.delayed
+    assert due[b"a2"] > due[b"a1"]  # behind it, and counted as never delivered
+    assert space.receives == {b"a1": 1}
+    space.client.zadd(space.key("DELAYED"), {"a1": PAST})
+    first = pop(space, 1)
+    assert ids(first) == ["a1"]
+    assert ids(pop(space, 1, settled=[(first.deadline, "a1")])) == ["a2"]
+
+
+def test_an_earlier_message_of_a_run_waits_while_a_later_one_is_leased(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    taken = pop(space, 2)
+    space.nack((taken.deadline, 0, "a1"))
+    assert pop(space, 5).status == "again"
+    assert space.delayed[b"a1"] <= space.now() + 2 * SECOND
+    assert ids(pop(space, 5, settled=[(taken.deadline, "a2")])) == ["a1"]
+
+
+def test_a_message_that_became_due_waits_its_turn(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"))
+    first = pop(space, 1)
+    space.delay("late", message("late", "a"), due=PAST)
+    assert pop(space, 5).status == "empty"
+    assert parked(space) == {"a": ["late"]}
+    assert b"late" not in space.bodies
+    assert ids(pop(space, 5, settled=[(first.deadline, "a1")])) == ["late"]
+
+
+def test_a_count_survives_being_parked(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"))
+    first = pop(space, 1)
+    space.delay("late", message("late", "a"), due=PAST, count=2)
+    pop(space, 5)
+    late = pop(space, 5, settled=[(first.deadline, "a1")])
+    assert (ids(late), late.counts) == (["late"], [3])
+
+
+def test_a_dead_letter_frees_its_group(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    pop(space, 1)
+    pop(space, 1)
+    space.client.zadd(space.key("BACKUP"), {"a1": PAST})
+    assert ids(pop(space, 5, max_receives=1)) == ["a2"]
+    assert [letter[0] for letter in space.dead] == [b"a1"]
+    assert busy(space) == {"a": 1}
+
+
+def test_a_message_that_is_too_large_takes_no_slot(space: Space) -> None:
+    record(space)
+    space.push(message("a1", "a", 500), message("a2", "a"))
+    assert ids(pop(space, 1, max_body=200)) == ["a2"]
+    assert busy(space) == {"a": 1}
+
+
+# Freed slots.
+
+
+def test_free_frees_what_is_gone_and_nothing_else(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("b1", "b"), ("a2", "a"))
+    taken = pop(space, 2)
+    pop(space, 1)
+    assert space.reject((taken.deadline, "a1")) == [1]
+    assert space.call("groups/free", "a1", "b1", "none") == 1
+    assert busy(space) == {"b": 1}
+    assert turns(space) == ["a"]
+    assert space.call("groups/free", "a1") == 0
+
+
+def test_a_pop_that_finds_nothing_frees_lost_slots(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    pop(space, 1)
+    assert space.call("ack_id", "a1") == [1, 1]  # as a client without groups does
+    assert pop(space, 1).status == "again"
+    assert ids(pop(space, 1)) == ["a2"]
+    assert busy(space) == {"a": 1}
+
+
+def test_a_new_message_with_the_id_of_a_lost_one_frees_its_slot(space: Space) -> None:
+    record(space)
+    push(space, ("m", "a"))
+    pop(space, 1)
+    space.call("ack_id", "m")
+    push(space, ("m", "b"))
+    assert ids(pop(space, 1)) == ["m"]
+    assert busy(space) == {"b": 1}
+
+
+def test_nothing_is_left_of_groups_that_are_done(space: Space) -> None:
+    record(space)
+    push(space, *((f"m{n}", f"g{n % 7}") for n in range(30)))
+    settled: list[tuple[int | bytes, ...]] = []
+    while (taken := pop(space, 10, settled=settled)).messages:
+        settled = [(taken.deadline, *taken.keys)]
+    assert space.dump().keys() == {"HELD"}
+
+
+# Waking.
+
+
+def test_a_freed_slot_wakes_a_consumer_that_waits(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
+    first = pop(space, 1)
+    pop(space, 1)
+    wait(space)
+    space.call("groups/ack", first.deadline, 1, "a1")
+    assert space.ready == [message("a2", "a")]
+    assert turns(space) == []
+    space.client.lmove(space.name, space.key("HANDOFF"), "RIGHT", "LEFT")
+    push(space, ("a4", "a"))
+    assert ids(pop(space, 1)) == ["a2"]
+    assert parked(space) == {"a": ["a3", "a4"]}
+
+
+def test_no_message_moves_to_the_list_while_nobody_waits(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    first = pop(space, 1)
+    pop(space, 1)
+    space.call("groups/ack", first.deadline, 1, "a1")
+    assert space.ready == []
+    assert turns(space) == ["a"]
+
+
+def test_a_group_whose_message_moved_to_the_list_waits_for_it(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
+    first = pop(space, 1)
+    pop(space, 1)
+    wait(space)
+    space.call("groups/ack", first.deadline, 1, "a1")
+    space.delay("late", message("late", "a"), due=PAST)
+    assert ids(pop(space, 1)) == ["a2"]
+    assert parked(space) == {"a": ["a3", "late"]}
+
+
+def test_a_bare_pop_of_a_message_that_woke_a_consumer_blocks_nobody(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
+    first = pop(space, 1)
+    pop(space, 1)
+    wait(space)
+    space.call("groups/ack", first.deadline, 1, "a1")
+    assert json.loads(space.client.rpop(space.name))["id"] == "a2"
+    push(space, ("a4", "a"))
+    assert ids(pop(space, 1)) == ["a3"]
+    assert parked(space) == {"a": ["a4"]}
+
+
+# The record.
+
+
+def test_only_consumers_that_know_the_groups_may_take(space: Space) -> None:
+    push(space, ("a1", "a"))
+    with pytest.raises(ResponseError, match="ACKQ_GROUPS"):
+        space.call("groups/pop", 1, SECOND, 0, 0, MIB, f"groups:1:{FIELD}", -1)
+    record(space)
+    with pytest.raises(ResponseError, match="ACKQ_GROUPS"):
+        space.call("groups/pop", 1, SECOND, 0, 0, MIB, f"groups:2:{FIELD}", -1)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        space.pop()
+    assert len(space.ready) == 1
+
+
+def test_groups_are_recorded_unless_others_hold_messages(space: Space) -> None:
+    wanted = b"groups:1:customer"
+    space.lease("held")
+    assert space.call("groups/record", wanted) == b"busy"
+    space.client.zadd(space.key("BACKUP"), {"held": PAST})
+    assert space.call("groups/record", wanted) == wanted
+    assert space.call("groups/record", b"groups:2:customer") == wanted
+    assert space.client.get(space.key("HELD")) == wanted
+
+
+def test_claims_keep_the_queue_without_groups(space: Space) -> None:
+    space.client.zadd(space.key("HELD"), {"list": FUTURE})
+    assert space.call("groups/record", b"groups:1:customer") == b"busy"
+
+
+def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a"))
+    pop(space, 2)
+    pop(space, 1)
+    assert space.call("groups/forget") == b"groups:1:customer"
+    assert space.call("groups/drain", 2) == 2
+    assert space.call("groups/drain", 1000) == 1
+    assert space.call("groups/drain", 1000) == 0
+    order = [json.loads(each)["id"] for each in space.ready]
+    assert [each for each in order if each[0] == "a"] == ["a2", "a3"]
+    assert "b2" in order
+    assert space.call("groups/forget") == b""
+    assert space.call("groups/forget") == b""
+    assert space.dump().keys() == {"", "BACKUP", "CONTEXT"}
+
+
+def test_forget_leaves_other_records_alone(space: Space) -> None:
+    space.client.set(space.key("HELD"), "left")
+    assert space.call("groups/forget") == b"left"
+    assert space.client.get(space.key("HELD")) == b"left"
+
+
+def test_purge_deletes_what_is_parked(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
+    pop(space, 1)
+    pop(space, 1)
+    assert space.call("groups/purge") == 2
+    assert space.call("purge", 0) == 1
+    assert space.dump().keys() == {"HELD"}
