@@ -22,5 +22,10 @@ local known = redis.call('GET', record)
 if redis.call('ZCARD', parked) > 0 or string.find(known, 'groups:', 1, true) ~= 1 then
   return known
 end
+redis.call('HLEN', busy)
+redis.call('ZCARD', turns)
+redis.call('HLEN', flight)
+redis.call('ZCARD', runs)
+redis.call('GET', woken)
 redis.call('UNLINK', record, busy, turns, flight, runs, woken)
 return ''

@@ -16,6 +16,12 @@
 local busy, parked, turns, flight = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local runs, woken, counters = KEYS[5], KEYS[6], KEYS[7]
 
+-- Check every type first, so that an error means that nothing was deleted.
+redis.call('HLEN', busy)
+redis.call('ZCARD', turns)
+redis.call('HLEN', flight)
+redis.call('ZCARD', runs)
+redis.call('GET', woken)
 local deleted = redis.call('ZCARD', parked)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 

@@ -55,10 +55,30 @@ def fill(space: Space) -> None:
     space.die("letter", b"body")
 
 
+def fill_groups(space: Space) -> None:
+    """Give a filled queue groups, with something in every key of them."""
+    with space.batched() as keys:
+        client = keys.client
+        client.delete(keys.key("HELD"), keys.key("HELDROWS"), keys.key(CLAIM))
+        client.set(keys.key("HELD"), "groups:1:customer")
+        client.hset(keys.key("GROUPS:BUSY"), mapping={"": 7, "a": 1, "b": 2})
+        members = {f"001{name}{at:016}{{}}": 0 for at, name in enumerate("abc")}
+        client.zadd(keys.key("GROUPS:PARKED"), members)
+        client.zadd(keys.key("GROUPS:TURNS"), {"c": PAST})
+        slots = {"mine": "=0000000000000000a", "later": ">0000000000000002b"}
+        client.hset(keys.key("GROUPS:FLIGHT"), mapping=slots | {"gone": "=0000000000000001b"})
+        runs = {"001b0000000000000001gone": 0, "001b0000000000000002later": 0}
+        client.zadd(keys.key("GROUPS:RUNS"), runs)
+        client.set(keys.key("GROUPS:WOKEN"), f"9:0 {PAST} 001d0000000000000003")
+        client.set(keys.key("WAITERS:LOOKS"), f"{PAST}:1.000", px=100_000)
+
+
 def prepare(space: Space, script: str) -> None:
     """Put something into every key of a script."""
     if is_of_the_list_queue(script):
         fill(space)
+        if script.startswith("groups/"):
+            fill_groups(space)
         return
     client = space.client
     put: dict[str, Callable[[bytes], object]] = {
