@@ -1,0 +1,163 @@
+"""Messages of a group are delivered in order, and only as many at a time as the group may have."""
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from ackq import Groups
+from ackq.errors import GroupsMismatch
+from ackq.queue import Claims
+from tests.conftest import MakeQueue
+from tests.servers import Target
+from tests.waiting import wait_until
+
+CUSTOMER = Groups("customer")
+REFUSED: dict[str, Callable[[Any], object]] = {
+    "pop": lambda queue: queue.pop(),
+    "wait": lambda queue: queue.pop(math.inf),
+    "stats": lambda queue: queue.stats(),
+    "peek": lambda queue: queue.peek(),
+    "purge": lambda queue: queue.purge(),
+}
+
+
+@pytest.fixture
+def grouped(make_queue: MakeQueue) -> MakeQueue:
+    """``grouped(in_flight=…)``: a queue with groups."""
+
+    def make(in_flight: int = 1, **settings: Any) -> Any:
+        groups = Groups("customer", in_flight)
+        return make_queue(pop_from="right", groups=groups, **settings)
+
+    return make
+
+
+def ids(messages: Any) -> list[str]:
+    return [message.id for message in messages]
+
+
+def test_the_messages_of_a_group_follow_each_other(grouped: MakeQueue) -> None:
+    queue = grouped()
+    for number in range(4):
+        for group in ("a", "b"):
+            queue.push({"id": f"{group}{number}"}, group=group)
+    queue.push_many([{"id": "a4", "customer": "a"}, {"id": "free"}])
+    first = queue.pop()
+    assert (first.id, first.group) == ("a0", "a")
+    others = queue.pop_many(10)
+    assert ids(others) == ["b0", "free", "b1", "b2", "b3"]
+    assert queue.stats().ready == 4
+    assert queue.pop() is None
+    queue.ack(others)
+    second = queue.pop(ack=first)
+    assert second.id == "a1"
+    queue.ack(second)
+    assert ids(queue.pop_many(10)) == ["a2", "a3", "a4"]
+
+
+def test_a_failed_message_keeps_its_group_until_it_is_settled(grouped: MakeQueue) -> None:
+    queue = grouped(max_receives=2)
+    queue.push_many([{"id": f"a{number}"} for number in range(3)], group="a")
+    queue.nack(queue.pop(), delay=0)
+    again = queue.pop()
+    assert (again.id, again.receive_count) == ("a0", 2)
+    assert queue.pop() is None
+    queue.nack(again)
+    assert again.dead
+    rejected = queue.pop()
+    assert rejected.id == "a1"
+    queue.reject(rejected)
+    assert queue.pop().id == "a2"
+    assert queue.redrive() == 2
+
+
+def test_a_run_given_back_is_delivered_in_order_again(grouped: MakeQueue) -> None:
+    queue = grouped()
+    queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")
+    first, *others = queue.pop_many(3)
+    queue.release(*others)
+    queue.nack(first, delay=0)
+    assert ids(queue.pop_many(10)) == ["a0", "a1", "a2", "a3"]
+
+
+def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: MakeQueue) -> None:
+    queue = grouped(in_flight=2)
+    queue.push_many([{"id": f"a{number}"} for number in range(4)], group=7)
+    taken = queue.pop_many(10)
+    assert ids(taken) == ["a0", "a1"]
+    assert ids(queue.pop_many(10, ack=taken[1])) == ["a2"]
+
+
+def test_a_waiting_consumer_wakes_when_a_group_is_free(
+    grouped: MakeQueue, target: Target, name: str
+) -> None:
+    with grouped() as queue, grouped() as other, ThreadPoolExecutor() as pool:
+        queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")
+        held, took = queue.pop(), []
+        for _ in range(3):
+            looks = f"{name}WAITERS:LOOKS"
+            target.control.delete(looks)
+            waiting = pool.submit(other.pop, 10)
+            wait_until(lambda: target.control.exists(looks), "a consumer to wait")  # noqa: B023
+            began = time.monotonic()
+            queue.ack(held)
+            held = waiting.result()
+            took.append(time.monotonic() - began)
+        assert min(took) < 0.5  # without being woken, it looks once in a second
+
+
+def test_clients_without_groups_are_refused(
+    grouped: MakeQueue, make_queue: MakeQueue, target: Target, name: str
+) -> None:
+    queue = grouped()
+    queue.push_many([{"id": "a"}, {"id": "b"}], group="g")
+    held = queue.pop()
+    for use in REFUSED.values():
+        with pytest.raises(GroupsMismatch, match=r"has groups=Groups\(field='customer'") as raised:
+            use(make_queue(pop_from="right"))
+        assert raised.value.recorded == repr(CUSTOMER)
+    with pytest.raises(GroupsMismatch):
+        make_queue(pop_from="right", groups=Groups("other")).pop()
+    client = target.make_client()
+    with Claims(client, name, "readers") as claims, pytest.raises(GroupsMismatch):
+        claims.begin()
+        claims.claim(0, messages=10)
+    client.close()
+    make_queue(pop_from="right").push({"id": "plain", "customer": "other"})
+    assert queue.pop(ack=held).id == "b"
+    queue.drain()
+    assert {message.id for message in make_queue(pop_from="right").pop_many(9)} == {"b", "plain"}
+
+
+def test_groups_begin_once_nobody_without_them_holds_messages(
+    grouped: MakeQueue, make_queue: MakeQueue
+) -> None:
+    plain, queue = make_queue(pop_from="right"), grouped()
+    plain.push_many([{"id": "a", "customer": "g"}, {"id": "b", "customer": "g"}])
+    held = plain.pop()
+    with pytest.raises(GroupsMismatch, match="consumers without groups hold messages"):
+        queue.pop()
+    plain.nack(held, delay=0)
+    assert ids([queue.pop()]) == ["a"]
+    assert queue.pop() is None
+
+
+def test_parked_messages_are_counted_drained_and_purged(grouped: MakeQueue) -> None:
+    queue = grouped()
+    queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")
+    queue.pop()
+    assert queue.pop() is None
+    assert (queue.stats().ready, queue.stats().in_flight) == (3, 1)
+    assert queue.audit(repair=True).findings == ()
+    assert queue.drain() == 4
+    assert ids(queue.pop_many(9)) == ["a0", "a1", "a2", "a3"]
+    queue.push({"id": "a4"}, group="a")
+    assert queue.pop() is None
+    assert queue.purge() == 5
+    assert queue.stats().ready == 0
+    queue.push({"id": "a5"}, group="a")
+    assert queue.pop().id == "a5"
