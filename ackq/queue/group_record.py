@@ -82,7 +82,7 @@ def compare(keys: QueueKeys, groups: Groups | None) -> Operation[None]:
         if kind == b"string":
             known = (yield Request((b"GET", keys.record), resend=True)) or b""
     except NoPermissionError:
-        return  # a user who may not look cannot be told more
+        return  # a user who may not look gets the error of the script
     if kind == b"zset" and groups is not None:
         _raise_mismatch(keys, b"busy", groups)
     if kind == b"string":

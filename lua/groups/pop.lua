@@ -1071,9 +1071,7 @@ if woken_tag and redis.call('EXISTS', ready, handoff) == 0 then
   has_turns = redis.call('ZCARD', turns) > 0
 end
 serve_turns()
-if limit == 1 then
-  extend_runs()
-end
+extend_runs()
 
 -- Return the µs until the next lease ends or message is due, 0 if one has or is, -1 if none will.
 local function first_event()

@@ -41,17 +41,11 @@ test_groups_pop.test_a_group_has_as_many_in_flight_as_the_record_says
   a slot more
   - slots_of(tag) < limit)
   + slots_of(tag) <= limit)
-  a run in spite of the limit (error)
-  - if limit == 1 then
-  -   extend_runs()
-  + if true then
-  +   extend_runs()
 test_groups_pop.test_one_call_takes_several_of_a_group_in_order
   no runs
-  - if limit == 1 then
-  -   extend_runs()
-  + if false then
-  +   extend_runs()
+  - serve_turns()
+  - extend_runs()
+  + serve_turns()
 test_groups_pop.test_groups_take_turns
   the last one goes on first
   - redis.call('ZRANGE', turns, '0', '0')[1]

@@ -26,7 +26,7 @@ REFUSED: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.fixture
-def grouped(make_queue: MakeQueue) -> MakeQueue:
+def grouped(make_queue: MakeQueue) -> Callable[..., Any]:
     """``grouped(in_flight=…)``: a queue with groups."""
 
     def make(in_flight: int = 1, **settings: Any) -> Any:
@@ -40,7 +40,7 @@ def ids(messages: Any) -> list[str]:
     return [message.id for message in messages]
 
 
-def test_the_messages_of_a_group_follow_each_other(grouped: MakeQueue) -> None:
+def test_the_messages_of_a_group_follow_each_other(grouped: Callable[..., Any]) -> None:
     queue = grouped()
     for number in range(4):
         for group in ("a", "b"):
@@ -59,7 +59,7 @@ def test_the_messages_of_a_group_follow_each_other(grouped: MakeQueue) -> None:
     assert ids(queue.pop_many(10)) == ["a2", "a3", "a4"]
 
 
-def test_a_failed_message_keeps_its_group_until_it_is_settled(grouped: MakeQueue) -> None:
+def test_a_failed_message_keeps_its_group_until_it_is_settled(grouped: Callable[..., Any]) -> None:
     queue = grouped(max_receives=2)
     queue.push_many([{"id": f"a{number}"} for number in range(3)], group="a")
     queue.nack(queue.pop(), delay=0)
@@ -75,7 +75,7 @@ def test_a_failed_message_keeps_its_group_until_it_is_settled(grouped: MakeQueue
     assert queue.redrive() == 2
 
 
-def test_a_run_given_back_is_delivered_in_order_again(grouped: MakeQueue) -> None:
+def test_a_run_given_back_is_delivered_in_order_again(grouped: Callable[..., Any]) -> None:
     queue = grouped()
     queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")
     first, *others = queue.pop_many(3)
@@ -84,7 +84,7 @@ def test_a_run_given_back_is_delivered_in_order_again(grouped: MakeQueue) -> Non
     assert ids(queue.pop_many(10)) == ["a0", "a1", "a2", "a3"]
 
 
-def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: MakeQueue) -> None:
+def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: Callable[..., Any]) -> None:
     queue = grouped(in_flight=2)
     queue.push_many([{"id": f"a{number}"} for number in range(4)], group=7)
     taken = queue.pop_many(10)
@@ -93,7 +93,7 @@ def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: MakeQueue) -> N
 
 
 def test_a_waiting_consumer_wakes_when_a_group_is_free(
-    grouped: MakeQueue, target: Target, name: str
+    grouped: Callable[..., Any], target: Target, name: str
 ) -> None:
     with grouped() as queue, grouped() as other, ThreadPoolExecutor() as pool:
         queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")
@@ -111,7 +111,7 @@ def test_a_waiting_consumer_wakes_when_a_group_is_free(
 
 
 def test_clients_without_groups_are_refused(
-    grouped: MakeQueue, make_queue: MakeQueue, target: Target, name: str
+    grouped: Callable[..., Any], make_queue: MakeQueue, target: Target, name: str
 ) -> None:
     queue = grouped()
     queue.push_many([{"id": "a"}, {"id": "b"}], group="g")
@@ -134,7 +134,7 @@ def test_clients_without_groups_are_refused(
 
 
 def test_groups_begin_once_nobody_without_them_holds_messages(
-    grouped: MakeQueue, make_queue: MakeQueue
+    grouped: Callable[..., Any], make_queue: MakeQueue
 ) -> None:
     plain, queue = make_queue(pop_from="right"), grouped()
     plain.push_many([{"id": "a", "customer": "g"}, {"id": "b", "customer": "g"}])
@@ -146,7 +146,7 @@ def test_groups_begin_once_nobody_without_them_holds_messages(
     assert queue.pop() is None
 
 
-def test_parked_messages_are_counted_drained_and_purged(grouped: MakeQueue) -> None:
+def test_parked_messages_are_counted_drained_and_purged(grouped: Callable[..., Any]) -> None:
     queue = grouped()
     queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")
     queue.pop()
