@@ -43,9 +43,9 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
 
 @click.command(
     epilog=examples(
-        "ackq groups jobs",
-        "ackq groups jobs --on field=customer,in_flight=1",
-        "ackq groups jobs --off --yes",
+        "ackq groups charges",
+        "ackq groups charges --on field=customer,in_flight=1",
+        "ackq groups charges --off --yes",
     )
 )
 @on_queue

@@ -56,7 +56,7 @@ TIME = _Time()
         """ackq push jobs '{"task": "resize"}' '{"id": "a-7", "task": "mail"}'""",
         """ackq push jobs --id a-8 --dedup order-8 '{"task": "invoice"}'""",
         """ackq push jobs --front '{"task": "refund"}'""",
-        """ackq push jobs --group c-17 '{"task": "charge"}'""",
+        """ackq push charges --group c-17 '{"task": "charge"}'""",
         """ackq push jobs --unique done --unique-by customer '{"customer": 17}'""",
         "ackq push jobs --file orders.ndjson --skip 1",
         "ackq push jobs --raw --delay 60 < orders.ndjson",

@@ -659,8 +659,8 @@ class AsyncQueue(AsyncWholeQueue, Client):
         where messages are not counted by group. Cost: a round trip for about 100 groups.
 
         Args:
-            n: how many groups, 1 to 10,000. Defaults to 20.
-            within: look at this many groups at most. Defaults to 100,000.
+            n: how many groups, 1 to 10000. Defaults to 20.
+            within: look at this many groups at most. Defaults to 100000.
 
         Raises:
             ConfigurationError: an argument is out of range.

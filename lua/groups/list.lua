@@ -32,8 +32,12 @@ end
 local clock = redis.call('TIME')
 redis.call('ZCARD', parked)
 
-local scan, source = which == 'busy' and 'HSCAN' or 'ZSCAN', which == 'busy' and busy or turns
-local found = redis.call(scan, source, cursor, 'COUNT', wanted)
+local found
+if which == 'busy' then
+  found = redis.call('HSCAN', busy, cursor, 'COUNT', wanted)
+else
+  found = redis.call('ZSCAN', turns, cursor, 'COUNT', wanted)
+end
 local reply = {clock[1] * 1000000 + clock[2], found[1]}
 
 for i = 1, #found[2], 2 do

@@ -14,7 +14,7 @@ import click.testing
 import pytest
 import redis
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.cli import COMMANDS, main
 from ackq.cli.reference import commands, reference
 from ackq.delay import DelayQueue
@@ -133,7 +133,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def stock_other_kinds(url: str) -> None:
-    """Fill the queues that the examples name: orders (RSMQ, sharded), events, due."""
+    """Fill the queues that the examples name: charges, orders (RSMQ, sharded), events, due."""
     with redis.Redis.from_url(url) as client:
         client.unlink(
             *client.keys("rsmq:*"),
@@ -143,6 +143,9 @@ def stock_other_kinds(url: str) -> None:
             *client.keys("{orders*"),
             "-",
         )
+    with Queue.from_url(url, "charges", groups=Groups("customer")) as charges:
+        charges.push({"customer": "c-17"})
+        charges.pop()
     with RSMQ.from_url(url) as rsmq:
         rsmq.create_queue("orders")
         rsmq.send_message("orders", "hello")

@@ -52,6 +52,7 @@ def as_role(admin: redis.Redis) -> Iterator[AsRole]:
             pop_from: PopFrom = "right",
             kind: str = "list",
             partitions: int | None = None,
+            grouped: bool = False,
         ) -> redis.Redis:
             user = f"{queue}-{role}"
             selectors = has_selectors(admin)
@@ -63,6 +64,7 @@ def as_role(admin: redis.Redis) -> Iterator[AsRole]:
                 pop_from=pop_from,
                 kind=kind,
                 partitions=partitions,
+                grouped=grouped,
             )
             admin.execute_command("ACL", "SETUSER", user, *words, f">{password}")
             stack.callback(admin.acl_deluser, user)

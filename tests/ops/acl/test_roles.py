@@ -24,7 +24,7 @@ from ackq.queue.staging_client import Staging
 from ackq.staging.keys import Staged
 from ackq.worker.registration import heartbeat
 from tests.ops.acl.conftest import AsRole, denied, has_selectors, stock
-from tests.queue.scripts.busy import fill
+from tests.queue.scripts.busy import fill, fill_groups
 from tests.queue.scripts.calls import CALLS
 from tests.queue.scripts.space import Space
 
@@ -177,14 +177,19 @@ def test_a_role_can_call_every_script_whose_header_names_it(
     as_role: AsRole, admin: redis.Redis, name: str, role: str
 ) -> None:
     used = f"{SCRATCH}{name}" if role == "doctor" else name
-    client = as_role(role, name)
-    client.script_load = admin.script_load  # type: ignore[method-assign]
-    by_admin, by_role = (Space(each, used, scripts.directory()) for each in (admin, client))
-    for call in CALLS:
-        if callers_of(call.script) & {role, "all"} and call.script != "pop_from":
-            fill(by_admin)
-            call.on(by_role)
-            by_admin.clear()
+    for grouped in (False, True):
+        client = as_role(role, name, grouped=grouped)
+        client.script_load = admin.script_load  # type: ignore[method-assign]
+        by_admin, by_role = (Space(each, used, scripts.directory()) for each in (admin, client))
+        for call in CALLS:
+            if call.script.startswith("groups/") is not grouped or call.script == "pop_from":
+                continue
+            if callers_of(call.script) & {role, "all"}:
+                fill(by_admin)
+                if grouped:
+                    fill_groups(by_admin)
+                call.on(by_role)
+                by_admin.clear()
 
 
 def where(queue: Queue) -> tuple[int, int, int, int]:

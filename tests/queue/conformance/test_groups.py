@@ -123,9 +123,10 @@ def test_clients_without_groups_are_refused(
     with pytest.raises(GroupsMismatch):
         make_queue(pop_from="right", groups=Groups("other")).pop()
     client = target.make_client()
-    with Claims(client, name, "readers") as claims, pytest.raises(GroupsMismatch):
+    with Claims(client, name, "readers") as claims:
         claims.begin()
-        claims.claim(0, messages=10)
+        with pytest.raises(GroupsMismatch):
+            claims.claim(0, messages=10)
     client.close()
     make_queue(pop_from="right").push({"id": "plain", "customer": "other"})
     assert queue.pop(ack=held).id == "b"
