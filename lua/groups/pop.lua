@@ -943,14 +943,17 @@ local function take_parked(member, tag)
   return not full and lease_one(body, id, tag, string.sub(member, at - PLACE + 1, at))
 end
 
--- Deliver the first message of each group whose turn it is, the least recently served first.
+-- Deliver the first message of each group whose turn it is, the least recently served first. If it
+-- is the turn of a group whose message was moved to the list, the list has to be read first.
 local is_served = false
 local function serve_turns()
   write_parks()
   while has_turns and not full do
-    local tag = redis.call('ZRANGE', turns, '0', '0')[1]
+    local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
     has_turns = tag ~= nil
-    if tag then
+    if tag and woken_tag and tonumber(woken_since) <= tonumber(since) then
+      return
+    elseif tag then
       local member = is_free(tag) and first_of(parked, tag, 1)[1]
       if member and not take_parked(member, tag) then
         return

@@ -376,6 +376,20 @@ def test_a_group_whose_message_moved_to_the_list_waits_for_it(space: Space) -> N
     assert parked(space) == {"a": ["a3", "late"]}
 
 
+def test_a_message_on_the_list_keeps_the_turn_of_its_group(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("b3", "b"))
+    first = pop(space, 1)
+    assert ids(pop(space, 1)) == ["b1"]
+    wait(space)
+    space.call("groups/ack", first.deadline, 1, "a1")
+    assert space.ready == [message("a2", "a")]
+    wait(space)
+    space.call("groups/ack", space.client.zscore(space.key("BACKUP"), "b1"), 1, "b1")
+    assert turns(space) == ["b"]
+    assert ids(pop(space, 1)) == ["a2"]
+
+
 def test_a_bare_pop_of_a_message_that_woke_a_consumer_blocks_nobody(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
