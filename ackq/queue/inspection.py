@@ -24,7 +24,7 @@ from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
 from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.errors import ConfigurationError, PopFromMismatch
-from ackq.queue import group_record, held_lists, pop_from
+from ackq.queue import group_record, held_lists, moved_aside, pop_from
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.claims import end_holds
 from ackq.queue.keys import QueueKeys
@@ -195,7 +195,28 @@ def peek(
             kept.append(key)
         if not reply:
             break
+    if state == "ready" and spec.keys.grouped and len(seen) < wanted:
+        aside = yield from _moved_aside(spec, skip if not seen else 0, wanted - len(seen))
+        seen += aside
+        kept += [b""] * len(aside)
     return (yield from with_errors(spec, spec.keys.errors, seen, kept))
+
+
+def _moved_aside(spec: QueueSpec, skip: int, wanted: int) -> Operation[list[PeekedMessage]]:
+    """Return messages that were moved aside; ``skip`` counts the ready ones before them, too."""
+    if skip:
+        before = (yield from stats(spec)).ready - (yield from moved_aside.count(spec))
+        skip = max(0, skip - before)
+    seen: list[PeekedMessage] = []
+    after, more = b"", True
+    while more and len(seen) < wanted:
+        after, bodies = yield from moved_aside.bodies(spec, after, skip + wanted - len(seen))
+        more = after != b""
+        for body in bodies[skip:]:
+            created = created_at(body, spec.config.time_field)
+            seen.append(PeekedMessage(text_of_key(b"", body), body, 0, None, (), created, ""))
+        skip = max(0, skip - len(bodies))
+    return seen
 
 
 def purge(spec: QueueSpec, dead: bool) -> Operation[int]:

@@ -22,7 +22,7 @@ from ackq.core.ids import key_of_id, text_of_key
 from ackq.core.inspection_results import Found, Place
 from ackq.core.search_terms import WITHIN, Fields, OnProgress, check_within, no_progress
 from ackq.errors import ConfigurationError
-from ackq.queue import cancel_notes, held_lists, inspection, registry
+from ackq.queue import cancel_notes, held_lists, inspection, moved_aside, registry
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.spec import QueueSpec
 
@@ -143,7 +143,7 @@ def locate(spec: QueueSpec, target: Target) -> Operation[list[Found]]:
     """Look through every place until there are enough matches, the quickest places first."""
     yield from inspection.compare_end(spec)
     matches: list[_Match] = yield from _look_up(spec, target, target.keys, ())
-    for look in (_in_lists, _in_sets, _in_dead_letters):
+    for look in (_in_lists, _moved_aside, _in_sets, _in_dead_letters):
         if len(matches) < target.most:
             matches += yield from look(spec, target)
     # A consumer may have taken it from the list before the list was searched.
@@ -325,6 +325,20 @@ class _Lists:
                 break
         self.matches += [_Match(match) for _, match in matches]
         return size
+
+
+def _moved_aside(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
+    """Search ready messages that were moved aside because their groups were busy."""
+    matches: list[_Match] = []
+    seen, after, more = 0, b"", spec.keys.grouped
+    while more and not target.is_enough(seen) and len(matches) < target.most:
+        after, bodies = yield from moved_aside.bodies(spec, after, moved_aside.CHUNK)
+        more = after != b""
+        seen += len(bodies)
+        target.on_progress(len(bodies))
+        found = [Found(text_of_key(b"", body), "ready", body, 0) for body in bodies]
+        matches += [_Match(each) for each in found if target.matches(each)]
+    return matches
 
 
 def _in_sets(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:

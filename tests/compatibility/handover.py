@@ -95,7 +95,7 @@ def leave_noted(url: str, name: str) -> None:
     with Queue.from_url(url, name) as queue, deep_after(0):
         queue.push_many([{"id": each} for each in ("leased", "nacked")], unique="done")
         queue.pop(visibility_timeout=SOON)
-        queue.nack(queue.pop(), delay=SOON)
+        queue.nack(*queue.pop_many(1), delay=SOON)
         queue.push({"id": "delayed"}, unique="done", delay=SOON)
         queue.push({"id": "done"}, unique="done")
         queue.push({"id": "taken"}, unique="taken")

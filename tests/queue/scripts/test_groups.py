@@ -44,3 +44,35 @@ def test_many_groups_are_listed_in_several_calls(space: Space) -> None:
     assert len(listed(space, "turns", 10)) == 1000
     metered = space.weigh("groups/list", "busy", "0", 10)
     assert len(metered.reply) < 4 * 100
+
+
+def pages(space: Space, wanted: int) -> list[list[bytes]]:
+    """Return what was moved aside, page by page."""
+    after, found = b"", []
+    while True:
+        after, *bodies = space.call("groups/peek", after, wanted)
+        found.append(bodies)
+        if not after:
+            return found
+
+
+def test_messages_that_were_moved_aside_are_shown_in_pages(space: Space) -> None:
+    bodies = {f"001a{at:016}": b"a%d" % at for at in (2, 7)}
+    bodies |= {f"002ab{at:016}": b"\xff\xffb%d" % at for at in (1, 3, 9)}
+    bodies[f"000{4:016}"] = b"none"
+    members = {key.encode() + body: 0 for key, body in bodies.items()}
+    space.client.zadd(space.key("GROUPS:PARKED"), members)
+    wanted = [b"none", b"a2", b"a7", *(b"\xff\xffb%d" % at for at in (1, 3, 9))]
+    assert pages(space, 100) == [wanted]
+    assert pages(space, 4) == [wanted[:4], wanted[4:]]
+    assert [page for page in pages(space, 1) if page] == [[each] for each in wanted]
+
+
+def test_a_page_of_long_messages_is_short(space: Space) -> None:
+    long = b"x" * 100_000
+    members = {b"001a%016d" % at + (b"short" if at < 1 else long): 0 for at in range(60)}
+    space.client.zadd(space.key("GROUPS:PARKED"), members)
+    metered = space.weigh("groups/peek", "", 1000)
+    assert len(metered.reply) - 1 == 1 + 11
+    assert metered.largest < 3 * len(long)
+    assert sum(map(len, pages(space, 1000))) == 60

@@ -1,0 +1,39 @@
+"""Messages of a queue with groups that consumers have moved aside: ready, but on no list."""
+
+from __future__ import annotations
+
+from ackq import scripts
+from ackq.core.call import call
+from ackq.core.effects import Operation, Request
+from ackq.queue.spec import QueueSpec
+
+#: Messages of one call.
+CHUNK = 1000
+
+
+def bodies(spec: QueueSpec, after: bytes, wanted: int) -> Operation[tuple[bytes, list[bytes]]]:
+    """Return the next bodies, group by group, and what to pass for those after them.
+
+    Args:
+        spec: of the queue.
+        after: empty for the first ones.
+        wanted: how many; one call returns fewer if they are long.
+
+    Returns:
+        An empty text with the last ones, and the bodies.
+    """
+    if not spec.keys.grouped:
+        return b"", []
+    request = Request(
+        (*spec.keys.passed("groups/peek"), after, min(wanted, CHUNK)),
+        script=scripts.load("groups/peek"),
+        resend=True,
+    )
+    after, *found = yield from call(spec, request)
+    return after, found
+
+
+def count(spec: QueueSpec) -> Operation[int]:
+    """Return how many messages were moved aside."""
+    number: int = yield Request((b"ZCARD", spec.keys.ready + b"GROUPS:PARKED"), resend=True)
+    return number

@@ -1,0 +1,56 @@
+-- groups/peek: show messages that were moved aside, group by group, each group in its order.
+--
+-- KEYS[1] {name}GROUPS:PARKED  ZSET  messages moved aside; see groups/pop.lua
+--
+-- ARGV[1] after   text             a place that an earlier reply ended with; empty: from the first
+-- ARGV[2] wanted  integer 1..1000  messages
+--
+-- Returns {after, body, ...}. after is empty if there are no others. Each message that is there
+-- during all calls is returned once.
+-- Atomic because it only reads.
+-- Cost: O(wanted + log parked), at most 1 MiB of bodies plus 16 messages behind short ones.
+-- Roles: viewer, operator, doctor
+local parked = KEYS[1]
+local after, wanted = ARGV[1], tonumber(ARGV[2])
+
+local BODY_BUDGET = 1048576 -- bytes
+local SLICE = 16 -- messages read at a time, as long as those before were short
+local SHORT = 4096 -- bytes
+local PLACE = 16 -- digits of the place of a message
+
+-- Parts: outside
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+-- End of parts (edit them in lua/parts)
+
+if outside(wanted, 1, 1000) or (after ~= '' and not string.find(after, string.rep('%d', PLACE)
+  .. '$')) then
+  return redis.error_reply('ACKQ_ARGUMENT groups/peek: an argument is out of range')
+end
+
+-- Bodies follow the place, and no two messages have the same one.
+local function from_behind(place)
+  return '[' .. string.sub(place, 1, -PLACE - 1)
+    .. string.format('%016.0f', string.sub(place, -PLACE) + 1)
+end
+
+local reply, bytes, slice = {''}, 0, 1
+local from = after == '' and '-' or from_behind(after)
+while #reply <= wanted and bytes < BODY_BUDGET do
+  local asked = math.min(slice, wanted + 1 - #reply)
+  local members, size = redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', '0', asked), 0
+  for _, member in ipairs(members) do
+    local place = 3 + tonumber(string.sub(member, 1, 3)) + PLACE
+    reply[1], reply[#reply + 1] = string.sub(member, 1, place), string.sub(member, place + 1)
+    size = size + #member
+  end
+  bytes = bytes + size
+  if #members < asked then
+    reply[1] = ''
+    break
+  end
+  from = from_behind(reply[1])
+  slice = size < #members * SHORT and math.min(SLICE, 2 * slice) or 1
+end
+return reply

@@ -1,0 +1,59 @@
+"""The facts of groups/peek.lua: see `tests.facts.facts`."""
+
+from ackq.queue import moved_aside
+from benchmarks.worst.scene import KIB, LARGE, NAME, Act, Scene, times
+from tests.facts.example import GROUPED
+from tests.facts.facts import Facts
+from tests.facts.groups.list import PARKED
+
+FACTS = Facts(
+    "groups/peek",
+    calls=(("", 100), ("001a0000000000000000", 1)),
+    changes_nothing=True,
+    operation=lambda: moved_aside.bodies(GROUPED, b"", 5),
+    replies=[[b""]],
+    passes={"after": [b""], "wanted": [5]},
+    fewest=2,
+    refused={"no place": ("001a", 1), "none": ("", 0)},
+    mistakes=r"""
+test_groups.test_messages_that_were_moved_aside_are_shown_in_pages
+  the first one of a page again
+  - string.sub(place, -PLACE) + 1)
+  + string.sub(place, -PLACE) + 0)
+  a page too long
+  - math.min(slice, wanted + 1 - #reply)
+  + slice
+test_groups.test_a_page_of_long_messages_is_short
+  bodies cost nothing
+  - bytes = bytes + size
+  + bytes = bytes + 0 * size
+  sixteen long ones at once
+  - size < #members * SHORT and math.min(SLICE, 2 * slice) or 1
+  + math.min(SLICE, 2 * slice)
+""",
+)
+
+
+def _peek(scene: Scene) -> Act:
+    spec = scene.queue(groups=GROUPED.config.groups).execute
+    return times(20, lambda: spec(lambda spec: moved_aside.bodies(spec, b"", 1000)))
+
+
+@FACTS.worst("1,000,000 in as many groups")
+def peek_many(scene: Scene) -> Act:
+    scene.fill(PARKED, (NAME.encode() + b"GROUPS:PARKED",), scene.many(1_000_000))
+    return _peek(scene)
+
+
+@FACTS.worst("200 x 0.9 MiB behind 31 short ones")
+def peek_large(scene: Scene) -> Act:
+    key = NAME.encode() + b"GROUPS:PARKED"
+    scene.fill(PARKED, (key,), 31, 100)
+    scene.fill(PARKED, (key,), 200, scene.size(LARGE), first=100)
+    return _peek(scene)
+
+
+@FACTS.worst("1,000 x 4 KiB")
+def peek_medium(scene: Scene) -> Act:
+    scene.fill(PARKED, (NAME.encode() + b"GROUPS:PARKED",), 1000, scene.size(4 * KIB))
+    return _peek(scene)
