@@ -159,6 +159,21 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("reschedule takes a lease away", "DelayQueue", "holder refused", "lease")(
         Edit("delay/reschedule", "if (lease and tonumber(lease) > now) or not", "if not")
     ),
+    # --- groups
+    _edit("groups have no limit", "GroupedListQueue", "group order", "group limit")(
+        Edit("groups/pop", "and (tag == '' or slots_of(tag) < limit)", "and true")
+    ),
+    _edit("a group that is free waits for its turn", "GroupedListQueue", "group passed over")(
+        Edit(
+            "groups/pop",
+            "    if tag and woken_tag and tonumber(woken_since) <= tonumber(since) then",
+            "    if false then",
+        )
+    ),
+    _edit("an ack frees no slot", "GroupedListQueue", "stuck")(
+        Edit("groups/pop", "    add_slots(tag, -known[tag])\n", ""),
+        Edit("groups/ack", "    add_slots(tag, -known[tag])\n", ""),
+    ),
     # --- claims
     _edit("a claim is not fenced", "ClaimedListQueue", "stuck", "lost", "rows", "audit")(
         Edit("claims/claim", "if tonumber(facts[1] or 0) ~= epoch then", "if false then")

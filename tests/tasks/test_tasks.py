@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import ackq.otel
-from ackq import Message, Queue
+from ackq import Groups, Message, Queue
 from ackq.cli import main
 from ackq.core.creation_time import created_at
 from ackq.errors import ConfigurationError
@@ -774,3 +774,23 @@ def test_a_schedule_pushes_its_task_with_its_arguments(rig: Rig) -> None:
         rig.tasks.schedule(every=1, args={"width": 1}, name="no path")(resize)
     with pytest.raises(ConfigurationError, match="Mars"):
         rig.tasks.schedule("0 9 * * *", zone="Mars", args={"path": "c"}, name="x")(resize)
+
+
+def test_tasks_of_a_queue_with_groups_run_in_the_order_of_each_group(url: str, token: str) -> None:
+    ran: list[str] = []
+    with (
+        Queue.from_url(url, f"{token}grouped", groups=Groups("customer")) as queue,
+        Tasks(queue) as tasks,
+    ):
+
+        @tasks.task(name="charge")
+        def charge(what: str) -> None:
+            ran.append(what)
+
+        for number in range(3):
+            for customer in ("c-1", "c-2"):
+                charge.options(group=customer).push(f"{customer}: {number}")
+        tasks.run(drain=True)
+        assert sorted(ran, key=lambda what: what[:3]) == [
+            f"{customer}: {number}" for customer in ("c-1", "c-2") for number in range(3)
+        ]
