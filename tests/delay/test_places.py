@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ackq.delay import DelayEntry, DelayQueue
+from ackq.delay import DelayEntry, DelayQueue, peek
 from ackq.errors import ConfigurationError, InvalidMessage
 from tests.delay.conftest import MakeDelay
 from tests.servers import Target
@@ -94,7 +94,8 @@ def test_a_search_compares_fields_in_every_state(make_delay: MakeDelay) -> None:
     assert queue.find("dead", within=1) is not None
 
 
-def test_how_far_is_searched(delay: DelayQueue) -> None:
+def test_how_far_is_searched(delay: DelayQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peek, "PAGE", 7)
     delay.push_many(DelayEntry(f"m{n:02}", {"n": n, "same": 1}, at=n + 1) for n in range(30))
     delay.reject(*delay.take(4, timeout=5))
     assert [each.id for each in delay.search({"same": 1}, within=2)] == ["m04", "m05", "m03", "m02"]
