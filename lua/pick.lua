@@ -358,6 +358,10 @@ local cancels = open_cancels(redis.call('HGET', receives, CANCELS), keys)
 for i, key in ipairs(keys) do
   cancels.lines(key, cancels.notes[i])
 end
+-- Without notes, or with notes that began since the first call, earlier ends would not count.
+ends = math.max(ends, cancels.since + CANCELS_LAST)
+ends_text = string.format('%.0f', ends)
+reply[3] = ends_text
 
 local added = 0 -- ids that get their first note
 

@@ -133,13 +133,19 @@ _ALL = (
     Scenario("queue: equal ids", "queue, equal ids", {**KILLS, **CRASHES}),
     Scenario("sharded queue: resizes", "sharded queue, resized", {**RESIZES, **KILLS, **FREEZES}),
     Scenario("queue: settled late", "queue, late", {**KILLS, **CRASHES}),
-    Scenario("queue: unique", "queue, unique", {**KILLS, **FREEZES, **CRASHES}),
-    Scenario("queue: unique, network", "queue, unique", NETWORK, proxied=True),
-    Scenario(
-        "queue: unique, failovers, confirmed",
-        "queue, unique, confirmed",
-        FAILOVERS,
-        on="sentinel",
+    *(
+        scenario
+        for name in ("operated", "unique")
+        for scenario in (
+            Scenario(f"queue: {name}", f"queue, {name}", {**KILLS, **FREEZES, **CRASHES}),
+            Scenario(f"queue: {name}, network", f"queue, {name}", NETWORK, proxied=True),
+            Scenario(
+                f"queue: {name}, failovers, confirmed",
+                f"queue, {name}, confirmed",
+                FAILOVERS,
+                on="sentinel",
+            ),
+        )
     ),
     *(
         Scenario(f"queue, groups: {name}", "queue, groups", faults, **settings)

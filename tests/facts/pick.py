@@ -125,6 +125,9 @@ test_pick.test_what_is_noted_and_then_picked_near_an_end_needs_its_note_no_more
   the note stays
   - cancels.use(message.key, message.body)
   + false
+test_pick.test_what_only_a_later_call_finds_is_canceled_too
+  notes what does not count
+  - ends = math.max(ends, cancels.since + CANCELS_LAST)
 test_pick.test_what_was_canceled_does_not_run_now
   given: place="handoff"
   runs what was canceled
@@ -136,7 +139,7 @@ test_pick.test_what_was_canceled_does_not_run_now
 test_pick.test_a_note_ends_after_a_week
   given: later=604799999999
   a note ends at once
-  - ends = now + CANCELS_LAST
+  - ends = math.max(ends, cancels.since + CANCELS_LAST)
   + ends = now
 test_pick.test_a_dead_letter_frees_the_id_of_a_unique_push
   given: near=9, unique="done"

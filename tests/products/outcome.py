@@ -25,6 +25,15 @@ class Outcome(NamedTuple):
             return "fail"
         return self.state
 
+    def state_of_chosen(self, count: int, is_resent: bool = False) -> str:
+        """Return what became of messages that an operator chose; the result is of how many.
+
+        ``is_resent``: the request is sent again if its reply is lost, so 0 may be a late answer.
+        """
+        if self.state == "ok" and self.result < count:
+            return "unknown" if self.result or is_resent else "fail"
+        return self.state
+
 
 async def outcome_of(call: Awaitable[Any], unsure: tuple[type[BaseException], ...]) -> Outcome:
     """Make the call, and say how it ended. After errors in ``unsure``, nobody knows."""

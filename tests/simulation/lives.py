@@ -54,10 +54,7 @@ async def _act(product: SimulatedProduct, order: Order, log: Journal, draw: rand
         return
     call = log.begin(order.verb, ids=order.ids, delay=order.delay)
     found = await product.attempt(order.act(), draw, log)
-    state = found.state
-    if state == "ok" and found.result < len(order.ids):
-        state = "unknown" if found.result or order.is_resent else "fail"
-    log.end(call, state)
+    log.end(call, found.state_of_chosen(len(order.ids), order.is_resent))
 
 
 def habits_of(product: SimulatedProduct) -> Habits:

@@ -41,6 +41,8 @@ _ALL = [
     Workload("queue, small", ListRig, crews=1),
     Workload("queue, equal ids", ListRig, sharers=3),
     Workload("queue, confirmed", ListRig, settings={"confirm": 1}),
+    Workload("queue, operated", ListRig, settings={"near": 20}),
+    Workload("queue, operated, confirmed", ListRig, settings={"near": 20, "confirm": 1}),
     Workload("queue, unique", ListRig, settings={"unique": 40}),
     Workload("queue, unique, confirmed", ListRig, settings={"unique": 40, "confirm": 1}),
     Workload(

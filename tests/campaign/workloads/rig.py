@@ -25,6 +25,7 @@ import ackq
 from tests.campaign.site import Site
 from tests.histories.log import FileLog, Log
 from tests.products import Product
+from tests.products.listed import deep_after
 from tests.products.loops import PAUSE, Consumer, Habits, Producer
 from tests.products.outcome import Outcome, outcome_of
 
@@ -57,7 +58,7 @@ class Workload:
     straddling: float = 0.3
     #: What may become of a message, with weights; else what the rig says.
     verbs: Mapping[str, int] = field(default_factory=dict)
-    #: Of ackq: confirm, max_receives.
+    #: Of ackq: confirm, max_receives. Of the workload: see `ListRig`.
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -162,7 +163,11 @@ class Rig(Product):
             if draw.random() < 0.2:
                 await self._wait_for_consumers(role)
             await producer.push()
+            await self.operate(role.log, draw)
             await self.sleep(self.workload.pace)
+
+    async def operate(self, log: Log, draw: random.Random) -> None:
+        """Do something to the queue now and then, as an operator, if the workload says so."""
 
     async def _wait_for_consumers(self, role: Role) -> None:
         while not role.is_over():
@@ -227,8 +232,11 @@ def _be(role: Role, what: Callable[[Rig], Coroutine[Any, Any, None]]) -> None:
         finally:
             await rig.close()
 
-    slip = role.site.slip
-    with slip.planted() if slip else contextlib.nullcontext():
+    slip, near = role.site.slip, role.workload.settings.get("near")
+    with (
+        slip.planted() if slip else contextlib.nullcontext(),
+        deep_after(near) if near else contextlib.nullcontext(),
+    ):
         if role.workload.asynchronous:
             asyncio.run(main())
         else:

@@ -177,6 +177,16 @@ def test_what_is_noted_and_then_picked_near_an_end_needs_its_note_no_more(space:
     assert notes(space) == {}
 
 
+def test_what_only_a_later_call_finds_is_canceled_too(space: Space) -> None:
+    """The first call of a cancel found nothing, so there was no note yet."""
+    space.push(body("a"), body("b"))
+    later = space.frozen(NOW + 9).deep_after(0)
+    _, _, ends, *_ = later.call("pick", "cancel", "ready", 2**53 - 1, NOW + WEEK, "a")
+    assert int(ends) == NOW + 9 + WEEK
+    assert later.pop(2).keys == [b"b"]
+    assert [letter[0] for letter in space.dead] == [b"a"]
+
+
 @pytest.mark.parametrize("later", [WEEK - 1, WEEK])
 def test_a_note_ends_after_a_week(space: Space, later: int) -> None:
     space.push(body("a"))
