@@ -273,7 +273,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
     (lane,) = made.worker._state.lanes
     server.kill()
     go_on.set()  # what is done now cannot be settled
-    wait_until(lambda: lane.failures >= 7, "the server to be asked again and again")
+    wait_until(lambda: lane.failures >= 5, "the server to be asked again and again")
     server.start()
     wait_until(lambda: "the server answers again after" in caplog.text, "the other line")
     wait_until(lambda: queue.stats().in_flight == 0, "the rest to be settled")
@@ -282,7 +282,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
     logged = [line for line in logged if "ticks were missed" not in line]
     assert len(logged) == 2, logged
     assert "is away" in logged[0]
-    assert int(logged[1].rpartition(" ")[2]) >= 7
+    assert int(logged[1].rpartition(" ")[2]) >= 5
 
 
 def test_a_refused_operation_is_logged_once_until_it_works() -> None:
