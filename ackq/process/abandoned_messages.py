@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import random
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from ackq.errors import LeaseLost
-from ackq.process.held_messages import FINISHED, Held
+from ackq.process.held_messages import FINISHED, Held, killed
 from ackq.queue.client import Queue
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
-from ackq.worker.policy import Backoff, Terms, settlement_of
 
 #: Seconds between two tries while Redis is unreachable.
 PAUSE = 0.5
@@ -34,7 +32,7 @@ def settle(url: str | None, held: Iterable[Held]) -> None:
 
     for name, group in itertools.groupby(sorted(held, key=by_queue), by_queue):
         of_queue = list(group)
-        # Each message has a limit of its own.
+        # How often a message may be received was decided when it was taken.
         config = dataclasses.replace(of_queue[0].config, max_receives=None)
         until = time.monotonic() + config.visibility_timeout
         with Queue.from_url(url, name, **config.settings()) as queue:
@@ -54,20 +52,12 @@ def _settle(queue: Queue, held: Sequence[Held]) -> None:
     overdue = [one for one in held if one.overdue and one.state != FINISHED]
     others = [one.message for one in held if not one.overdue and one.state != FINISHED]
     for one in overdue:
-        message = one.message
-        error = TimeoutError("over the time limit, and its process was killed")
-        settlement = settlement_of(
-            error,
-            message.receive_count,
-            Backoff(),
-            random.random(),
-            Terms(max_receives=one.max_receives),
-        )
+        verb, argument = one.settlement
         with suppress(LeaseLost):
-            if settlement.verb == "reject":
-                queue.reject(message, reason=str(settlement.argument), error=error)
+            if verb == "reject":
+                queue.reject(one.message, reason=str(argument), error=killed())
             else:
-                queue.nack(message, delay=float(settlement.argument), error=error)
+                queue.nack(one.message, delay=float(argument), error=killed())
     # Those that others have by now are refused; the rest is settled.
     with suppress(LeaseLost):
         queue.ack(*finished)

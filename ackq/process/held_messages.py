@@ -7,8 +7,10 @@ file is mapped into memory, so this takes about two microseconds per message and
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 import os
+import random
 import struct
 import threading
 import time
@@ -22,6 +24,7 @@ import orjson
 from ackq.config import QueueConfig
 from ackq.queue.messages import Message
 from ackq.worker.hooks import Hooks
+from ackq.worker.policy import Backoff, Settlement, Terms, settlement_of
 
 #: The states of a message. A finished one is about to be acked.
 FREE, WAITING, RUNNING, FINISHED = range(4)
@@ -29,9 +32,9 @@ FREE, WAITING, RUNNING, FINISHED = range(4)
 _HEAD = struct.Struct("<III")
 #: When a slot's handler must have ended, by the machine's monotonic clock, its record and thread.
 _SLOT = struct.Struct("<dII")
-#: State, the number of the queue's settings, receipt, receive count, lengths of queue and key, and
-#: how often the message may be received; 0: without limit.
-_RECORD = struct.Struct("<BxHqIHHI")
+#: State, the number of the queue's settings, receipt, receive count, lengths of queue, key and the
+#: reason for a dead letter, and the delay of a retry.
+_RECORD = struct.Struct("<BxHqIHHHd")
 #: Bytes of one record: long enough for the name of any queue and any lease key that ackq makes.
 _SIZE = 1024
 
@@ -45,8 +48,8 @@ class Held:
     state: int
     #: Whether its handler was over its limit.
     overdue: bool
-    #: How often the message may be received, or None.
-    max_receives: int | None
+    #: What becomes of it in that case.
+    settlement: Settlement
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +59,30 @@ class Limits:
     #: Seconds after which the process of a handler is to be killed.
     usual: float
     by_task: Mapping[str | None, float] = field(default_factory=dict)
-    #: How often a message may be received.
-    receives_by_task: Mapping[str | None, int] = field(default_factory=dict)
+    #: The terms of messages.
+    terms_by_task: Mapping[str | None, Terms] = field(default_factory=dict)
 
     def of(self, message: Message) -> float:
         """Return the seconds of a message."""
         return self.by_task.get(message.task, self.usual) if self.by_task else self.usual
 
-    def receives(self, message: Message, usual: int | None) -> int | None:
-        """Return how often a message may be received; ``usual`` is the limit of its queue."""
-        own = self.receives_by_task
-        return own.get(message.task, usual) if own else usual
+    def settlement(self, message: Message, usual: Terms) -> Settlement:
+        """Return what becomes of a message whose handler was over its limit.
+
+        Args:
+            message: the message.
+            usual: the terms of its queue.
+        """
+        terms = self.terms_by_task.get(message.task, usual) if self.terms_by_task else usual
+        if terms.max_receives is None:
+            terms = dataclasses.replace(terms, max_receives=usual.max_receives)
+        chance = random.random()
+        return settlement_of(killed(), message.receive_count, Backoff(), chance, terms)
+
+
+def killed() -> TimeoutError:
+    """Return the error of a handler whose process was killed."""
+    return TimeoutError("over the time limit, and its process was killed")
 
 
 class HeldMessages(Hooks):
@@ -90,7 +106,7 @@ class HeldMessages(Hooks):
             limits: when a handler's process is to be killed, and when a message is dead.
         """
         self._limits = limits
-        self._max_receives = {name: config.max_receives for name, config in queues.items()}
+        self._usual = {name: Terms(max_receives=each.max_receives) for name, each in queues.items()}
         self._numbers = {name: number for number, name in enumerate(queues)}
         settings = orjson.dumps(list(queues.values()))
         # Messages that the worker releases because they waited too long are overwritten in turn.
@@ -112,11 +128,13 @@ class HeldMessages(Hooks):
 
     def taken(self, queue: str, messages: Sequence[Message]) -> None:
         """Write down messages that wait."""
-        number, usual = self._numbers[queue], self._max_receives[queue]
+        number, usual = self._numbers[queue], self._usual[queue]
         with self._lock:
             for message in messages:
                 name = message.queue.encode()
-                body = name + message.key
+                verb, argument = self._limits.settlement(message, usual)
+                reason = str(argument).encode() if verb == "reject" else b""
+                body = name + message.key + reason
                 if len(body) > _SIZE - _RECORD.size:
                     continue  # of another program; it comes back when its lease ends
                 place = self._free_place()
@@ -124,11 +142,11 @@ class HeldMessages(Hooks):
                 self._map[at] = FREE  # until the record is whole
                 start = at + _RECORD.size
                 self._map[start : start + len(body)] = body
-                lengths = len(name), len(message.key)
+                lengths = len(name), len(message.key), len(reason)
+                delay = 0.0 if reason else float(argument)
                 count = min(message.receive_count, 2**32 - 1)
-                most = self._limits.receives(message, usual) or 0
                 _RECORD.pack_into(
-                    self._map, at, WAITING, number, message.receipt, count, *lengths, most
+                    self._map, at, WAITING, number, message.receipt, count, *lengths, delay
                 )
                 self._places[message] = place
                 self._owners[place] = message
@@ -213,13 +231,18 @@ class HeldBy:
         held = []
         for place in range(records):
             at = first + place * _SIZE
-            state, number, receipt, count, name, key, most = _RECORD.unpack_from(written, at)
+            state, number, receipt, count, name, key, reason, delay = _RECORD.unpack_from(
+                written, at
+            )
             if state == FREE:
                 continue
             start = at + _RECORD.size
             queue = written[start : start + name].decode()
-            leased = Message(queue, written[start + name : start + name + key], b"", receipt, count)
-            held.append(Held(leased, configs[number], state, place in overdue, most or None))
+            end = start + name + key
+            leased = Message(queue, written[start + name : end], b"", receipt, count)
+            text = written[end : end + reason].decode()
+            settlement = Settlement("reject", text) if text else Settlement("nack", delay)
+            held.append(Held(leased, configs[number], state, place in overdue, settlement))
         return held
 
     def _slots(self) -> list[tuple[float, int, int]]:

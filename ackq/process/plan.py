@@ -360,7 +360,7 @@ class Plan:
             limits = Limits(
                 (math.inf if usual is None else usual) + after,
                 {name: limit + after for name, limit in own.items()},
-                {each.name: most for each in tasks if (most := each.terms.max_receives)},
+                {each.name: each.terms for each in tasks},
             )
             configs = {queue.name: self._with_limit(queue.config) for queue in opened}
             sizes = [each.batch.size for each in tasks if each.batch is not None]

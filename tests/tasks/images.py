@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel
 
 from ackq import Message
-from ackq.tasks import AsyncTasks, State, Tasks, injected
+from ackq.tasks import AsyncTasks, Retry, State, Tasks, injected
 
 #: The queue's name begins with what the test set.
 TOKEN = os.environ.get("TASKS_TOKEN", "images")
@@ -75,6 +75,11 @@ def stuck() -> None:
 
     write("stuck")
     ctypes.PyDLL(None).sleep(60)  # keeps Python's lock
+
+
+@tasks.task(name="images.final", time_limit=0.3, retry=Retry(never=(TimeoutError,)))
+def final() -> None:
+    stuck()
 
 
 @tasks.batch(2, 5, name="images.store", queue=f"{TOKEN}-rows", time_limit=0.3)

@@ -57,16 +57,22 @@ def test_asynchronous_tasks_work_too_and_a_chosen_queue_is_the_only_one(
         assert queue.stats().ready == 1
 
 
-def test_a_stuck_task_is_killed_by_its_own_limit(tmp_path: Path, url: str, token: str) -> None:
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [("images.stuck", "max receives"), ("images.final", "not retried: TimeoutError")],
+)
+def test_a_stuck_task_is_killed_by_its_own_limit(
+    tmp_path: Path, url: str, token: str, task: str, reason: str
+) -> None:
     with Queue.from_url(url, token) as queue:
-        queue.push({"task": "images.stuck"})
+        queue.push({"task": task})
         options = ("--kill-after", "0.1", "--lease", "600")
         variables = {"TASKS_TOKEN": token}
         with working(tmp_path, url, f"{MODULE}:tasks", *options, variables=variables) as command:
             wait_until(lambda: queue.stats().dead, "the dead letter", 40)
             assert len(command.events("stuck")) == 1
         (letter,) = queue.dead_letters()
-        assert (letter.receive_count, letter.reason) == (1, "max receives")
+        assert (letter.receive_count, letter.reason) == (1, reason)
         assert "its process was killed" in letter.errors[-1].text
 
 
