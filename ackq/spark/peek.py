@@ -16,6 +16,7 @@ from ackq.core.inspection_results import State as LiveState
 from ackq.delay.client import DelayQueue
 from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.queue.client import Queue
+from ackq.queue.group_record import recorded
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry
@@ -117,8 +118,12 @@ class QueuePeekReader(_PeekReader[Queue]):
     """Reads a queue, or every shard of one, without taking messages."""
 
     def _open(self, name: str) -> Queue:
-        reading = self._reading
-        return Queue(reading.connection.client(), name, pop_from=reading.target.pop_from)
+        end = self._reading.target.pop_from
+        queue = Queue(self._reading.connection.client(), name, pop_from=end)
+        if end == "left":
+            return queue
+        groups = self._try(lambda: queue.execute(lambda spec: recorded(spec.keys)))
+        return queue.with_config(groups=groups)
 
     def _living(
         self, queue: Queue, state: LiveState, rows: int
