@@ -3,8 +3,6 @@
 All contestants of a case take turns in one process, on one server. Ratios are taken within a round.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

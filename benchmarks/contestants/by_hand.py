@@ -1,7 +1,5 @@
 """Groups as people write them by hand on Redis: a list a group, a ring of names, a lock a group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import orjson

@@ -1,7 +1,5 @@
 """``ackq groups``, and what other commands do with a queue that has groups."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The rules of groups find each kind of violation, and nothing in a sound history."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages are found by id and by field, and the search shows its progress; buttons act on them."""
 
-from __future__ import annotations
-
 import html
 import re
 import socket

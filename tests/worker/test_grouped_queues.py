@@ -1,7 +1,5 @@
 """Workers of a queue with groups: one handler for a group, in order, whatever fails."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections import Counter

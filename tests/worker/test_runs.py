@@ -1,7 +1,5 @@
 """Messages of a group are handled one by one, in order, and given back if one of them fails."""
 
-from __future__ import annotations
-
 import pytest
 import redis
 

@@ -1,7 +1,5 @@
 """The group of a message, and how a push writes it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 ``ACKQ_SOAK=20`` takes twenty times as many walks.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every order of what may happen to a few messages of two groups keeps the promises of groups."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 
 import pytest

@@ -1,7 +1,5 @@
 """The key space of a queue with groups."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

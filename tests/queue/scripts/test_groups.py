@@ -1,7 +1,5 @@
 """groups/list: the groups that a consumer has met."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.queue.scripts.space import NOW, Space

@@ -1,7 +1,5 @@
 """groups/pop and what frees the slots of groups: order, limits, turns, and nothing that grows."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
