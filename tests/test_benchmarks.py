@@ -61,7 +61,7 @@ CONTESTANTS = {
         "ackq, consumers help",
         "ackq, each takes from its own shards",
     },
-    "worker": {"ackq, threads", "ackq, tasks"},
+    "worker": {"ackq, threads", "ackq, tasks", "ackq.tasks, threads", "ackq.tasks, asyncio"},
     "tasks": {"bare handler", "ackq, tasks", "ackq, msgspec", "pydantic"},
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
     "groups": {
