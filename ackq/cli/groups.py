@@ -56,7 +56,7 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
     help="Give QUEUE groups: the member of its messages that names the group, and how many of a"
     " group are handled at a time.  [in_flight=1]",
 )
-@click.option("--off", is_flag=True, help="Take its groups from QUEUE: one order for all messages.")
+@click.option("--off", is_flag=True, help="Remove the groups of QUEUE: one order for all messages.")
 @click.option(
     "--top", type=click.IntRange(1, 10_000), default=20, metavar="N", help="Groups to show.  [20]"
 )
@@ -67,10 +67,10 @@ def groups(
 ) -> None:
     """Show the groups of QUEUE with the longest backlogs, or turn groups on and off.
 
-    waiting are ready messages that consumers have moved aside; those still on the list are not
-    counted by group. in flight are messages that were delivered and are not settled, those that
-    wait for a retry included. turn for is the time since it became this group's turn; empty if as
-    many of its messages are in flight as may be.
+    waiting counts the ready messages that consumers have moved aside; those still on the list are
+    not counted by group. in flight counts the messages that were delivered and are not settled,
+    including those that wait for a retry. turn for is the time since it became this group's turn;
+    it is empty while the group has as many messages in flight as it may have.
 
     Stop all consumers before you turn groups on or off: those with other settings are refused.
     --off puts every message back on the list, as `ackq drain` does: leases end, delayed messages
