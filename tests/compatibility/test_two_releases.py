@@ -18,7 +18,16 @@ from tests.histories.log import FileLog, read
 from tests.waiting import wait_until
 
 from .conftest import Release
-from .handover import leave, leave_noted, push_noted_again, take_noted, take_over
+from .handover import (
+    leave,
+    leave_grouped,
+    leave_noted,
+    push_noted_again,
+    refused,
+    take_grouped,
+    take_noted,
+    take_over,
+)
 
 #: Messages that each release must have taken from the other, and redeliveries between them.
 ENOUGH = 20
@@ -67,6 +76,15 @@ def test_what_the_previous_release_does_not_know_is_neither_lost_nor_blocked(
     assert found == {"findings": [], "dead": [], **counts}
     stored = current.call(push_noted_again, url, name)
     assert stored == ["leased", "nacked", "delayed", "done", "taken"]
+
+
+def test_the_previous_release_takes_nothing_from_a_queue_with_groups(
+    previous: Release, current: Release, url: str, name: str
+) -> None:
+    current.call(leave_grouped, url, name)
+    assert previous.call(refused, url, name) == ["KeyTypeError"] * 4
+    assert current.call(refused, url, name) == ["GroupsMismatch"] * 4
+    assert current.call(take_grouped, url, name) == ["first", "parked", "listed"]
 
 
 def test_both_work_on_one_queue_at_the_same_time(
