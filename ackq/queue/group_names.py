@@ -13,6 +13,8 @@ from ackq.errors import InvalidMessage
 
 #: Longest body that is parsed for its group, in bytes.
 MAX_READ = 65_536
+#: Bytes in which the longest id and the group behind it end.
+HEAD = 1200
 #: Integers from here on are read as floats: JSON parsers disagree about them.
 _TOO_LARGE = 2**53
 
@@ -20,12 +22,12 @@ _TOO_LARGE = 2**53
 def group_of(body: bytes, field: str) -> str | None:
     """Return the group that a body names in this member, as text, or None.
 
-    Groups are texts that are not empty, and numbers: 17, 17.0 and "17" are one. A body over 64 KiB
-    has a group only if it begins with its id and this member. `read` in ``lua/groups/pop.lua`` is
-    the authority.
+    Groups are texts that are not empty, and integers below 2**53: 17, 17.0 and "17" are one. A body
+    over 64 KiB has a group only if it begins with its id and this member. `read` in
+    ``lua/groups/pop.lua`` is the authority.
     """
-    if matched := _behind_the_id(field).match(body):
-        return matched[1].decode()
+    if matched := _behind_the_id(field).match(body, 0, HEAD):
+        return (matched[1] or matched[2]).decode(errors="replace")
     if len(body) > MAX_READ:
         return None
     try:
@@ -38,8 +40,11 @@ def group_of(body: bytes, field: str) -> str | None:
 @functools.lru_cache(64)
 def _behind_the_id(field: str) -> re.Pattern[bytes]:
     """Return what matches a body that begins with its id and a group, as ackq writes them."""
-    name = re.escape(field.encode())
-    return re.compile(rb'\{"id": ?"[ !#-\[\]-~]{1,512}", ?"' + name + rb'": ?"([ !#-\[\]-~]+)"')
+    name, text, number = re.escape(field.encode()), rb'"[^"\\\x00-\x1f\x7f]+"', rb"[1-9]\d{0,14}"
+    return re.compile(
+        rb'\{"id":\s?(?:%b|%b),\s?"%b":\s?(?:"(%b)"|(-?%b)[,}])'
+        % (text, number, name, text[1:-1], number)
+    )
 
 
 def text_of_group(value: Any) -> str | None:
@@ -48,8 +53,7 @@ def text_of_group(value: Any) -> str | None:
         return value or None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    is_exact = abs(value) < _TOO_LARGE and value == int(value)
-    return str(int(value)) if is_exact else f"{float(value):.17g}"
+    return str(int(value)) if abs(value) < _TOO_LARGE and value == int(value) else None
 
 
 def _can_be_written(group: Any) -> bool:
