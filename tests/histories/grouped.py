@@ -140,6 +140,13 @@ def _ended(judge: Judge, story: Story) -> float:
     return min(ends, default=math.inf)
 
 
+def was_unseen(story: Story, died_after: int = 0) -> bool:
+    """Whether a message was delivered to a consumer that died before it wrote so."""
+    counts = [each.count or 0 for each in story.deliveries]
+    seen = sum(not each.may_have_had("release") for each in story.deliveries)
+    return max([died_after, *counts]) > seen
+
+
 def is_in_run(delivery: Delivery) -> bool:
     """Whether a take returned this message together with another of its group, now or before.
 
@@ -252,6 +259,8 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
     )
     begins = [each.take.begin for each in firsts]
     for name, stories in groups.items():
+        if any(was_unseen(story, judge.deaths.get(story.name, 0)) for story in stories):
+            continue  # somebody held messages of the group, and nobody knows when
         free = -math.inf
         deliveries = sorted(
             (each for story in stories for each in story.deliveries),
@@ -261,9 +270,7 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
             since = max(free, _stored(judge, delivery.story))
             free = max(free, _surely_over(delivery))
             until = delivery.take.begin
-            # With a higher count, it was delivered before, perhaps to a consumer that died at once.
-            is_first = delivery.count in (None, 1)
-            if since >= until or not is_first or judge.clocked(since, until):
+            if since >= until or judge.clocked(since, until):
                 continue
             low, high = bisect.bisect_left(begins, since), bisect.bisect_left(begins, until)
             served: Counter[str] = Counter()

@@ -114,6 +114,11 @@ class Judge:
         """Whether a message is a dead letter in the end."""
         return story.name in self._dead
 
+    @property
+    def deaths(self) -> dict[str, int]:
+        """The dead letters, and how often each was delivered."""
+        return self._dead
+
     # --- excuses --------------------------------------------------------------------
 
     def undone(self, request: Push | Take | Settle, later: float = math.inf) -> Fault | None:

@@ -5,10 +5,11 @@ lost: in the end nothing is stored, so each message that ever entered was acked 
 last receive count of each tells how often it was delivered.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .grouped import is_in_run
+from .grouped import is_in_run, was_unseen
 from .stories import POSSIBLE, History, Story
 
 
@@ -38,7 +39,9 @@ def judge_totals(history: History) -> Iterator[str]:
     # The last receive count of a message is only known if it was acked or is dead.
     is_known = not deleted and not redriven[1]
     #: Deliveries that may not count.
-    runs = sum(is_in_run(each) for story in stories for each in story.deliveries)
+    runs: float = sum(is_in_run(each) for story in stories for each in story.deliveries)
+    if any(story.group and was_unseen(story, dead.get(story.name, 0)) for story in stories):
+        runs = math.inf  # perhaps it was a run
     if is_known:
         expected["dead"] = left["reasons"]
         least = receives + counted["released"]
