@@ -106,6 +106,10 @@ class StrictBuffer:
         """Add a message or a batch behind those of the same queue."""
         self._by_name[item.queue].append(item)
 
+    def appendleft(self, item: Item) -> None:
+        """Add a message or a batch before those of the same queue."""
+        self._by_name[item.queue].appendleft(item)
+
     def popleft(self) -> Item:
         """Remove and return the next message.
 

@@ -4,6 +4,8 @@ import asyncio
 import itertools
 from collections import Counter
 
+import pytest
+
 from ackq import Groups, Message
 from ackq.worker import Backoff, Batch
 from tests.waiting import wait_until
@@ -72,10 +74,12 @@ def test_a_batch_has_at_most_one_message_of_a_group(rig: Rig) -> None:
         assert order == [f"{of}{n}" for n in range(3)]
 
 
-def test_drain_handles_all_messages_of_a_group(rig: Rig) -> None:
+@pytest.mark.parametrize("several", [False, True])
+def test_drain_handles_all_messages_of_a_group(rig: Rig, several: bool) -> None:
     queue = rig.queue_of(groups=GROUPS)
     queue.push_many(bodies("ab", 25))
-    rig.work(queue, concurrency=3, start=False).drain()
+    others = [rig.queue_of("-other")] if several else []
+    rig.work([queue, *others], concurrency=3, start=False).drain()
     assert [id for id in rig.handler.seen if id[0] == "a"] == [f"a{n}" for n in range(25)]
     assert settled(queue)
 
