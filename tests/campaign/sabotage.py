@@ -306,6 +306,12 @@ SABOTAGES: tuple[Sabotage, ...] = (
     _edit("releases of a delay queue are nacks", "totals", workload="delay queue")(
         Edit("delay/nack", "charge == 1 and 'nacked' or 'released'", "'nacked'")
     ),
+    _edit(
+        "what is canceled deep in the list is delivered", "after ack", workload="queue, operated"
+    )(Edit("pop", "elseif cancels and cancels.notes[i] and", "elseif false and")),
+    _edit("a unique push does not look at what is in flight", "unique", workload="queue, unique")(
+        Edit("push_unique", "return (place or other) and 'leased' or 'free'", "return 'free'")
+    ),
     _edit("the second of two equal ids replaces the first", "lost", workload="queue, equal ids")(
         _NEVER, Edit("pop", "        claimed[key] = true\n", "        key = key\n")
     ),

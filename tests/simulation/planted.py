@@ -102,9 +102,6 @@ OTHERS: tuple[Sabotage, ...] = (
             "  canceled = canceled + (body and 1 or 0)\n  if false then\n",
         )
     ),
-    _edit("what is canceled deep in the list is delivered", "ListQueue", "after ack")(
-        Edit("pop", "elseif cancels and cancels.notes[i] and", "elseif false and")
-    ),
     _edit("what is canceled deep in the list is lost", "ListQueue", "lost")(
         Edit(
             "pop",
@@ -113,9 +110,6 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     # --- unique pushes
-    _edit("a unique push does not look at what is in flight", "ListQueue", "unique")(
-        Edit("push_unique", "return (place or other) and 'leased' or 'free'", "return 'free'")
-    ),
     _edit("a unique push is not noted", "ListQueue", "unique")(
         Edit("push_unique", "    return note_listed(id, body, expiry, is_free)\n", "    return\n")
     ),

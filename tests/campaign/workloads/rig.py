@@ -227,16 +227,15 @@ def _be(role: Role, what: Callable[[Rig], Coroutine[Any, Any, None]]) -> None:
 
     async def main() -> None:
         rig = role.workload.rig(role.site, role.workload)
+        near = role.workload.settings.get("near")
         try:
-            await what(rig)
+            with deep_after(near) if near else contextlib.nullcontext():
+                await what(rig)
         finally:
             await rig.close()
 
-    slip, near = role.site.slip, role.workload.settings.get("near")
-    with (
-        slip.planted() if slip else contextlib.nullcontext(),
-        deep_after(near) if near else contextlib.nullcontext(),
-    ):
+    slip = role.site.slip
+    with slip.planted() if slip else contextlib.nullcontext():
         if role.workload.asynchronous:
             asyncio.run(main())
         else:
