@@ -213,7 +213,8 @@ def _surely_until(judge: Judge, delivery: Delivery) -> float:
     for settle in sorted(delivery.settles, key=lambda each: each.begin):
         if settle.kind in _ENDS and settle.state != "fail":
             return min(end, settle.begin)
-        if (settle.kind, settle.state) == ("extend", "ok") and settle.begin <= end:
+        # One that came later may have begun the lease again, after it had ended.
+        if (settle.kind, settle.state) == ("extend", "ok") and settle.end <= end:
             end = max(end, settle.begin + judge.lease_seconds)
     return end
 
