@@ -18,7 +18,7 @@ from ackq.queue import chosen_messages, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again
+from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, shorten
 
 STEPS = 300
 NAMES = ("a", "b", "")
@@ -237,3 +237,32 @@ def test_no_order_of_requests_breaks_a_group(
     take_walks: Callable[..., None], in_flight: int
 ) -> None:
     take_walks(3, lambda client, name, seed: walk_through(client, name, seed, in_flight))
+
+
+#: The script, and what is replaced by what: each breaks an order, a limit or a turn.
+PLANTED: dict[str, tuple[str, str, str]] = {
+    "an ack frees two slots": ("groups/ack", "add_slots(tag, -known[tag])", "add_slots(tag, -2)"),
+    "a woken message goes behind the others": (
+        "groups/pop",
+        "park(body, woken_tag, string.sub(woken_note, -PLACE))",
+        "park(body, woken_tag)",
+    ),
+    "what is due passes": (
+        "groups/pop",
+        "elseif not entry and tag ~= '' and (has_turns or not is_free(tag)) then",
+        "elseif false then",
+    ),
+}
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
+def test_a_planted_mistake_is_found(
+    take_walks: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    planted: tuple[str, str, str],
+) -> None:
+    script, old, new = planted
+    shorten(monkeypatch, {script: {old: new}})
+    with pytest.raises(AssertionError):
+        take_walks(200, lambda client, name, seed: walk_through(client, name, seed, 1))
