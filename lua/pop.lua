@@ -569,12 +569,14 @@ local function derive(body)
 end
 -- End of parts (edit them in lua/parts)
 
--- Return the ids of bodies within the budget, which the first body never exceeds; '': no id.
+-- Return the ids of bodies within the budget, and always that of the first one that costs any, as
+-- a long id costs beside its body; '': no id.
 local function keys_of(bodies)
   local keys = {}
   for i = 1, #bodies do
+    local before = decoded
     local key = #bodies[i] <= max_body and natural_key(bodies[i]) or ''
-    if decoded > DECODE_BUDGET then
+    if decoded > DECODE_BUDGET and before > 0 then
       break
     end
     keys[i] = key

@@ -490,9 +490,9 @@ def test_a_body_is_returned_byte_for_byte(space: Space, raw: bytes) -> None:
 # Limits of one call.
 
 
-def long_tail(number: int, size: int) -> bytes:
+def long_tail(number: int, size: int, digits: int = 1) -> bytes:
     """Return a body whose id stands last, so that the script must decode it."""
-    tail = b',"id":"%d"}' % number
+    tail = b',"id":"%0*d"}' % (digits, number)
     return b'{"x":"' + b"x" * (size - 7 - len(tail)) + b'"' + tail
 
 
@@ -501,6 +501,11 @@ def test_a_body_over_the_decode_limit_is_leased_undecoded(space: Space) -> None:
     space.push(within, over)
     popped = space.pop(2)
     assert popped.messages == [(b"1", within), (DERIVED % popped.deadline, over)]
+
+
+def test_the_longest_id_in_the_longest_body_to_decode_is_read(space: Space) -> None:
+    space.push(long_tail(1, 65536, digits=512), long_tail(2, 65536, digits=512))
+    assert [space.pop(2).keys for _ in range(3)] == [[b"%0512d" % 1], [b"%0512d" % 2], []]
 
 
 def test_an_id_that_stands_first_is_read_whatever_the_length(space: Space) -> None:
