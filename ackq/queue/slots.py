@@ -20,7 +20,7 @@ CHUNK = 1000
 def free(spec: QueueSpec, keys: Sequence[Arg]) -> Operation[None]:
     """Free the slots of messages with these lease keys that the queue no longer has.
 
-    If this fails, a pop that finds nothing to take frees them.
+    If this fails, a later pop frees them.
     """
     with suppress(AckqError, RedisError, OSError):
         for first in range(0, len(keys) if spec.keys.grouped else 0, CHUNK):

@@ -44,8 +44,8 @@
 -- The error ACKQ_GROUPS: the record is missing or another one; nothing was done.
 -- Atomic because a slot of a group must be taken and freed with the message that has it.
 -- Cost: O((wanted + settled + 200) log messages), at most 1 MiB of bodies and of notes of dead
--- letters, plus one message; each byte of a note counts as four. Besides what it delivers, a call
--- moves at most 200 messages aside, or 100 if others were delivered before them.
+-- letters, plus 16 messages behind short ones; each byte of a note counts as four. Besides what it
+-- delivers, a call moves at most 200 messages aside, or 100 if others were delivered before them.
 -- Roles: consumer, worker, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -64,8 +64,10 @@ local RECOVERED = 200 -- messages that came back, of each kind, in one call
 local AT_GATE = 200 -- messages of the lists that one call delivers or moves aside
 local WITHOUT_ROOM = 100 -- of them while it has no room, so a busy group hides no other for ever
 local RUN = 100 -- messages of one group in a run
-local RECHECKED = 1000000 -- µs after which a message looks again for those of its run before it
+local RECHECKED = 1000000 -- µs after which the first message of a run looks again for the others
+local LOOKS_OF_RUN = 8 -- messages of a run that are read for as much as looking at one costs
 local SWEPT = 100 -- counts, notes and slots that one call looks at, whose messages may be gone
+local SWEEPS = 8 -- one in this many calls that take messages looks at a tenth of those slots
 local LONG_BATCH = 20 -- messages
 -- Redis stores a small sorted set or hash as a list and scans it at each insertion, unless a member
 -- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
@@ -386,6 +388,9 @@ local function read(body)
   if before == 0 then
     decoded = math.min(decoded, DECODE_BUDGET) -- the first body of a call is always within it
   end
+  if tag and #tag > LONG_ID then
+    decoded = decoded + (#tag - LONG_ID) / 2
+  end
   if tag and #tag > LONG_NAME then
     tag = '\1' .. redis.sha1hex(tag)
   end
@@ -593,8 +598,9 @@ local has_turns = redis.call('ZCARD', turns) > 0
 local last_place = tonumber(redis.call('HGET', busy, '') or nil) or 0
 local place = last_place
 local has_taken = {} -- lease key -> true
--- Of the groups that may have one message in flight: how many this call takes, and the first one.
-local mine, groups, first_key, first_place = {}, {}, {}, {}
+-- Of the groups that may have one message in flight: how many this call takes, the first one, and
+-- whether the last one is short.
+local mine, groups, first_key, first_place, is_short = {}, {}, {}, {}, {}
 local parks = {} -- arguments of a ZADD
 
 local function dead_letter(key, body, reason, count, found, unique)
@@ -636,7 +642,7 @@ local function deliver(key, body, count, tag, at)
     if before > 0 then
       ran[#ran + 1], ran[#ran + 2] = '0', head_of(tag) .. at .. key
     end
-    mine[tag] = before + 1
+    mine[tag], is_short[tag] = before + 1, #body < SHORT
   end
 end
 
@@ -693,27 +699,31 @@ local function run_of(tag)
     for i, member in ipairs(members) do
       keys[i] = string.sub(member, #head_of(tag) + PLACE + 1)
     end
+    looked = looked + #keys / LOOKS_OF_RUN
     known_runs[tag] = {keys, #keys > 0 and redis.call('ZMSCORE', backup, unpack(keys)) or {}}
   end
   return unpack(known_runs[tag])
 end
 
 -- Return the µs at which to look again, if a message of a run has to wait: for an earlier one that
--- is not settled, or a later one whose lease runs.
+-- is not settled, or a later one whose lease runs. The end of one makes the next one due,
+-- so those behind it look again less often.
 local function waits_until(key, tag)
   local keys, deadlines = run_of(tag)
-  local is_earlier, rank, till = true, 0, nil
+  local is_earlier, rank, is_leased, till = true, 0, false, nil
   for i, other in ipairs(keys) do
     is_earlier = is_earlier and other ~= key
     rank = rank + (is_earlier and 1 or 0)
-    if other ~= key and not has_taken[other] then
+    if not till and other ~= key and not has_taken[other] then
       local ends = tonumber(deadlines[i] or nil)
-      if ends and ends > now then
-        till = till or math.min(ends, now + RECHECKED)
-      elseif is_earlier then
-        till = till or ends or tonumber(redis.call('ZSCORE', delayed, other) or nil)
+      is_leased = ends and ends > now
+      if is_leased or is_earlier then
+        till = ends or tonumber(redis.call('ZSCORE', delayed, other) or nil)
       end
     end
+  end
+  if is_leased and till then
+    till = math.min(till, now + RECHECKED * (rank + 1))
   end
   return till and till + rank
 end
@@ -1036,14 +1046,15 @@ local function read_list(list)
 end
 
 -- Deliver further messages of the groups that this call alone has, in order: one consumer may work
--- on several messages of a group.
+-- on several messages of a group. Their lengths are known only after reading: see read_list.
 local function extend_runs()
   local is_over = not are_parked
   while not full and not is_over do
     is_over = true
     local share = math.max(1, math.floor((wanted - taken) / math.max(1, #groups)))
     for _, tag in ipairs(groups) do
-      local most = slots_of(tag) == mine[tag] and math.min(share, SLICE, RUN - mine[tag]) or 0
+      local most = slots_of(tag) == mine[tag]
+        and math.min(share, SLICE, RUN - mine[tag], is_short[tag] and mine[tag] or 1) or 0
       local members, used = most > 0 and not full and first_of(parked, tag, most) or {}, 0
       while used < #members and not full and take_parked(members[used + 1], tag) do
         used = used + 1
@@ -1148,23 +1159,9 @@ if taken > 0 then
     redis.call('HSET', receives, unpack(recounted))
   end
 end
-write_slots()
-wake()
-if taken > 0 then
-  if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0 and first_event() ~= 0 then
-    reply[1] = 'last'
-    note_waiting()
-  end
-  return reply
-end
-if full or is_stopped or dead_lettered > 0 or deferred > 0 or looked >= AT_GATE
-  or bytes >= BODY_BUDGET then
-  return {'again', refused}
-end
 
--- Nothing can be taken. Free the slots of some messages that a script deleted that knows no groups.
-local function sweep_slots()
-  local some = redis.call('EXISTS', parked) == 1 and SWEPT or SWEPT / 10
+-- Free the slots of some messages that a script deleted that knows no groups.
+local function sweep_slots(some)
   local keys, lost = redis.call('HRANDFIELD', flight, some), {}
   for _, key in ipairs(keys) do
     if redis.call('HEXISTS', context, key) == 0 then
@@ -1178,7 +1175,26 @@ local function sweep_slots()
   return #lost > 0
 end
 
-if sweep_slots() and redis.call('ZCARD', turns) > 0 then
+write_slots()
+if taken > 0 and jitter % SWEEPS == 1 then
+  sweep_slots(SWEPT / 10) -- a queue may never be empty
+end
+wake()
+if taken > 0 then
+  if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0 and first_event() ~= 0 then
+    reply[1] = 'last'
+    note_waiting()
+  end
+  return reply
+end
+if full or is_stopped or dead_lettered > 0 or deferred > 0 or looked >= AT_GATE
+  or bytes >= BODY_BUDGET then
+  return {'again', refused}
+end
+
+-- Nothing can be taken.
+local some = redis.call('EXISTS', parked) == 1 and SWEPT or SWEPT / 10
+if sweep_slots(some) and redis.call('ZCARD', turns) > 0 then
   return {'again', refused}
 end
 if redis.call('EXISTS', parked, flight) == 0 then

@@ -22,6 +22,15 @@ test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
   the turns stay
   -     redis.call('DEL', turns, woken)
   -
+test_groups_pop.test_drained_messages_keep_the_order_of_their_groups
+  given: waits=False
+  what was moved to the list stays there
+  - if woken_note and moved < wanted
+  + if false and moved < wanted
+  given: waits=True
+  what was handed off stays there
+  - while moved < wanted and bytes < BODY_BUDGET and redis.call('EXISTS', handoff) == 1 do
+  + while false do
 """,
 )
 

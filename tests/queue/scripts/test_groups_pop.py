@@ -131,6 +131,23 @@ def test_one_call_moves_a_mebibyte_aside(space: Space) -> None:
     assert pop(space, 1).status == "empty"
 
 
+def test_a_run_reads_no_more_at_a_time_than_it_has(space: Space) -> None:
+    record(space)
+    space.push(*(message(f"a{n}", "a", 0 if n < 4 else MIB * 2 // 3) for n in range(24)))
+    held = pop(space, 1)
+    while len(parked(space)["a"]) < 23:
+        pop(space, 1)
+    with space.client.monitor() as monitor:
+        taken = pop(space, 100, settled=[(held.deadline, "a0")])
+        assert ids(taken) == ["a1", "a2", "a3", "a4", "a5"]
+        space.client.echo("end")
+        commands = []
+        while not commands or commands[-1][0] != "ECHO":
+            commands.append(monitor.next_command()["command"].split())
+    asked = [int(each[-1]) for each in commands if each[0] == "ZRANGEBYLEX"]
+    assert asked == [1, 1, 2, 1]
+
+
 # What a group is.
 
 
@@ -251,6 +268,29 @@ def test_an_earlier_message_of_a_run_waits_while_a_later_one_is_leased(space: Sp
     assert ids(pop(space, 5, settled=[(taken.deadline, "a2")])) == ["a1"]
 
 
+def test_the_later_a_message_of_a_run_the_less_often_it_looks_at_the_others(space: Space) -> None:
+    record(space)
+    push(space, *((f"a{n}", "a") for n in range(5)))
+    taken = pop(space, 5)
+    space.nack((taken.deadline, 0, *ids(taken)[1:]), charge=0)
+    assert pop(space, 5).status == "again"
+    waits = {key: (due - space.now()) / SECOND for key, due in space.delayed.items()}
+    assert [round(waits[b"a%d" % n]) for n in range(1, 5)] == [2, 3, 4, 5]
+
+
+def test_one_call_looks_at_few_long_runs(space: Space) -> None:
+    record(space)
+    for of in range(20):
+        push(space, *((f"{of}-{n}", f"g{of}") for n in range(100)))
+        taken = pop(space, 100)
+        space.nack((taken.deadline, 0, *ids(taken)[1:]), charge=0)
+    waiting = {key: PAST for key in space.delayed if key.endswith(b"-50")}
+    space.client.zadd(space.key("DELAYED"), dict.fromkeys(space.delayed, space.now() + SECOND))
+    space.client.zadd(space.key("DELAYED"), waiting)
+    assert pop(space, 5).status == "again"
+    assert sum(due == PAST for due in space.delayed.values()) == 5
+
+
 def test_a_message_that_became_due_waits_its_turn(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"))
@@ -313,6 +353,17 @@ def test_a_pop_that_finds_nothing_frees_lost_slots(space: Space) -> None:
     assert pop(space, 1).status == "again"
     assert ids(pop(space, 1)) == ["a2"]
     assert busy(space) == {"a": 1}
+
+
+def test_a_queue_that_is_never_empty_frees_lost_slots(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("b1", "b"), ("c1", "c"))
+    pop(space, 1)
+    space.client.hdel(space.key("CONTEXT"), "a1")
+    space.client.zrem(space.key("BACKUP"), "a1")
+    assert ids(pop(space, 1)) == ["b1"]
+    assert ids(pop(space, 1, jitter=1)) == ["c1"]
+    assert turns(space) == ["a"]
 
 
 def test_a_new_message_with_the_id_of_a_lost_one_frees_its_slot(space: Space) -> None:
@@ -450,6 +501,23 @@ def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
     assert space.call("groups/forget") == b""
     assert space.call("groups/forget") == b""
     assert space.dump().keys() == {"", "BACKUP", "CONTEXT"}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_drained_messages_keep_the_order_of_their_groups(space: Space, waits: bool) -> None:
+    record(space)
+    push(space, *((f"a{n}", "a") for n in range(4)))
+    held = pop(space, 1)
+    assert pop(space, 1, waited=0).status == "empty"
+    assert space.call("groups/ack", held.deadline, 1, "a0")  # a1 moves to the list
+    push(space, ("b1", "b"), ("a4", "a"))
+    if waits:  # the commands of consumers that wait
+        for _ in range(3):
+            space.client.lmove(space.key(""), space.key("HANDOFF"), "RIGHT", "LEFT")
+    while space.call("groups/drain", 1):
+        pass
+    assert [json.loads(body)["id"] for body in space.ready] == ["a1", "a2", "a3", "b1", "a4"]
+    assert not space.client.exists(*map(space.key, ("HANDOFF", "GROUPS:TURNS", "GROUPS:WOKEN")))
 
 
 def test_forget_leaves_other_records_alone(space: Space) -> None:
