@@ -335,7 +335,7 @@ end
 
 local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for a name
-local LONG_ID = 64 -- bytes; reading the rest of an id counts half as much as decoding
+local LONG_ID = 64 -- bytes; the rest of an id or a group counts half as much as decoding
 local LONG_NAME = 512 -- bytes; of a group with a longer name its hash is stored
 local HEAD = 1200 -- bytes in which the longest id and the group behind it end
 local NUMBER = '(%-?[1-9]' .. string.rep('%d?', 14) .. ')[,}]'
@@ -385,11 +385,11 @@ local function read(body)
   if id and #id > LONG_ID then
     decoded = decoded + (#id - LONG_ID) / 2
   end
-  if before == 0 then
-    decoded = math.min(decoded, DECODE_BUDGET) -- the first body of a call is always within it
-  end
   if tag and #tag > LONG_ID then
     decoded = decoded + (#tag - LONG_ID) / 2
+  end
+  if before == 0 then
+    decoded = math.min(decoded, DECODE_BUDGET) -- the first body of a call is always within it
   end
   if tag and #tag > LONG_NAME then
     tag = '\1' .. redis.sha1hex(tag)

@@ -80,6 +80,10 @@ test_groups_pop.test_a_long_name_is_stored_as_its_hash
   names of any length
   - if tag and #tag > LONG_NAME then
   + if false then
+test_groups_pop.test_the_longest_name_does_not_block_its_queue
+  blocks it
+  -   if before == 0 then
+  +   if false then
 test_groups_pop.test_a_field_of_any_characters_is_no_pattern
   the field is a pattern
   - string.gsub(QUOTED, '%W', '%%%0')

@@ -192,6 +192,15 @@ def test_a_long_name_is_stored_as_its_hash(space: Space) -> None:
     assert len(tag) == 41
 
 
+def test_the_longest_name_does_not_block_its_queue(space: Space) -> None:
+    record(space)
+    space.push(*(b'{"n":%d,"customer":"%b"}' % (n, b"g" * 65_500) for n in range(2)))
+    first = pop(space, 5)
+    assert len(first.messages) == 1
+    assert pop(space, 5).status == "empty"
+    assert len(pop(space, 5, settled=[(first.deadline, *first.keys)]).messages) == 1
+
+
 def test_a_field_of_any_characters_is_no_pattern(space: Space) -> None:
     space.client.set(space.key("HELD"), "groups:1:a.b")
     space.push(b'{"id":"m","a.b":"x"}', b'{"id":"n","aXb":"y"}')
