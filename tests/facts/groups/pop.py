@@ -83,7 +83,9 @@ test_groups_pop.test_a_long_name_is_stored_as_its_hash
 test_groups_pop.test_the_longest_name_does_not_block_its_queue
   blocks it
   -   if before == 0 then
+  -     decoded
   +   if false then
+  +     decoded
 test_groups_pop.test_a_field_of_any_characters_is_no_pattern
   the field is a pattern
   - string.gsub(QUOTED, '%W', '%%%0')
