@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -60,6 +61,19 @@ def _can_be_written(group: Any) -> bool:
     if isinstance(group, int) and not isinstance(group, bool):
         return abs(group) < _TOO_LARGE
     return isinstance(group, str) and group != ""
+
+
+def check_read(bodies: Iterable[bytes], field: str) -> None:
+    """Check that the scripts find the group that was written into these bodies.
+
+    Raises:
+        InvalidMessage: they do not, because a body is long and the group is not plain.
+    """
+    if any(len(body) > MAX_READ and group_of(body, field) is None for body in bodies):
+        raise InvalidMessage(
+            f"the group of a message over {MAX_READ} bytes is a text of at most 512 bytes without"
+            ' control characters, " and \\, or an integer other than 0 below 10**15'
+        )
 
 
 def grouped(message: Pushable, field: str, group: str | int | None) -> Pushable:

@@ -24,7 +24,7 @@ from ackq.errors import (
 from ackq.queue import dedup as deduplicated
 from ackq.queue import front
 from ackq.queue import unique as uniqueness
-from ackq.queue.group_names import grouped
+from ackq.queue.group_names import check_read, grouped
 from ackq.queue.messages import Pushed
 from ackq.queue.pop_from import before_push
 from ackq.queue.push_options import PLAIN, PushOptions, Terms
@@ -50,6 +50,8 @@ def push(spec: QueueSpec, message: Pushable, options: PushOptions) -> Operation[
     if spec.group_field is not None:
         message = grouped(message, spec.group_field, options.group)
     id, body = encode(message, spec.config.max_body_bytes, spec.outside, spec.config.time_field)
+    if spec.group_field is not None and options.group is not None:
+        check_read([body], spec.group_field)
     if unique is not None:
         uniqueness.check_found(id, body)
     elif options.dedup is not None:
@@ -85,6 +87,8 @@ def push_many(
     ids, bodies = encode_many(
         messages, spec.config.max_body_bytes, spec.outside, spec.config.time_field
     )
+    if field is not None and options.group is not None:
+        check_read(bodies, field)
     sizes, most, largest = list(map(len, bodies)), CHUNK_MESSAGES, CHUNK_BYTES
     if terms.is_later or options.dedup is not None:
         most = CHUNK_ONE_BY_ONE

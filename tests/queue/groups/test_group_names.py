@@ -160,3 +160,14 @@ def test_a_sharded_queue_refuses_groups() -> None:
     queue = ShardedQueue(redis.Redis(port=1), "jobs", 2)
     with pytest.raises(ConfigurationError, match="a sharded queue has no groups yet"):
         queue.with_config(groups=Groups("c"))
+
+
+@pytest.mark.parametrize("group", ['a"b', "a\\b", "a\nb", "g" * 1200, 0, 10**15])
+def test_a_group_that_no_script_would_find_is_refused(group: str | int) -> None:
+    config = QueueConfig(groups=Groups("customer"))
+    spec = QueueSpec("jobs", QueueKeys.of("jobs", grouped=True), config, outside=FIXED)
+    message = {"id": "m", "pad": LONG.decode()}
+    with pytest.raises(InvalidMessage, match="the group of a message over 65536 bytes"):
+        next(push(spec, dict(message), PushOptions(group=group)))
+    with pytest.raises(InvalidMessage, match="the group of a message over 65536 bytes"):
+        next(push_many(spec, [dict(message)], PushOptions(group=group)))
