@@ -55,8 +55,8 @@ if woken_note and moved < wanted and bytes < BODY_BUDGET then
   local of, since, place = string.match(woken_note, '^([^ ]*) ([^ ]*) (.*)$')
   local body = redis.call('LINDEX', ready, '-1')
   if body and mark(body) == of then
-    redis.call('RPOP', ready)
     redis.call('ZADD', parked, '0', place .. body)
+    redis.call('RPOP', ready)
     redis.call('ZADD', turns, since, string.sub(place, 4, -PLACE - 1))
   end
   redis.call('DEL', woken)
