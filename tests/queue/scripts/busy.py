@@ -59,7 +59,8 @@ def fill_groups(space: Space) -> None:
     """Give a filled queue groups, with something in every key of them."""
     with space.batched() as keys:
         client = keys.client
-        client.delete(keys.key("HELD"), keys.key("HELDROWS"), keys.key(CLAIM))
+        for suffix in ("HELD", "HELDROWS", CLAIM):  # one by one, as a pipeline to a cluster must
+            client.delete(keys.key(suffix))
         client.set(keys.key("HELD"), "groups:1:customer")
         client.hset(keys.key("GROUPS:BUSY"), mapping={"": 7, "a": 1, "b": 2})
         members = {f"001{name}{at:016}{{}}": 0 for at, name in enumerate("abc")}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.queue.scripts.busy import Call, damage, fill
+from tests.queue.scripts.busy import Call, damage, prepare
 from tests.queue.scripts.calls import CALLS
 from tests.queue.scripts.headers import read
 from tests.queue.scripts.space import NOW, Space
@@ -24,7 +24,7 @@ def test_a_script_runs_on_the_node_that_has_its_queue(
         for kind in (cluster, plain)
     )
     for space in (here, there):
-        fill(space)
+        prepare(space, call.script)
         damage(space)
         call.on(space)
     assert without_entries(here) == without_entries(there)

@@ -4,14 +4,19 @@ import pytest
 import redis
 from redis.exceptions import RedisError, ResponseError
 
-from tests.queue.scripts.busy import Call, damage, fill
+from tests.queue.scripts.busy import Call, damage, fill, prepare
 from tests.queue.scripts.calls import CALLS, READERS
 from tests.queue.scripts.headers import parse, read
 from tests.queue.scripts.space import FUTURE, PAST, SECOND, Space, body
 
 STORING = {"schedule", "push_once", "redrive"}
-# pop_from writes nothing into a queue that is popped from the right now.
-WRITERS = [call for call in CALLS if call.script not in {*READERS, "pop_from"}]
+# pop_from writes nothing into a queue that is popped from the right now, nor groups/forget into one
+# with parked messages.
+WRITERS = [call for call in CALLS if call.script not in {*READERS, "pop_from", "groups/forget"}]
+
+# Those of a queue with groups take no other queue.
+GROUPED = [call for call in WRITERS if call.script.startswith("groups/")]
+LISTED = [call for call in WRITERS if call not in GROUPED]
 
 
 def exhaust_memory(space: Space) -> None:
@@ -112,27 +117,33 @@ def test_what_stores_is_refused_by_a_full_server_and_leaves_nothing(own_space: S
 # Servers that take no writes at all.
 
 
-def check_that_writers_are_refused(space: Space, error: str) -> None:
-    """Check that each script that writes ends in the error, and changes nothing."""
+def check_that_writers_are_refused(space: Space, writers: list[Call], error: str) -> None:
+    """Check that each of these calls ends in the error, and changes nothing."""
     before = space.dump()
-    for call in WRITERS:
+    for call in writers:
         with pytest.raises(RedisError, match=error):
             call.on(space)
         assert space.dump() == before, call
 
 
-def test_a_replica_refuses_before_anything_is_changed(own_space: Space) -> None:
-    fill(own_space)
+@pytest.mark.parametrize("writers", [LISTED, GROUPED], ids=["listed", "grouped"])
+def test_a_replica_refuses_before_anything_is_changed(
+    own_space: Space, writers: list[Call]
+) -> None:
+    prepare(own_space, writers[0].script)
     damage(own_space)
     own_space.client.replicaof("127.0.0.1", 1)  # no server listens there, so it keeps its data
-    check_that_writers_are_refused(own_space, r"READONLY|read only replica")
+    check_that_writers_are_refused(own_space, writers, r"READONLY|read only replica")
 
 
-def test_too_few_replicas_refuse_before_anything_is_changed(own_space: Space) -> None:
-    fill(own_space)
+@pytest.mark.parametrize("writers", [LISTED, GROUPED], ids=["listed", "grouped"])
+def test_too_few_replicas_refuse_before_anything_is_changed(
+    own_space: Space, writers: list[Call]
+) -> None:
+    prepare(own_space, writers[0].script)
     damage(own_space)
     own_space.client.config_set("min-replicas-to-write", 1)
-    check_that_writers_are_refused(own_space, "NOREPLICAS")
+    check_that_writers_are_refused(own_space, writers, "NOREPLICAS")
 
 
 def test_a_replica_can_be_looked_at(own_space: Space) -> None:
@@ -150,14 +161,15 @@ def test_a_replica_can_be_looked_at(own_space: Space) -> None:
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_a_script_touches_no_key_that_it_does_not_declare(own_space: Space, call: Call) -> None:
-    fill(own_space)
+    prepare(own_space, call.script)
     damage(own_space)
     declared = [slot.suffix for slot in parse(read(own_space.directory, call.script)).keys]
     keys = [f"~{own_space.key(suffix).decode()}" for suffix in declared]
     server = own_space.client
     server.execute_command("ACL", "SETUSER", "narrow", "reset", "on", "nopass", "+@all", *keys)
     call.on(own_space)  # loads the script
-    fill(own_space)
+    server.flushall()
+    prepare(own_space, call.script)
     where = server.connection_pool.connection_kwargs
     with redis.Redis(where["host"], where["port"], username="narrow", password="any") as narrow:
         call.on(Space(narrow, own_space.name, own_space.directory))
