@@ -141,7 +141,7 @@ def test_a_run_reads_no_more_at_a_time_than_it_has(space: Space) -> None:
         taken = pop(space, 100, settled=[(held.deadline, "a0")])
         assert ids(taken) == ["a1", "a2", "a3", "a4", "a5"]
         space.client.echo("end")
-        commands = []
+        commands: list[list[str]] = []
         while not commands or commands[-1][0] != "ECHO":
             commands.append(monitor.next_command()["command"].split())
     asked = [int(each[-1]) for each in commands if each[0] == "ZRANGEBYLEX"]
