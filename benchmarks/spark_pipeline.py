@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -54,9 +54,13 @@ def commands(url: str, settings: Settings, size: int) -> dict[str, list[Spent]]:
     """Return what each command took in each round."""
     spent: dict[str, list[Spent]] = {PIPELINE: [], PLAIN: []}
     with tempfile.TemporaryDirectory(prefix="ackq-bench-") as name:
-        supply = bodies(settings.seed, settings.messages, size)
         source = Path(name, "messages.ndjson")
-        source.write_bytes(b"\n".join(supply))
+        with source.open("wb") as file:
+            file.writelines(
+                b"%b\n" % each for each in bodies(settings.seed, settings.messages, size)
+            )
+        # Read them again: orjson's own bytes keep 4 KiB each.
+        supply = source.read_bytes().splitlines()
         for number in range(settings.commands):
             progress(f"commands: round {number + 1} of {settings.commands}")
             with Queue.from_url(url, QUEUE) as queue:
@@ -72,10 +76,10 @@ def commands(url: str, settings: Settings, size: int) -> dict[str, list[Spent]]:
     return spent
 
 
-def bodies(seed: int, count: int, size: int) -> list[bytes]:
+def bodies(seed: int, count: int, size: int) -> Iterator[bytes]:
     """Return messages that fit the schema."""
     supply = Messages(seed, size - _FIELDS)
-    return [
+    return (
         orjson.dumps(
             {
                 "id": f"m{n:08d}",
@@ -86,7 +90,7 @@ def bodies(seed: int, count: int, size: int) -> list[bytes]:
             }
         )
         for n, each in enumerate(supply.many(count))
-    ]
+    )
 
 
 class _Command:

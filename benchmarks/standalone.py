@@ -24,7 +24,7 @@ from ackq.bench.rounds import ServerCpu
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
-from benchmarks.spark_pipeline import CHECK, CHUNK, DDL, bodies
+from benchmarks.spark_pipeline import CHECK, DDL, bodies
 from benchmarks.spark_queries import absent
 
 PURPOSE = "Run a pipeline on a Spark cluster of one worker, and of two."
@@ -91,10 +91,8 @@ def run(settings: Settings) -> Result:
 
 
 def _turn(url: str, settings: Settings, workers: int) -> Turn:
-    supply = bodies(settings.seed, settings.messages, SIZE)
     with Queue.from_url(url, QUEUE) as queue:
-        for at in range(0, len(supply), CHUNK):
-            queue.push_many(supply[at : at + CHUNK])
+        queue.push_many(bodies(settings.seed, settings.messages, SIZE))
     with tempfile.TemporaryDirectory(prefix="ackq-bench-") as name:
         folder = Path(name)
         config = folder / "pipeline.toml"
