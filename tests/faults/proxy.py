@@ -116,18 +116,19 @@ class Proxy:
                 writer.transport.abort()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            back_reader, back_writer = await asyncio.open_connection(
-                "127.0.0.1", self.upstream, limit=1 << 26
-            )
-            ends = {writer, back_writer}
-            self._writers |= ends
-            try:
+        ends = {writer}
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                back_reader, back_writer = await asyncio.open_connection(
+                    "127.0.0.1", self.upstream, limit=1 << 26
+                )
+                ends.add(back_writer)
+                self._writers |= ends
                 await self._pass_on(reader, writer, back_reader, back_writer)
-            finally:
-                self._writers -= ends
-                for end in ends:
-                    end.transport.abort()
+        finally:
+            self._writers -= ends
+            for end in ends:
+                end.transport.abort()
 
     async def _pass_on(
         self,
