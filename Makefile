@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 # Many tests wait, so there are more than processors. Each process collects all tests, which takes 4 s
 # of processor time, and has its own servers.
-WORKERS ?= 6
+WORKERS ?= 8
 
 # Tests of one group run one after the other in one process: those that share a Spark session, and
 # those that start a Spark of their own.
