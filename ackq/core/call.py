@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.effects import Operation, Request
 from ackq.errors import KeyTypeError
@@ -46,7 +46,7 @@ class Keys:
 def raise_for_type(
     what: str, expected: Mapping[bytes, str], error: ResponseError
 ) -> Operation[NoReturn]:
-    """Raise an error that names the key of the wrong type.
+    """Raise an error that names the key of the wrong type, if the user may look at it.
 
     Args:
         what: names the queue in the error.
@@ -61,7 +61,10 @@ def raise_for_type(
         raise error
     wrong = []
     for key, kind in expected.items():
-        actual: bytes = yield Request((b"TYPE", key), resend=True)
+        try:
+            actual: bytes = yield Request((b"TYPE", key), resend=True)
+        except NoPermissionError:
+            continue
         if actual.decode() not in (kind, "none"):
             wrong.append(f"{key.decode()!r} is a {actual.decode()}, not a {kind}")
     raise KeyTypeError(

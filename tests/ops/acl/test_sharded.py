@@ -12,7 +12,7 @@ from ackq.ops.acl import OTHER_ROLES, rules
 from ackq.ops.overview import Overview
 from ackq.ops.sharded import is_sharded
 from ackq.ops.workers import workers
-from ackq.sharded import ShardedQueue
+from ackq.sharded import ShardedQueue, client
 from ackq.worker import RateLimit, Schedule, Worker
 from tests.ops.acl.conftest import AsRole
 from tests.waiting import wait_until
@@ -45,11 +45,11 @@ def denied(call: Callable[..., Any], *args: Any, **settings: Any) -> None:
 
 
 def test_producers_consumers_and_operators_can_do_their_work_through_a_resize(
-    as_user: As, as_role: AsRole, sharded: ShardedQueue, admin: redis.Redis
+    as_user: As, sharded: ShardedQueue, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer, scheduler, operator = map(as_user, ("producer", "scheduler", "operator"))
     seen: list[str] = []
-    worker = as_user("worker")
+    worker, late = as_user("worker"), as_user("producer")
     limit, beat = RateLimit(1000, burst=1000), Schedule("beat", {"id": "beat"}, every=3600)
 
     def work() -> None:
@@ -59,16 +59,19 @@ def test_producers_consumers_and_operators_can_do_their_work_through_a_resize(
 
     for number in range(6):
         producer.push({"id": f"a{number}"})
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "READ_INTERVAL", 3600.0)
+        late.push({"id": "a6"})
     scheduler.push({"id": "once"}, dedup="one")
     scheduler.push({"id": "once again"}, dedup="one")
     scheduler.push({"id": "later"}, delay=600)
     work()
-    assert sorted(seen) == ["a0", "a1", "a2", "a3", "a4", "a5", "once"]
+    assert sorted(seen) == ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "once"]
     assert operator.run_now(ids=["later"]) == 1
     operator.resize(5)
     producer.push_many([{"id": "b"}], key="k")
     work()
-    assert set(seen[7:]) == {"later", "b"}
+    assert set(seen[8:]) == {"later", "b"}
     consumer = as_user("consumer")
     denied(consumer.purge)
 
@@ -77,7 +80,7 @@ def test_producers_consumers_and_operators_can_do_their_work_through_a_resize(
         return admin.hget(f"{{{sharded.name}}}:shards", "draining") == b""
 
     wait_until(closed, "the former shards closed")
-    producer.push({"id": "c"})
+    late.push({"id": "c"})  # a closed shard refuses it
     assert [each.id for each in consumer.pop_many(9, timeout=5)] == ["c"]
     operator.purge()
 
