@@ -50,8 +50,13 @@ bodies = st.one_of(
 )
 messages = st.lists(st.tuples(st.sampled_from(sorted(STATES)), bodies), max_size=25)
 WHERE: tuple[dict[str, Any], ...] = (
-    {"n": 1}, {"of.n": 1}, {"of.n": "1"}, {"of": None}, {"of": True}, {"of": "a", "n": 0}
-)  # fmt: skip
+    {"n": 1},
+    {"of.n": 1},
+    {"of.n": "1"},
+    {"of": None},
+    {"of": True},
+    {"of": "a", "n": 0},
+)
 
 
 def fill(space: Space, held: Iterable[tuple[str, bytes]]) -> list[tuple[str, str, bytes]]:
