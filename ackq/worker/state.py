@@ -154,7 +154,7 @@ class State:
         """Return how many messages to take now; 0 until enough fit to be worth a call."""
         feed = self.feed
         if lane.collector is not None:
-            return self._room_for_batches(lane.collector)
+            return self._room_for_batches(lane, lane.collector)
         spare = feed.pace.spare
         # Set this before checking the buffer: another thread may be making room at this moment.
         if not self.batching:
@@ -166,11 +166,11 @@ class State:
         # Idle slots may serve other groups than those that wait for a message of theirs.
         return max(idle, idle + spare - len(feed.runs))
 
-    def _room_for_batches(self, collector: Collector) -> int:
+    def _room_for_batches(self, lane: Lane, collector: Collector) -> int:
         """Return how many messages make full batches for the slots without any."""
         free = len(self.slots) - self.busy() - len(self.feed.buffer)
-        held = len(collector.waiting()) + len(self.feed.runs)
-        return max(0, free * collector.size - held)
+        in_runs = sum(self.by_name[message.queue] is lane for message in self.feed.runs.copy())
+        return max(0, free * collector.size - len(collector.waiting()) - in_runs)
 
     def busy(self) -> int:
         """Return how many handlers run, or are about to."""

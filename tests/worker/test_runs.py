@@ -140,6 +140,9 @@ def test_waiting_messages_leave_room_for_other_groups_in_idle_slots_only() -> No
     assert state.room(state.lanes[0]) == 2
     state.lanes[0].collector = Collector("q0", Batch(20), Bell(), state.pass_on)
     assert state.room(state.lanes[0]) == 2 * 20 - 16
+    other = Lane(1, Queue(redis.Redis(), "q1"), None, Bell())
+    other.collector = Collector("q1", Batch(5), Bell(), state.pass_on)
+    assert state.room(other) == 2 * 5
 
 
 def test_a_message_that_still_runs_here_is_given_back_with_the_later_ones() -> None:
