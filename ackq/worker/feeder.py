@@ -57,7 +57,7 @@ def feed(state: State) -> Routine[None]:
         state.feed.waits = True
         lane, room, pause = _whose_turn(state)
         if lane is not None and not room:
-            yield Wait(state.feed.bell, IDLE)
+            yield Wait(state.feed.bell, pause)
             continue
         state.feed.waits = False
         if lane is not None:
@@ -71,9 +71,10 @@ def feed(state: State) -> Routine[None]:
 
 
 def _whose_turn(state: State) -> tuple[Lane | None, int, float]:
-    """Return the lane to take from, and how many; or None, and how long to wait before a next try.
+    """Return a lane, how many messages to take from it, and how long to wait if there are none.
 
-    If there is only no room for any messages, return 0 of them and one of the lanes.
+    If there is no room for any messages, return 0 and one of the lanes that have some. If no lane
+    can be taken from now, return no lane.
     """
     now = state.clock()
     pause = IDLE
@@ -85,7 +86,7 @@ def _whose_turn(state: State) -> tuple[Lane | None, int, float]:
         if lane.take.not_before > now:
             pause = min(pause, lane.take.not_before - now)
         elif room := state.room(lane):
-            return lane, room, 0.0
+            return lane, room, pause
         else:
             full = lane
     return full, 0, pause

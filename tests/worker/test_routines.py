@@ -168,6 +168,13 @@ def test_a_quiet_worker_takes_nothing() -> None:
     assert _named(routine.send(None)) == "pop_many"
 
 
+def test_a_full_worker_looks_again_when_the_pause_of_another_queue_ends() -> None:
+    state, time = _state(queues=2, slots=1)
+    state.slots[0].message = _message(time)
+    state.lanes[1].take.not_before = time.now + 0.1
+    assert next(feed(state)) == Wait(state.feed.bell, _about(0.1))
+
+
 def test_a_draining_worker_looks_at_every_queue_again_after_its_last_settle() -> None:
     state, time = _state(queues=2)
     state.draining = True
