@@ -12,8 +12,8 @@ SHARE = 0.1
 class Polling:
     """Paces the looks of one driver.
 
-    A message waits for a look at most a tenth longer than the source was idle, and at most for
-    ``longest`` seconds, which is how often a source is looked at that stays idle.
+    The pause after a look that found nothing is a tenth of the time for which the source has been
+    idle. It is ``longest`` seconds at most, so this is how often a driver looks at an idle source.
     """
 
     def __init__(self, longest: float) -> None:
