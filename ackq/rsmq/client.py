@@ -12,7 +12,7 @@ from ackq.config import RecordErrors, Seconds, check_integer, check_record_error
 from ackq.core.client import Client, client_of
 from ackq.core.inspection_results import Found
 from ackq.core.io.outside import SYSTEM
-from ackq.core.search_terms import WITHIN
+from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.rsmq import operations, places
 from ackq.rsmq.values import (
     DEFAULT_DELAY,
@@ -311,7 +311,14 @@ class RSMQ(Client):
         """
         return self._run(operations.change_message_visibility(self._spec, qname, id, vt, error))
 
-    def find(self, qname: str, id: str, *, within: int | None = WITHIN) -> Found | None:
+    def find(
+        self,
+        qname: str,
+        id: str,
+        *,
+        within: int | None = WITHIN,
+        on_progress: OnProgress | None = None,
+    ) -> Found | None:
         """Return where a message is, or None if it was deleted. Nothing is changed.
 
         A hidden message is "in_flight" if it was received before, else "delayed": RSMQ stores no
@@ -323,12 +330,14 @@ class RSMQ(Client):
             id: of the message.
             within: how many dead letters to look through, the newest first. None: all. Defaults to
                 20000.
+            on_progress: called with the number of dead letters that were looked at since the last
+                call. Defaults to None.
 
         Raises:
             InvalidFormat: ``id`` is not 32 letters, digits or colons.
             ConfigurationError: ``within`` is out of range.
         """
-        return self._run(places.find(self._spec, qname, id, within))
+        return self._run(places.find(self._spec, qname, id, within, on_progress))
 
     def dead_letters(
         self, qname: str, n: int = 100, *, after: str | None = None

@@ -10,11 +10,13 @@ from ackq.core.dead_stream import search_dead
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.inspection_results import Found
-from ackq.core.search_terms import check_within, no_progress
+from ackq.core.search_terms import OnProgress, check_within, no_progress
 from ackq.rsmq.values import TOO_OFTEN, RSMQDeadLetter, RSMQSpec, check_id, count_of
 
 
-def find(spec: RSMQSpec, qname: str, id: str, within: int | None) -> Operation[Found | None]:
+def find(
+    spec: RSMQSpec, qname: str, id: str, within: int | None, on_progress: OnProgress | None = None
+) -> Operation[Found | None]:
     """Find one message; see `ackq.rsmq.RSMQ.find`."""
     check_within(within)
     check_id(id)
@@ -38,8 +40,8 @@ def find(spec: RSMQSpec, qname: str, id: str, within: int | None) -> Operation[F
     def matches(found: Found) -> bool:
         return found.id == id
 
-    stream = spec.keys(qname).dead
-    dead = yield from search_dead(spec, stream, made, matches, 1, within, no_progress, qname)
+    stream, note = spec.keys(qname).dead, on_progress or no_progress
+    dead = yield from search_dead(spec, stream, made, matches, 1, within, note, qname)
     return dead[0] if dead else None
 
 

@@ -149,11 +149,12 @@ class Search:
             self.searches.place() as client,
             opened(client, wanted.kind, wanted.name, wanted.verb) as queue,
         ):
-            stats = queue.kind.stats(queue.client)
-            counts = [stats[state] for state in _STATES if state in stats]
+            stats, where = queue.kind.stats(queue.client), wanted.where
+            searched = _STATES if where or not queue.kind.looks_up_ids else ("dead",)
+            counts = [stats[state] for state in searched if state in stats]
             self.total = sum(min(wanted.within or count, count) for count in counts)
             self.partly = self.total < sum(counts)
-            if where := wanted.where:
+            if where:
                 self.matches = queue.client.search(where, limit=LIMIT, **settings)
             else:
                 self.matches = queue.client.find_all(wanted.text, **settings)

@@ -13,6 +13,7 @@ from ackq.ops import dead_letters
 from ackq.ops.kinds import KINDS, opened
 from ackq.web import requests
 from ackq.web.requests import Ask
+from ackq.web.search import Searches, Wanted
 from tests.kinds.stock import Stock, each_that_can
 from tests.servers import Client
 from tests.web.test_operating import Operator
@@ -131,6 +132,11 @@ def test_delayed_messages_are_run_now(
 def test_messages_are_found_and_can_be_canceled(
     operator: Operator, page: TestClient, client: Client, stock: Stock
 ) -> None:
+    search = Searches(client).search(Wanted(stock.kind, stock.name, min(stock.dead), "id"))
+    search.run()
+    assert 1 <= search.looked <= search.total
+    if stock.kind in ("delay", "rsmq"):  # others are looked up
+        assert search.total == len(stock.dead)
     for id, state in {**stock.found, **dict.fromkeys(stock.dead, "dead")}.items():
         path = path_of("find", kind=stock.kind, name=stock.name, q=id)
         text = page.get(path).text

@@ -56,7 +56,9 @@ def test_dead_letters_are_searched_from_the_newest_on(
         target.control.xadd(f"{name}:q:Q.dead", fields)
     assert rsmq.find("q", ids[0]) is not None
     assert rsmq.find("q", ids[0], within=None) == rsmq.find("q", ids[0], within=250)
-    assert rsmq.find("q", ids[0], within=249) is None
+    looked: list[int] = []
+    assert rsmq.find("q", ids[0], within=249, on_progress=looked.append) is None
+    assert sum(looked) == 249
     assert rsmq.find("q", "a" * 32) is None
 
 

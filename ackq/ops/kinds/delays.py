@@ -145,6 +145,7 @@ DELAY = Kind(
     called="a delay queue",
     part="partition",
     does=frozenset({"stats", "peek", "dead", "claims", "purge", "run_now", "find", "search"}),
+    looks_up_ids=True,
     open=_open,
     stats=lambda queue: asdict(queue.stats()),
     run_now=lambda queue, key: queue.reschedule(key, delay=0),

@@ -108,6 +108,8 @@ class Kind:
     look_up: Callable[[str], Operation[list[Found]]]
     #: Raises an error if keys with such names belong to another program.
     check: Callable[[str], Operation[None]]
+    #: Whether "find" looks up an id, so that it searches only the dead letters.
+    looks_up_ids: bool = False
     #: Why it does not do some of the rest, if that may surprise.
     refusals: Mapping[Verb, str] = field(default_factory=dict)
     #: Returns the name of the stream of dead letters of a part.

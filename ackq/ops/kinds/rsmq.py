@@ -10,7 +10,7 @@ from ackq.core.client import Closable
 from ackq.core.effects import Operation
 from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
-from ackq.core.search_terms import WITHIN, OnProgress, no_progress
+from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.ops import readings
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unchecked
 from ackq.ops.readings import Asked, Reading, Totals
@@ -39,10 +39,10 @@ class _Queue(Closable):
         return self._rsmq.counters(self._queue)
 
     def find_all(
-        self, id: str, *, within: int | None = WITHIN, on_progress: OnProgress = no_progress
+        self, id: str, *, within: int | None = WITHIN, on_progress: OnProgress | None = None
     ) -> list[Found]:
         """Return the message with an id, if it is there."""
-        found = self._rsmq.find(self._queue, id, within=within)
+        found = self._rsmq.find(self._queue, id, within=within, on_progress=on_progress)
         return [found] if found else []
 
     def dead_letters(self, n: int = 100, *, after: str | None = None) -> list[DeadLetter]:
@@ -126,6 +126,7 @@ RSMQ_QUEUE = Kind(
     called="an RSMQ queue",
     part="",
     does=frozenset({"stats", "dead", "find"}),
+    looks_up_ids=True,
     refusals={"search": "in an RSMQ queue, messages are found by their id only: use ackq find"},
     open=_open,
     stats=_Queue.stats,
