@@ -12,21 +12,15 @@ from ackq.cli.found import print_found, within_option
 from ackq.cli.options import examples, json_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_any_queue, open_any
-from ackq.core.search_terms import condition_of
+from ackq.core.search_terms import fields_of
 from ackq.errors import ConfigurationError
 
 
 def _fields(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:
-    fields: dict[str, Any] = {}
-    for condition in given:
-        try:
-            name, value = condition_of(condition)
-        except ConfigurationError as error:
-            raise click.BadParameter(str(error)) from error
-        if name in fields:
-            raise click.BadParameter(f"{name!r} is given twice")
-        fields[name] = value
-    return fields
+    try:
+        return fields_of(given)
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command(

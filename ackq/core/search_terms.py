@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,19 +56,24 @@ class Fields:
         return all(_is_value(fields, name, value) for name, value in self.where.items())
 
 
-def condition_of(text: str) -> tuple[str, Any]:
-    """Return the field and the value of a condition: FIELD=VALUE, the value as JSON or as text.
+def fields_of(conditions: Iterable[str]) -> dict[str, Any]:
+    """Return the fields and values of conditions: FIELD=VALUE, each value as JSON or as text.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: a text is not a condition, or two are about the same field.
     """
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ConfigurationError(f"{text!r} is not FIELD=VALUE")
-    try:
-        return name, orjson.loads(value)
-    except ValueError:
-        return name, value
+    fields: dict[str, Any] = {}
+    for text in conditions:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"{text!r} is not FIELD=VALUE")
+        if name in fields:
+            raise ConfigurationError(f"{name!r} is given twice")
+        try:
+            fields[name] = orjson.loads(value)
+        except ValueError:
+            fields[name] = value
+    return fields
 
 
 def check_within(within: int | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import redis
 
 from ackq.core.inspection_results import Found
-from ackq.core.search_terms import WITHIN, condition_of
+from ackq.core.search_terms import WITHIN, fields_of
 from ackq.errors import AckqError, ConfigurationError, redact
 from ackq.ops.kinds import opened
 from ackq.ops.kinds.kind import Redis, Verb
@@ -53,7 +53,7 @@ class Wanted:
         """The fields that are searched for; empty if it is an id."""
         if self.by == "id" or (self.by == "auto" and not _CONDITION.match(self.text)):
             return {}
-        return dict(map(condition_of, self.text.split(AND)))
+        return fields_of(self.text.split(AND))
 
     @property
     def verb(self) -> Verb:
