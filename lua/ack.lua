@@ -20,6 +20,8 @@
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, errors, settled = KEYS[6], KEYS[7], 1
 
+local SCRIPT = 'ack' -- in errors
+
 -- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -35,7 +37,7 @@ local has_errors = has_side and redis.call('HLEN', errors) > 0
 local has_extended = has_side and redis.call('HLEN', extended) > 0
 local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
 
--- Parts: holds, whole_batch
+-- Parts: holds, whole_batch, settle
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
@@ -63,28 +65,30 @@ local function whole_batch(receipt, size)
   end
   return keys
 end
--- End of parts (edit them in lua/parts)
 
-local done, reply, position, batch = {}, {0}, 0, nil
+-- Delete the messages whose receipts are valid. ``acked`` is their number, and ``refused`` has the
+-- positions of the others.
+local done, refused, position, acked, batch = {}, {}, 0, 0, nil
 while settled <= #ARGV do
   local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
     or settled + 1 + size > #ARGV or #ARGV > 4100 then
-    return redis.error_reply('ACKQ_ARGUMENT ack: a group is a receipt, a size and size keys')
+    return redis.error_reply('ACKQ_ARGUMENT ' .. SCRIPT
+      .. ': a group is a receipt, a size and size keys')
   end
-  local keys = settled == 1 and whole_batch(receipt, size)
+  local keys = position == 0 and whole_batch(receipt, size)
   if keys then
     done, batch = keys, receipt
   else
     local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
     for i = 1, size do
-      local key = ARGV[settled + 1 + i]
+      local key, score = ARGV[settled + 1 + i], scores[i]
       position = position + 1
-      if holds(receipt, key, scores[i]) then
+      if score == receipt or holds(receipt, key, score) then
         done[#done + 1] = key
       else
-        local waits = scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key))
-        reply[#reply + 1] = waits and position or -position
+        local waits = score or (has_delayed and redis.call('ZSCORE', delayed, key))
+        refused[#refused + 1] = waits and position or -position
       end
     end
   end
@@ -93,7 +97,7 @@ end
 
 if #done > 0 then
   redis.call('HDEL', context, unpack(done))
-  reply[1] = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
+  acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
     or redis.call('ZREM', backup, unpack(done))
   if has_receives then
     redis.call('HDEL', receives, unpack(done))
@@ -105,7 +109,9 @@ if #done > 0 then
     redis.call('HDEL', extended, unpack(done))
   end
   if watched then
-    redis.pcall('HINCRBY', counters, 'acked', reply[1])
+    redis.pcall('HINCRBY', counters, 'acked', acked)
   end
 end
-return reply
+-- End of parts (edit them in lua/parts)
+
+return {acked, unpack(refused)}

@@ -26,7 +26,7 @@ OWN = {
     "take_ready",
 }
 #: Constants that each script chooses for itself.
-LOCAL = {"CHUNK", "HEAD", "MAX_IN_CALL", "RECOVERED", "SWEPT"}
+LOCAL = {"CHUNK", "HEAD", "MAX_IN_CALL", "RECOVERED", "SCRIPT", "SWEPT"}
 FUNCTION = re.compile(r"^local function (\w+)\(", re.MULTILINE)
 CONSTANT = re.compile(r"^local ([A-Z][A-Z_]+) = (.+?)(?: *--.*)?$", re.MULTILINE)
 

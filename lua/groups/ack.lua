@@ -30,6 +30,8 @@ local record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local turns, flight, runs, woken = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local settled = 1
 
+local SCRIPT = 'ack' -- in errors
+
 -- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -55,7 +57,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
--- Parts: holds, whole_batch, mark, groups/slots, groups/free, groups/wake
+-- Parts: holds, whole_batch, settle, mark, groups/slots, groups/free, groups/wake
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
@@ -82,6 +84,53 @@ local function whole_batch(receipt, size)
     end
   end
   return keys
+end
+
+-- Delete the messages whose receipts are valid. ``acked`` is their number, and ``refused`` has the
+-- positions of the others.
+local done, refused, position, acked, batch = {}, {}, 0, 0, nil
+while settled <= #ARGV do
+  local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
+  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
+    or settled + 1 + size > #ARGV or #ARGV > 4100 then
+    return redis.error_reply('ACKQ_ARGUMENT ' .. SCRIPT
+      .. ': a group is a receipt, a size and size keys')
+  end
+  local keys = position == 0 and whole_batch(receipt, size)
+  if keys then
+    done, batch = keys, receipt
+  else
+    local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
+    for i = 1, size do
+      local key, score = ARGV[settled + 1 + i], scores[i]
+      position = position + 1
+      if score == receipt or holds(receipt, key, score) then
+        done[#done + 1] = key
+      else
+        local waits = score or (has_delayed and redis.call('ZSCORE', delayed, key))
+        refused[#refused + 1] = waits and position or -position
+      end
+    end
+  end
+  settled = settled + 2 + size
+end
+
+if #done > 0 then
+  redis.call('HDEL', context, unpack(done))
+  acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
+    or redis.call('ZREM', backup, unpack(done))
+  if has_receives then
+    redis.call('HDEL', receives, unpack(done))
+  end
+  if has_errors then
+    redis.call('HDEL', errors, unpack(done))
+  end
+  if has_extended then
+    redis.call('HDEL', extended, unpack(done))
+  end
+  if watched then
+    redis.pcall('HINCRBY', counters, 'acked', acked)
+  end
 end
 
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
@@ -241,50 +290,9 @@ local function wake()
 end
 -- End of parts (edit them in lua/parts)
 
-local done, reply, position, batch = {}, {0}, 0, nil
-while settled <= #ARGV do
-  local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
-  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
-    or settled + 1 + size > #ARGV or #ARGV > 4100 then
-    return redis.error_reply('ACKQ_ARGUMENT ack: a group is a receipt, a size and size keys')
-  end
-  local keys = settled == 1 and whole_batch(receipt, size)
-  if keys then
-    done, batch = keys, receipt
-  else
-    local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
-    for i = 1, size do
-      local key = ARGV[settled + 1 + i]
-      position = position + 1
-      if holds(receipt, key, scores[i]) then
-        done[#done + 1] = key
-      else
-        local waits = scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key))
-        reply[#reply + 1] = waits and position or -position
-      end
-    end
-  end
-  settled = settled + 2 + size
-end
-
-if #done > 0 then
-  redis.call('HDEL', context, unpack(done))
-  reply[1] = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
-    or redis.call('ZREM', backup, unpack(done))
-  if has_receives then
-    redis.call('HDEL', receives, unpack(done))
-  end
-  if has_errors then
-    redis.call('HDEL', errors, unpack(done))
-  end
-  if has_extended then
-    redis.call('HDEL', extended, unpack(done))
-  end
-  if watched then
-    redis.pcall('HINCRBY', counters, 'acked', reply[1])
-  end
+if acked > 0 then
   free(done)
   write_slots()
   wake()
 end
-return reply
+return {acked, unpack(refused)}

@@ -56,6 +56,7 @@ local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(A
 local max_receives, max_body, expected = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local waited, settled = tonumber(ARGV[7]), 8
 
+local SCRIPT = 'pop' -- in errors
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local SLICE = 16 -- bodies read at a time, as long as those before were short
 local SHORT = 4096 -- bytes
@@ -119,7 +120,7 @@ redis.call('HLEN', flight)
 local has_runs = redis.call('ZCARD', runs) > 0
 local woken_note = redis.call('GET', woken) or ''
 
--- Parts: holds, whole_batch
+-- Parts: holds, whole_batch, settle
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
@@ -147,16 +148,18 @@ local function whole_batch(receipt, size)
   end
   return keys
 end
--- End of parts (edit them in lua/parts)
 
-local done, refused, position, batch = {}, {}, 0, nil
+-- Delete the messages whose receipts are valid. ``acked`` is their number, and ``refused`` has the
+-- positions of the others.
+local done, refused, position, acked, batch = {}, {}, 0, 0, nil
 while settled <= #ARGV do
   local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
     or settled + 1 + size > #ARGV or #ARGV > 4100 then
-    return redis.error_reply('ACKQ_ARGUMENT pop: a group is a receipt, a size and size keys')
+    return redis.error_reply('ACKQ_ARGUMENT ' .. SCRIPT
+      .. ': a group is a receipt, a size and size keys')
   end
-  local keys = settled == 8 and whole_batch(receipt, size)
+  local keys = position == 0 and whole_batch(receipt, size)
   if keys then
     done, batch = keys, receipt
   else
@@ -164,7 +167,7 @@ while settled <= #ARGV do
     for i = 1, size do
       local key, score = ARGV[settled + 1 + i], scores[i]
       position = position + 1
-      if holds(receipt, key, score) then
+      if score == receipt or holds(receipt, key, score) then
         done[#done + 1] = key
       else
         local waits = score or (has_delayed and redis.call('ZSCORE', delayed, key))
@@ -174,6 +177,25 @@ while settled <= #ARGV do
   end
   settled = settled + 2 + size
 end
+
+if #done > 0 then
+  redis.call('HDEL', context, unpack(done))
+  acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
+    or redis.call('ZREM', backup, unpack(done))
+  if has_receives then
+    redis.call('HDEL', receives, unpack(done))
+  end
+  if has_errors then
+    redis.call('HDEL', errors, unpack(done))
+  end
+  if has_extended then
+    redis.call('HDEL', extended, unpack(done))
+  end
+  if watched then
+    redis.pcall('HINCRBY', counters, 'acked', acked)
+  end
+end
+-- End of parts (edit them in lua/parts)
 
 -- Parts: mark, groups/slots, groups/free, groups/wake
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
@@ -399,22 +421,7 @@ end
 
 -- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
 -- first write may allocate, and a full queue could never drain.
-if #done > 0 then
-  redis.call('HDEL', context, unpack(done))
-  local acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
-    or redis.call('ZREM', backup, unpack(done))
-  if watched then
-    redis.pcall('HINCRBY', counters, 'acked', acked)
-  end
-  if has_receives then
-    redis.call('HDEL', receives, unpack(done))
-  end
-  if has_extended then
-    redis.call('HDEL', extended, unpack(done))
-  end
-  if has_errors then
-    redis.call('HDEL', errors, unpack(done))
-  end
+if acked > 0 then
   free(done)
   write_slots()
 else

@@ -35,13 +35,15 @@ test_ack.test_an_ack_deletes_every_record_of_the_message
   - redis.call('HDEL', receives, unpack(done))
 test_ack.test_an_ack_of_a_delayed_message_is_refused
   a message that waits is taken for settled
-  - local waits = scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key))
-  + local waits = scores[i]
+  - local waits = score or (has_delayed and redis.call('ZSCORE', delayed, key))
+  + local waits = score
 test_ack.test_a_resent_ack_finds_the_message_gone_and_nobody_elses
   what is gone is said to be another's
   - waits and position or -position
   + position
   what is gone is not reported
+  - refused[#refused + 1] = waits and position or -position
+  + refused[#refused + 1] = waits and position or nil
 test_held.test_nothing_is_counted_while_no_one_watches
   counts while nobody watches
   - local watched = sides > 0 and redis.call('HEXISTS', counters, 'since') == 1
@@ -53,8 +55,8 @@ test_errors_kept.test_a_note_goes_with_its_message
 test_counts.test_a_take_and_an_ack
   given: wanted=1
   counts what was acked before
-  - 'acked', reply[1])
-  + 'acked', reply[1] + 1)
+  - 'acked', acked)
+  + 'acked', acked + 1)
 """,
 )
 

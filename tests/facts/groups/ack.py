@@ -21,9 +21,7 @@ test_groups_pop.test_the_next_message_follows_an_ack_in_order
   frees nothing
   -   free(done)
   -   write_slots()
-  -
   +   write_slots()
-  +
 test_groups_pop.test_one_call_takes_several_of_a_group_in_order
   a run is not forgotten
   -     redis.call('ZREM', runs, unpack(ran))
@@ -32,9 +30,7 @@ test_groups_pop.test_a_freed_slot_wakes_a_consumer_that_waits
   wakes nobody
   -   write_slots()
   -   wake()
-  -
   +   write_slots()
-  +
 test_groups_pop.test_no_message_moves_to_the_list_while_nobody_waits
   wakes without need
   - or redis.call('EXISTS', looks) == 0 then
