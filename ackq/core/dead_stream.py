@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from ackq.core.call import Spec, call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.inspection_results import Found
+from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.page_size import next_size
 from ackq.core.search_terms import OnProgress
 
@@ -60,10 +60,25 @@ def read_dead(
     return letters
 
 
+def as_found(letter: DeadLetter, queue: str = "") -> Found:
+    """Return a dead letter as `find` and `search` return it."""
+    return Found(
+        letter.id,
+        "dead",
+        letter.body,
+        letter.receive_count,
+        queue,
+        errors=letter.errors,
+        entry=letter.entry,
+        reason=letter.reason,
+    )
+
+
 def search_dead(
     spec: Spec,
     stream: bytes,
-    made: Callable[[Sequence[Any]], Found],
+    queue: str,
+    letter_of: Callable[[Sequence[Any]], DeadLetter],
     matches: Callable[[Found], bool],
     most: float,
     within: int | None,
@@ -75,7 +90,8 @@ def search_dead(
     Args:
         spec: of the queue.
         stream: the key of its dead letters.
-        made: returns what an entry of the stream stands for.
+        queue: the name of the queue, shard or partition that has the stream.
+        letter_of: returns the dead letter in an entry of the stream.
         matches: whether one is searched for.
         most: matches after which to stop.
         within: how many dead letters to look through; None: all.
@@ -90,7 +106,7 @@ def search_dead(
         size = int(min(size, left))
         request = Request((b"XREVRANGE", stream, before, b"-", b"COUNT", size), resend=True)
         entries = yield from call(spec, request, *context)
-        page = [made(entry) for entry in entries]
+        page = [as_found(letter_of(entry), queue) for entry in entries]
         found += filter(matches, page)
         on_progress(len(page))
         if len(page) < size:

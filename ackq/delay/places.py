@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -176,21 +176,8 @@ def _dead(
     within: int | None,
     on_progress: OnProgress,
 ) -> Operation[list[Found]]:
-    def made(entry: Sequence[Any]) -> Found:
-        letter = dead_letter_of(entry)
-        return Found(
-            letter.id,
-            "dead",
-            letter.body,
-            letter.receive_count,
-            _name(spec, index),
-            errors=letter.errors,
-            entry=letter.entry,
-            reason=letter.reason,
-        )
-
-    stream = spec.partitions[index].dead
-    return search_dead(spec, stream, made, matches, most, within, on_progress)
+    stream, name = spec.partitions[index].dead, _name(spec, index)
+    return search_dead(spec, stream, name, dead_letter_of, matches, most, within, on_progress)
 
 
 def _name(spec: DelaySpec, index: int) -> str:

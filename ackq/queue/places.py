@@ -16,6 +16,7 @@ from redis.exceptions import NoPermissionError
 
 from ackq import scripts
 from ackq.core.call import call
+from ackq.core.dead_stream import as_found
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure_notes import with_errors
 from ackq.core.ids import key_of_id, text_of_key
@@ -373,15 +374,7 @@ def _in_dead_letters(spec: QueueSpec, target: Target) -> Operation[list[_Match]]
         seen += looked
         target.on_progress(looked)
         for letter in map(inspection.dead_letter_of, letters):
-            dead = Found(
-                letter.id,
-                "dead",
-                letter.body,
-                letter.receive_count,
-                errors=letter.errors,
-                entry=letter.entry,
-                reason=letter.reason,
-            )
+            dead = as_found(letter)
             if target.matches(dead):
                 matches.append(_Match(dead))
     return matches

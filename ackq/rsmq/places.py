@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ackq.core.call import call
@@ -11,7 +10,7 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.inspection_results import Found
 from ackq.core.search_terms import OnProgress, check_within, no_progress
-from ackq.rsmq.values import TOO_OFTEN, RSMQDeadLetter, RSMQSpec, check_id, count_of
+from ackq.rsmq.values import RSMQSpec, check_id, count_of, letter_of
 
 
 def find(
@@ -24,24 +23,20 @@ def find(
     if stored:
         return stored
 
-    def made(entry: Sequence[Any]) -> Found:
-        letter = RSMQDeadLetter.of(*entry)
-        return Found(
-            letter.id,
-            "dead",
-            letter.body,
-            letter.rc,
-            f"{spec.ns}:{qname}",
-            errors=letter.errors,
-            entry=letter.entry,
-            reason=TOO_OFTEN,
-        )
-
     def matches(found: Found) -> bool:
         return found.id == id
 
-    stream, note = spec.keys(qname).dead, on_progress or no_progress
-    dead = yield from search_dead(spec, stream, made, matches, 1, within, note, qname)
+    dead = yield from search_dead(
+        spec,
+        spec.keys(qname).dead,
+        f"{spec.ns}:{qname}",
+        letter_of,
+        matches,
+        1,
+        within,
+        on_progress or no_progress,
+        qname,
+    )
     return dead[0] if dead else None
 
 

@@ -14,6 +14,7 @@ from ackq.config import RecordErrors
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
 from ackq.core.failure import Failure, parse
+from ackq.core.inspection_results import DeadLetter
 from ackq.core.outside import Outside
 from ackq.errors import (
     InvalidFormat,
@@ -196,6 +197,24 @@ class RSMQDeadLetter:
             entry.decode(),
             parse(values.get(b"errors", b"")),
         )
+
+
+def letter_of(entry: Sequence[Any]) -> DeadLetter:
+    """Return the dead letter in an entry of the stream, as those of other queues."""
+    return as_letter(RSMQDeadLetter.of(*entry))
+
+
+def as_letter(letter: RSMQDeadLetter) -> DeadLetter:
+    """Return a dead letter as those of other queues."""
+    return DeadLetter(
+        letter.entry,
+        letter.id,
+        letter.body,
+        TOO_OFTEN,
+        letter.rc,
+        letter.died_at / 1000,
+        letter.errors,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unc
 from ackq.ops.readings import Asked, Reading, Totals
 
 if TYPE_CHECKING:
-    from ackq.rsmq.values import RSMQCounters, RSMQDeadLetter
+    from ackq.rsmq.values import RSMQCounters
 
 
 class _Queue(Closable):
@@ -46,7 +46,9 @@ class _Queue(Closable):
         return [found] if found else []
 
     def dead_letters(self, n: int = 100, *, after: str | None = None) -> list[DeadLetter]:
-        return [*map(_letter, self._rsmq.dead_letters(self._queue, n, after=after))]
+        from ackq.rsmq.values import as_letter
+
+        return [*map(as_letter, self._rsmq.dead_letters(self._queue, n, after=after))]
 
     def redrive(self, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
         return self._rsmq.redrive(self._queue, n, entries=entries)
@@ -66,20 +68,6 @@ def _split(name: str) -> tuple[str, str]:
 def _open(client: Redis, name: str) -> Opened:
     queue = _Queue(client, name)
     return Opened(RSMQ_QUEUE, name, queue, lambda: (queue,))
-
-
-def _letter(letter: RSMQDeadLetter) -> DeadLetter:
-    from ackq.rsmq.values import TOO_OFTEN
-
-    return DeadLetter(
-        letter.entry,
-        letter.id,
-        letter.body,
-        TOO_OFTEN,
-        letter.rc,
-        letter.died_at / 1000,
-        letter.errors,
-    )
 
 
 def _read(name: str, consumers: Sequence[str], asked: Asked) -> Operation[Reading]:
@@ -114,10 +102,10 @@ def _dead(name: str) -> bytes:
     return RSMQSpec(namespace, outside=SYSTEM).keys(queue).dead
 
 
-def _letter_of(entry: Sequence[Any]) -> DeadLetter:
-    from ackq.rsmq.values import RSMQDeadLetter
+def _letter(entry: Sequence[Any]) -> DeadLetter:
+    from ackq.rsmq.values import letter_of
 
-    return _letter(RSMQDeadLetter.of(*entry))
+    return letter_of(entry)
 
 
 RSMQ_QUEUE = Kind(
@@ -134,5 +122,5 @@ RSMQ_QUEUE = Kind(
     look_up=_look_up,
     check=unchecked,
     dead=_dead,
-    letter=_letter_of,
+    letter=_letter,
 )
