@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ackq.cli import NOTHING
 from ackq.cli.confirmation import ask
 from ackq.cli.options import examples, json_option, yes_option
 from ackq.cli.output import print_json
@@ -37,7 +38,7 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
             except (KeyError, ValueError):
                 self.fail(f"{pair!r} is not field=NAME or in_flight=NUMBER", param, ctx)
         if "field" not in given:
-            self.fail("it must say field=NAME", param, ctx)
+            self.fail("field=NAME is missing", param, ctx)
         return Groups(**given)
 
 
@@ -98,12 +99,11 @@ def _turn_off(queue: Queue, yes: bool) -> None:
         click.echo(f"ackq: {queue.name} has no groups", err=True)
         return
     now = queue.stats()
-    if not yes:
-        ask(
-            f"End the leases of {now.in_flight:,} messages of {queue.name}, and make"
-            f" {now.delayed:,} delayed ones ready?",
-            yes,
-        )
+    ask(
+        f"End the leases of {now.in_flight:,} messages of {queue.name}, and make"
+        f" {now.delayed:,} delayed ones ready?",
+        yes,
+    )
     moved = queue.execute(inspection.drain)
     click.echo(f"{queue.name} has no groups; {moved:,} message{'s' * (moved != 1)} put back")
 
@@ -111,7 +111,7 @@ def _turn_off(queue: Queue, yes: bool) -> None:
 def _show(queue: Queue, top: int, as_json: bool) -> None:
     if queue.config.groups is None:
         click.echo(f"ackq: {queue.name} has no groups", err=True)
-        sys.exit(1)
+        sys.exit(NOTHING)
     found = queue.groups(top)
     if as_json:
         for each in found:
