@@ -384,8 +384,8 @@ class DelayClient(Client):
         """Return where the message with this key is, or None if it was deleted.
 
         Nothing is changed. `Found.position` and `Found.queue` are those of its partition. Cost: up
-        to eight round trips, O(log n) each; if it is not stored, one per 100 dead letters or 1 MiB
-        that are looked through.
+        to ten round trips, O(log n) each, or a few more if its state changes meanwhile; if it is
+        not stored, one per 100 dead letters or 1 MiB that are looked through.
 
         Args:
             key: of the message.
@@ -428,10 +428,10 @@ class DelayClient(Client):
     ) -> list[Found]:
         """Return messages whose bodies are JSON objects with these fields, and where they are.
 
-        Partition by partition: ready messages come first, then those in flight, delayed and dead
-        ones. Nothing is changed. One that goes on to another state meanwhile may be returned twice
-        or not at all. All bodies are sent here. Cost: one round trip per 1,000 messages or 1 MiB
-        that are looked through; per 100 of dead letters.
+        Partition by partition, ready messages come first, then those in flight, delayed and dead.
+        Nothing is changed. A message whose state changes meanwhile may be returned twice or not at
+        all. All bodies that are looked through are sent to the client. Cost: one round trip per
+        1,000 messages, 100 dead letters or 1 MiB that are looked through.
 
         Args:
             where: 1 to 4 fields with their values. A dot leads into an object: "customer.id".

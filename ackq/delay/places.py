@@ -15,10 +15,10 @@ from ackq.delay import peek
 from ackq.delay.admin import dead_letter_of
 from ackq.delay.messages import MAX_KEY, DelaySpec, decode_key, encode_key
 
-#: How often a message is looked for that is moved between two looks.
+#: Most rounds of looking for a message that changes its state meanwhile.
 LOOKS = 3
-#: In which states a message is looked for. From one look to the next it may only go on in this
-#: order, unless it is delayed again.
+#: The states to look in, in the order in which a message passes through them: one that moves on
+#: during a round is found in its next state, unless it is delayed again.
 ORDER: tuple[State, ...] = ("delayed", "ready", "in_flight")
 
 
@@ -64,7 +64,7 @@ def _find(
 
 
 def _stored(spec: DelaySpec, index: int, raw: bytes) -> Operation[Found | None]:
-    """Return the stored message with a key. Cost: O(log n), six round trips."""
+    """Return the stored message with a key. Cost: O(log n)."""
     keys = spec.partitions[index]
     just_before = decode_key(_before(raw))
     for _ in range(LOOKS):
@@ -86,7 +86,7 @@ def _stored(spec: DelaySpec, index: int, raw: bytes) -> Operation[Found | None]:
 
 
 def _before(raw: bytes) -> bytes:
-    """Return what comes just before a key in the order of bytes."""
+    """Return the greatest key that sorts before a key, in the order of bytes."""
     head, last = raw[:-1], raw[-1]
     return head + bytes([last - 1]) + b"\xff" * MAX_KEY if last else head
 

@@ -40,7 +40,7 @@ def span(seconds: float | None) -> str:
 
 
 def place_of(found: Found) -> str:
-    """Say what matters of a message in its state: its position, its end, or why it is dead."""
+    """Describe where a message is: its position, when it comes back, or why it is dead."""
     match found.state:
         case "ready":
             place = "next" if found.position == 0 else f"{found.position:,} before it"

@@ -202,7 +202,7 @@ class ScheduleAnswer:
     paused: bool
     next_at: Annotated[float | None, "The next tick; null: it is paused."]
     last_at: Annotated[float, "The last tick that was pushed, or when it was stored."]
-    missed: Annotated[int, "Ticks that were missed, since no worker ran."]
+    missed: Annotated[int, "Ticks that were missed because no worker ran."]
     catch_up: Annotated[str, "none, or last."]
     unique: Annotated[str | None, "done or taken; null: each tick is pushed."]
 

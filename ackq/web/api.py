@@ -79,8 +79,8 @@ _ENDPOINTS = (
         (
             _KIND,
             _NAME,
-            Parameter("id", "The id of the messages; or give where."),
-            Parameter("where", "A field of the body, as in customer=17; & is between several."),
+            Parameter("id", "The id of the messages. Give it or where."),
+            Parameter("where", "A field of the body, as in customer=17; join several with ' & '."),
             Parameter("within", f"Messages of each state to look through.  [{WITHIN}]"),
         ),
     ),
@@ -190,7 +190,7 @@ class Api:
         self._readable()
         within = _number(query, "within", WITHIN, 10**7)
         if ("id" in query) == ("where" in query):
-            raise ConfigurationError("say what to find: ?id=… or ?where=FIELD=VALUE")
+            raise ConfigurationError("name what to find: ?id=… or ?where=FIELD=VALUE")
         by: By = "id" if "id" in query else "fields"
         text = query["id" if by == "id" else "where"]
         search = self._searches.search(Wanted(kind, name, text, by, within))

@@ -96,7 +96,7 @@ def message_of(ask: Ask) -> str:
 
 
 def check(ask: Ask) -> None:
-    """Raise an error if it is not said which message is meant.
+    """Raise an error unless either an id or a key names the message.
 
     Raises:
         ConfigurationError: neither an id nor a key is given, or both are.

@@ -1,4 +1,4 @@
-"""Make the answers: pages from templates, for whoever asks."""
+"""Render pages from templates, with the values that every page has."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAGES = {
 }
 
 
-#: Ends what is sent at once of a page that is sent while it is made.
+#: Marks a place in a streamed page: everything before it is sent at once.
 FLUSH = Markup("<!-- -->")
 
 R = TypeVar("R", bound=Response)
@@ -59,16 +59,17 @@ class Renderer:
     ) -> HTMLResponse:
         """Return a page."""
         session = forms.session_of(request)
-        made = self.templates.get_template(template)
-        html = made.render(self._all(request, session, template, values))
+        html = self.templates.get_template(template).render(
+            self._all(request, session, template, values)
+        )
         return self._remembering(request, session, HTMLResponse(html, status))
 
     def stream(self, request: Request, template: str, **values: Any) -> StreamingResponse:
-        """Return a page that is sent while it is made, up to each `FLUSH` in its template."""
+        """Return a page that is sent while it is rendered, up to each `FLUSH` in its template."""
         session = forms.session_of(request)
-        made = self.templates.get_template(template)
-        pieces = made.generate(self._all(request, session, template, values))
-        return self._remembering(request, session, _PageInMaking(_chunks(pieces)))
+        shown = self._all(request, session, template, values)
+        pieces = self.templates.get_template(template).generate(shown)
+        return self._remembering(request, session, _StreamedPage(_chunks(pieces)))
 
     def _all(
         self, request: Request, session: str, template: str, values: Mapping[str, Any]
@@ -103,8 +104,8 @@ class Renderer:
         return response
 
 
-class _PageInMaking(StreamingResponse):
-    """A page that is sent while it is made. If the browser leaves, nothing more is made."""
+class _StreamedPage(StreamingResponse):
+    """A page that is sent while it is rendered. If the browser disconnects, rendering stops."""
 
     def __init__(self, chunks: Generator[str, None, None]) -> None:
         super().__init__(chunks, media_type="text/html")

@@ -8,7 +8,7 @@ from ackq.ops.kinds import opened
 from ackq.ops.kinds.kind import Redis
 from ackq.web.requests import Ask, Preview, short
 
-#: The method of `ackq.queue.schedules_client.Schedules` for each action, and what it has done then.
+#: The method of `ackq.queue.schedules_client.Schedules` for each action, and the result.
 METHODS = {
     "pause_schedule": ("pause", "paused"),
     "resume_schedule": ("resume", "resumed"),
@@ -23,7 +23,7 @@ class ScheduleActions:
     client: Redis
 
     def perform(self, ask: Ask) -> str:
-        """Do it, and return the result."""
+        """Perform the action, and return the result."""
         verb, done = METHODS[ask.action]
         with opened(self.client, ask.kind, ask.name, "schedules") as queue:
             existed = getattr(queue.client.schedules, verb)(ask.schedule)

@@ -1,4 +1,4 @@
-"""Find messages for a page or the API: `Wanted` says what, and `Search` looks and tells how far."""
+"""Find messages for a page or the API: `Wanted` describes them, and a `Search` looks for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ackq.ops.kinds.kind import Redis, Verb
 LIMIT = 100
 #: Longest text that is searched for.
 MAX_TEXT = 4096
-#: What stands between two conditions.
+#: Joins two conditions.
 AND = " & "
 #: What looks like a condition; ids may contain = too.
 _CONDITION = re.compile(r"[\w.-]+=.")
@@ -37,7 +37,7 @@ INTERVAL, MAX_TIME = 0.3, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody looks for in a queue."""
+    """Which messages of a queue to find."""
 
     kind: str
     name: str
@@ -57,7 +57,7 @@ class Wanted:
 
     @property
     def verb(self) -> Verb:
-        """What a kind of queue has to do."""
+        """What the kind of queue must support."""
         return "search" if self.where else "find"
 
 
@@ -74,12 +74,12 @@ class Searches:
         self._free = threading.BoundedSemaphore(MAX_RUNNING)
 
     def search(self, wanted: Wanted) -> Search:
-        """Return a search that has not begun."""
+        """Return a search; it begins with `Search.run` or `Search.steps`."""
         return Search(self, wanted)
 
     @contextmanager
     def place(self) -> Iterator[Redis]:
-        """Yield the client, to one of a few searches.
+        """Yield the client to a search, if not too many are running.
 
         Raises:
             ConfigurationError: too many are running.
@@ -98,15 +98,15 @@ class _GivenUp(Exception):
 
 @dataclass(slots=True)
 class Search:
-    """A search, and what it found."""
+    """A search and its result."""
 
     searches: Searches
     wanted: Wanted
-    #: What it found; and how many messages it has looked at.
     matches: list[Found] = field(default_factory=list)
+    #: The number of messages it has looked at so far, and the most it will look at.
     looked: int = 0
-    #: How many it will look at, at most; and whether there are more.
     total: int = 0
+    #: Whether the queue has more messages than that.
     partly: bool = False
     #: Why there is no result; empty if there is one.
     problem: str = ""
@@ -136,7 +136,7 @@ class Search:
             self._left = True
 
     def run(self) -> None:
-        """Search, to the end.
+        """Search in this thread, to the end.
 
         Raises:
             ConfigurationError: it cannot be searched for, or it takes too long.
@@ -166,5 +166,5 @@ class Search:
         if time.monotonic() > self._until:
             raise ConfigurationError(
                 f"{self.looked:,} messages were searched in {MAX_TIME:.0f} s, and the search was"
-                " given up: ackq find and ackq search have more time"
+                " given up: use ackq find or ackq search, which have no time limit"
             )

@@ -64,9 +64,9 @@ def only_part(queue: Opened) -> Part:
 
 
 def kinds_of(client: Redis, name: str, verb: Verb) -> list[Kind]:
-    """Return the kinds of the queues with this name that can do something, or say why they do not.
+    """Return the kinds of the queues with this name that do something, or have a reason not to.
 
-    Sharded queues are among them.
+    Sharded queues are always included.
 
     A list queue that is empty has no keys, so it is found if there is nothing else. Cost: one
     round trip, or a few if there is more than a list. A kind that this user may not look for is

@@ -70,8 +70,8 @@ class Opened(Closable):
     parts: Callable[[], Sequence[Any]]
     #: Whether it has shards or partitions.
     divided: bool = False
-    #: Returns whether it has any key. A kind of which every queue has one raises an error instead
-    #: if there is none.
+    #: Returns whether it has any key. Always true for kinds whose queues have keys even if they are
+    #: empty: to open or count one that does not exist raises an error.
     has_keys: Callable[[], bool] = lambda: True
     #: Has the connections, if these are lent.
     lender: Lender | None = None
@@ -110,7 +110,7 @@ class Kind:
     check: Callable[[str], Operation[None]]
     #: Whether "find" looks up an id, so that it searches only the dead letters.
     looks_up_ids: bool = False
-    #: Why it does not do some of the rest, if that may surprise.
+    #: Reasons why it does not do some of the other verbs, where users may expect them.
     refusals: Mapping[Verb, str] = field(default_factory=dict)
     #: Returns the name of the stream of dead letters of a part.
     dead: Callable[[str], bytes] | None = None
