@@ -1,4 +1,4 @@
-"""Times that a page or a docstring names are those of the code."""
+"""Times and limits that a page or a docstring names are those of the code."""
 
 import importlib
 from pathlib import Path
@@ -20,10 +20,13 @@ ROOT = Path(__file__).parents[1]
         ("queue.pop_from.RECHECK", 10, "docs/guarantees.md", "afterwards within ten seconds"),
         ("spark.heartbeat.MAX_INTERVAL", 60, "ackq/spark/heartbeat.py", "least one a minute"),
         ("spark.options.CLAIM_TIMEOUT_MS", 604_800_000, "docs/spark.md", "(a week by default)"),
+        ("spark.pipeline.spark_settings.PATIENCE", 10, "docs/pipeline.md", "within 10 seconds"),
         ("spark.stream.KEEP", 600, "docs/spark.md", "stay readable for ten minutes"),
         ("staging.operations.LIFETIME_MS", 86_400_000, "docs/spark-sink.md", "expire after a day"),
         ("web.application.IDLE", 300, "ackq/web/application.py", "after five minutes without"),
         ("web.guard.REFUSAL_DELAY", 0.5, "docs/security.md", "is refused after half a second"),
+        ("web.search.MAX_RUNNING", 4, "docs/web.md", "Up to 4 searches run at a time"),
+        ("web.search.MAX_TIME", 60, "docs/web.md", "ends after 60 seconds at the latest"),
         ("web.watcher.MIN_INTERVAL", 2, "docs/web.md", "number of queues: 2 seconds, or"),
         ("worker.presence.INTERVAL", 5, "docs/worker.md", "within 5 seconds (`--heartbeat`"),
         ("worker.feeder.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
