@@ -64,8 +64,6 @@ local LONG_BATCH = 20 -- messages
 -- It cannot be a lease key, because derived keys have no hyphen.
 local LONG_KEY = '\0' .. string.rep('-', 64)
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
-local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
-local LOOKS_KEPT = 10000 -- ms, many times that
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
 -- Parts: outside
@@ -448,6 +446,7 @@ local function open_cancels(head, known_ids)
 end
 -- End of parts (edit them in lua/parts)
 
+-- Parts: dead_letter, must_wait
 local function dead_letter(key, body, reason, count, found, unique)
   redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
     'time', now_text, unpack(last_fields(found, unique)))
@@ -463,7 +462,6 @@ local function forget(key)
   redis.call('HDEL', extended, key)
 end
 
--- Parts: must_wait
 -- A message on its last permitted receive is delivered alone, so that no other message is charged
 -- if it kills its consumer.
 local function must_wait(count)
@@ -479,13 +477,12 @@ local function deliver(key, body, count)
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
 end
 
--- Parts: listed_count
+-- Parts: listed_count, is_receipt
 -- Return the recorded count of a message on the list.
 local function listed_count(noted, body)
   local count, of = string.match(noted or '', '^(%d+):(%d+:%x+)')
   return count and of == mark(body) and tonumber(count) or 0
 end
--- End of parts (edit them in lua/parts)
 
 -- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
 -- not have the same receipt. The next call gets another microsecond.
@@ -493,6 +490,7 @@ local function is_receipt(key)
   local note = has_extended and redis.call('HGET', extended, key)
   return note and string.find(note, lease .. ':', 1, true) == 1
 end
+-- End of parts (edit them in lua/parts)
 
 -- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
 local function take_back(zset, keys, absent)
@@ -743,10 +741,11 @@ if has_handoff then
 end
 take_ready(ready, record)
 
--- Return the µs until the next lease ends or message is due, 0 if one has or is, -1 if none will.
-local function next_event()
+-- Parts: next_event
+-- Return the µs until the first member of these sets is due, 0 if one is, -1 if they are empty.
+local function next_event(...)
   local wait = -1
-  for _, zset in ipairs({backup, delayed, held}) do
+  for _, zset in ipairs({...}) do
     local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
     if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
       wait = math.max(0, tonumber(first[2]) - now)
@@ -754,6 +753,7 @@ local function next_event()
   end
   return wait
 end
+-- End of parts (edit them in lua/parts)
 
 count_up('returned', returned)
 local length = 'lease:' .. math.floor(timeout / 1000000)
@@ -772,7 +772,8 @@ if taken > 0 then
   if #recounted > 0 then
     redis.call('HSET', receives, unpack(recounted))
   end
-  if is_waiting and redis.call('EXISTS', ready, handoff) == 0 and next_event() ~= 0 then
+  if is_waiting and redis.call('EXISTS', ready, handoff) == 0
+    and next_event(backup, delayed, held) ~= 0 then
     reply[1] = 'last'
   end
   return reply
@@ -780,10 +781,12 @@ end
 if full or dead_lettered > 0 then
   return {'again', refused}
 end
--- Both lists are empty, so their counts are stale, unless messages are held. A note of failures is
--- stale if its message has no count. Remove some of both at each call.
-local noted = has_receives and not has_held
-  and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
+
+local are_counts_stale = has_receives and not has_held -- held messages may come back to a list
+-- Parts: sweep_stale, waiters
+-- Both lists are empty, so their counts are stale, unless messages may come back to them. A note of
+-- failures is stale if its message has no count. Remove some of both at each call.
+local noted = are_counts_stale and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
 for i = 1, #noted, 2 do
   if string.find(noted[i + 1], ':', 1, true)
     and redis.call('HEXISTS', context, noted[i]) == 0 then
@@ -801,10 +804,14 @@ for i = 1, #keys do
   end
 end
 
+local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
+local LOOKS_KEPT = 10000 -- ms, many times that
+
 -- Return about how many consumers wait. A look in vain counts for as many seconds as its consumer
 -- waited before it. So the looks of one consumer add up to a second in each second, however often
--- it looks. The sum goes to no log and no replica, which would write for every look.
-local function waiters()
+-- it looks. The sum goes to no log and no replica, which would write for every look. ``is_noted``:
+-- the later estimates include this look.
+local function waiters(is_noted)
   local stored, number = redis.pcall('GET', looks), waited / LOOKS_LAST
   if type(stored) == 'table' then
     return 0 -- the key is somebody else's
@@ -813,13 +820,14 @@ local function waiters()
   if at then
     number = number + tonumber(sum) * math.exp(math.min(0, tonumber(at) - now) / LOOKS_LAST)
   end
-  if waited > 0 then
+  if is_noted then
     pcall(redis.set_repl, redis.REPL_NONE)
     redis.pcall('SET', looks, now_text .. string.format(':%.3f', number), 'PX', LOOKS_KEPT)
     pcall(redis.set_repl, redis.REPL_ALL)
   end
   return math.ceil(number)
 end
+-- End of parts (edit them in lua/parts)
 
-local wait = next_event()
-return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters() or nil}
+local wait = next_event(backup, delayed, held)
+return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(waited > 0) or nil}

@@ -74,8 +74,6 @@ local LONG_BATCH = 20 -- messages
 -- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
 -- It cannot be a lease key, because derived keys have no hyphen.
 local LONG_KEY = '\0' .. string.rep('-', 64)
-local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
-local LOOKS_KEPT = 10000 -- ms, many times that
 local SAMPLED = 64 -- one in this many calls counts the length of its leases
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local FIRST = string.rep('0', 16) -- the place of a message that was never parked
@@ -610,6 +608,7 @@ local has_taken = {} -- lease key -> true
 local mine, groups, first_key, first_place, is_short = {}, {}, {}, {}, {}
 local parks = {} -- arguments of a ZADD
 
+-- Parts: dead_letter, must_wait
 local function dead_letter(key, body, reason, count, found, unique)
   redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
     'time', now_text, unpack(last_fields(found, unique)))
@@ -625,7 +624,6 @@ local function forget(key)
   redis.call('HDEL', extended, key)
 end
 
--- Parts: must_wait
 -- A message on its last permitted receive is delivered alone, so that no other message is charged
 -- if it kills its consumer.
 local function must_wait(count)
@@ -661,13 +659,12 @@ local function enter(key, tag, at)
   end
 end
 
--- Parts: listed_count
+-- Parts: listed_count, is_receipt
 -- Return the recorded count of a message on the list.
 local function listed_count(noted, body)
   local count, of = string.match(noted or '', '^(%d+):(%d+:%x+)')
   return count and of == mark(body) and tonumber(count) or 0
 end
--- End of parts (edit them in lua/parts)
 
 -- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
 -- not have the same receipt. The next call gets another microsecond.
@@ -675,6 +672,7 @@ local function is_receipt(key)
   local note = has_extended and redis.call('HGET', extended, key)
   return note and string.find(note, lease .. ':', 1, true) == 1
 end
+-- End of parts (edit them in lua/parts)
 
 -- Move a message aside, behind those of its group, or to the place that it had.
 local function park(body, tag, at)
@@ -1094,10 +1092,11 @@ end
 serve_turns()
 extend_runs()
 
--- Return the µs until the next lease ends or message is due, 0 if one has or is, -1 if none will.
-local function first_event()
+-- Parts: next_event, waiters
+-- Return the µs until the first member of these sets is due, 0 if one is, -1 if they are empty.
+local function next_event(...)
   local wait = -1
-  for _, zset in ipairs({backup, delayed}) do
+  for _, zset in ipairs({...}) do
     local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
     if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
       wait = math.max(0, tonumber(first[2]) - now)
@@ -1106,8 +1105,14 @@ local function first_event()
   return wait
 end
 
--- Return about how many consumers wait, as pop.lua does. The key also shows wake.lua that some do.
-local function note_waiting()
+local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
+local LOOKS_KEPT = 10000 -- ms, many times that
+
+-- Return about how many consumers wait. A look in vain counts for as many seconds as its consumer
+-- waited before it. So the looks of one consumer add up to a second in each second, however often
+-- it looks. The sum goes to no log and no replica, which would write for every look. ``is_noted``:
+-- the later estimates include this look.
+local function waiters(is_noted)
   local stored, number = redis.pcall('GET', looks), waited / LOOKS_LAST
   if type(stored) == 'table' then
     return 0 -- the key is somebody else's
@@ -1116,11 +1121,14 @@ local function note_waiting()
   if at then
     number = number + tonumber(sum) * math.exp(math.min(0, tonumber(at) - now) / LOOKS_LAST)
   end
-  pcall(redis.set_repl, redis.REPL_NONE)
-  redis.pcall('SET', looks, now_text .. string.format(':%.3f', number), 'PX', LOOKS_KEPT)
-  pcall(redis.set_repl, redis.REPL_ALL)
+  if is_noted then
+    pcall(redis.set_repl, redis.REPL_NONE)
+    redis.pcall('SET', looks, now_text .. string.format(':%.3f', number), 'PX', LOOKS_KEPT)
+    pcall(redis.set_repl, redis.REPL_ALL)
+  end
   return math.ceil(number)
 end
+-- End of parts (edit them in lua/parts)
 
 count_up('returned', returned)
 local length = 'lease:' .. math.floor(timeout / 1000000)
@@ -1188,9 +1196,10 @@ if taken > 0 and jitter % SWEEPS == 1 then
 end
 wake()
 if taken > 0 then
-  if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0 and first_event() ~= 0 then
+  if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0
+    and next_event(backup, delayed) ~= 0 then
     reply[1] = 'last'
-    note_waiting()
+    waiters(true) -- the key also shows wake() that a consumer waits
   end
   return reply
 end
@@ -1207,10 +1216,11 @@ end
 if redis.call('EXISTS', parked, flight) == 0 then
   redis.call('HDEL', busy, '') -- no place is in use
 end
--- Both lists are empty, so their counts are stale, unless messages are parked. A note of failures
--- is stale if its message has no count. Remove some of both at each call.
-local noted = has_receives and redis.call('EXISTS', parked) == 0
-  and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
+local are_counts_stale = has_receives and redis.call('EXISTS', parked) == 0
+-- Parts: sweep_stale
+-- Both lists are empty, so their counts are stale, unless messages may come back to them. A note of
+-- failures is stale if its message has no count. Remove some of both at each call.
+local noted = are_counts_stale and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
 for i = 1, #noted, 2 do
   if string.find(noted[i + 1], ':', 1, true)
     and redis.call('HEXISTS', context, noted[i]) == 0 then
@@ -1227,6 +1237,7 @@ for i = 1, #keys do
     redis.call('HDEL', errors, keys[i])
   end
 end
+-- End of parts (edit them in lua/parts)
 
-local wait = first_event()
-return {'empty', refused, wait == 0 and 1 or wait, is_waiting and note_waiting() or nil}
+local wait = next_event(backup, delayed)
+return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(true) or nil}
