@@ -106,6 +106,10 @@ class Scene:
                 text, len(keys), *keys, at, last, max(0, size - 30), repr(score), repr(step)
             )
 
+    def of_groups(self, *names: str) -> list[bytes]:
+        """Return keys that a queue with groups has besides, such as ``PARKED``."""
+        return [self.keys.ready + f"GROUPS:{name}".encode() for name in names]
+
     def ready(self, count: int, size: int = 100) -> None:
         """Push messages."""
         self.fill(LISTED, (self.keys.ready,), count, size)

@@ -2,7 +2,7 @@
 
 from ackq import Groups
 from ackq.queue import inspection
-from benchmarks.worst.scene import LARGE, NAME, Act, Scene
+from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 from tests.facts.groups.pop import PARKED
@@ -36,8 +36,7 @@ test_groups_pop.test_drained_messages_keep_the_order_of_their_groups
 
 
 def _drain(scene: Scene, count: int, size: int = 100) -> Act:
-    keys = [NAME.encode() + suffix for suffix in (b"GROUPS:PARKED", b"GROUPS:BUSY")]
-    scene.fill(PARKED, keys, count, size)
+    scene.fill(PARKED, scene.of_groups("PARKED", "BUSY"), count, size)
     queue = scene.queue(groups=Groups("customer"))
     return queue.drain
 

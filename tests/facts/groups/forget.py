@@ -2,7 +2,7 @@
 
 from ackq import Groups
 from ackq.queue import group_record
-from benchmarks.worst.scene import NAME, Act, Scene
+from benchmarks.worst.scene import Act, Scene
 from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 from tests.facts.groups.list import FILLED
@@ -30,7 +30,6 @@ test_groups_pop.test_forget_leaves_other_records_alone
 
 @FACTS.worst("1,000,000 groups")
 def forget_groups(scene: Scene) -> Act:
-    busy, turns = (NAME.encode() + suffix for suffix in (b"GROUPS:BUSY", b"GROUPS:TURNS"))
-    scene.fill(FILLED, (busy, turns), scene.many(1_000_000))
+    scene.fill(FILLED, scene.of_groups("BUSY", "TURNS"), scene.many(1_000_000))
     queue = scene.queue(groups=Groups("customer"))
     return lambda: queue.execute(lambda spec: group_record.forget(spec.keys))

@@ -2,7 +2,7 @@
 
 from ackq import Groups
 from ackq.queue import slots
-from benchmarks.worst.scene import NAME, Act, Scene
+from benchmarks.worst.scene import Act, Scene
 from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 
@@ -33,6 +33,5 @@ def free_groups(scene: Scene) -> Act:
         "redis.call('HSET', KEYS[1], id, '=0000000000000000' .. id)"
         " redis.call('HSET', KEYS[2], id, 1)"
     )
-    keys = [NAME.encode() + suffix for suffix in (b"GROUPS:FLIGHT", b"GROUPS:BUSY")]
-    scene.fill(line, keys, 1000)
+    scene.fill(line, scene.of_groups("FLIGHT", "BUSY"), 1000)
     return lambda: queue.execute(slots.free, [b"m%07d" % n for n in range(1, 1001)])

@@ -1,7 +1,7 @@
 """The facts of groups/list.lua: see `tests.facts.facts`."""
 
 from ackq.queue import group_stats
-from benchmarks.worst.scene import NAME, Act, Scene, times
+from benchmarks.worst.scene import Act, Scene, times
 from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 
@@ -45,7 +45,6 @@ PARKED = (
 
 @FACTS.worst("1,000,000 groups")
 def list_groups(scene: Scene) -> Act:
-    busy, turns = (NAME.encode() + suffix for suffix in (b"GROUPS:BUSY", b"GROUPS:TURNS"))
-    scene.fill(FILLED, (busy, turns), scene.many(1_000_000))
-    scene.fill(PARKED, (NAME.encode() + b"GROUPS:PARKED",), scene.many(1_000_000))
+    scene.fill(FILLED, scene.of_groups("BUSY", "TURNS"), scene.many(1_000_000))
+    scene.fill(PARKED, scene.of_groups("PARKED"), scene.many(1_000_000))
     return times(1, lambda: scene.queue().groups(20, within=scene.many(50_000)))

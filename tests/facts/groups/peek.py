@@ -1,7 +1,7 @@
 """The facts of groups/peek.lua: see `tests.facts.facts`."""
 
 from ackq.queue import moved_aside
-from benchmarks.worst.scene import KIB, LARGE, NAME, Act, Scene, times
+from benchmarks.worst.scene import KIB, LARGE, Act, Scene, times
 from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 from tests.facts.groups.list import PARKED
@@ -41,19 +41,19 @@ def _peek(scene: Scene) -> Act:
 
 @FACTS.worst("1,000,000 in as many groups")
 def peek_many(scene: Scene) -> Act:
-    scene.fill(PARKED, (NAME.encode() + b"GROUPS:PARKED",), scene.many(1_000_000))
+    scene.fill(PARKED, scene.of_groups("PARKED"), scene.many(1_000_000))
     return _peek(scene)
 
 
 @FACTS.worst("200 x 0.9 MiB behind 31 short ones")
 def peek_large(scene: Scene) -> Act:
-    key = NAME.encode() + b"GROUPS:PARKED"
-    scene.fill(PARKED, (key,), 31, 100)
-    scene.fill(PARKED, (key,), 200, scene.size(LARGE), first=100)
+    keys = scene.of_groups("PARKED")
+    scene.fill(PARKED, keys, 31, 100)
+    scene.fill(PARKED, keys, 200, scene.size(LARGE), first=100)
     return _peek(scene)
 
 
 @FACTS.worst("1,000 x 4 KiB")
 def peek_medium(scene: Scene) -> Act:
-    scene.fill(PARKED, (NAME.encode() + b"GROUPS:PARKED",), 1000, scene.size(4 * KIB))
+    scene.fill(PARKED, scene.of_groups("PARKED"), 1000, scene.size(4 * KIB))
     return _peek(scene)

@@ -4,7 +4,7 @@ from typing import Any
 
 from ackq import Groups, Queue
 from ackq.queue import take
-from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Act, Scene, times
+from benchmarks.worst.scene import KIB, LARGE, MIB, Act, Scene, times
 from tests.facts.example import GROUPED, leased
 from tests.facts.facts import Facts
 from tests.facts.refused import bad_groups
@@ -204,10 +204,10 @@ def flood(scene: Scene) -> Act:
 
 @FACTS.worst("1,000,000 parked of one group, a run of each take")
 def parked_flood(scene: Scene) -> Act:
-    keys = [NAME.encode() + f"GROUPS:{name}".encode() for name in ("PARKED", "BUSY", "TURNS")]
-    scene.fill(PARKED, keys[:2], scene.many(1_000_000))
-    scene.client.hdel(keys[1], "a")
-    scene.client.zadd(keys[2], {"a": 1})
+    parked, busy, turns = scene.of_groups("PARKED", "BUSY", "TURNS")
+    scene.fill(PARKED, (parked, busy), scene.many(1_000_000))
+    scene.client.hdel(busy, "a")
+    scene.client.zadd(turns, {"a": 1})
     return _popping(_queue(scene), 1)
 
 

@@ -2,7 +2,7 @@
 
 from ackq import Groups
 from ackq.queue import inspection
-from benchmarks.worst.scene import NAME, Act, Scene
+from benchmarks.worst.scene import Act, Scene
 from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 from tests.facts.groups.pop import PARKED
@@ -26,7 +26,6 @@ test_groups_pop.test_purge_deletes_what_is_parked
 
 @FACTS.worst("1,000,000 parked of one group")
 def purge_parked(scene: Scene) -> Act:
-    keys = [NAME.encode() + suffix for suffix in (b"GROUPS:PARKED", b"GROUPS:BUSY")]
-    scene.fill(PARKED, keys, scene.many(1_000_000))
+    scene.fill(PARKED, scene.of_groups("PARKED", "BUSY"), scene.many(1_000_000))
     queue = scene.queue(groups=Groups("customer"))
     return queue.purge
