@@ -138,6 +138,7 @@ def test_a_task_keeps_one_list_with_each_row_once_if_replies_are_lost(
             f"{token}STAGED:writer:7:{task.staged[token].task}".encode()
         ]
         assert task.staged[token].rows == 300
+        assert task.staged[token].task.endswith("-2")
         commit(task)
         stored = [orjson.loads(body)["n"] for body in reversed(client.lrange(token, 0, -1))]
     assert stored == [*range(300)]
