@@ -1,6 +1,7 @@
 """Handlers of batches: what a batch holds, and how its messages are settled."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 import ackq
 from ackq.errors import ConfigurationError
-from ackq.worker import Batch, Failed, Reject, Release, Retry
+from ackq.worker import Batch, Failed, Reject, Release, Retry, upkeep
 from tests.waiting import wait_until
 
 from .conftest import Rig, push, settled
@@ -42,6 +43,22 @@ def test_a_batch_is_full_while_there_are_messages(rig: Rig) -> None:
     wait_until(lambda: settled(queue), "all")
     ids = [f"m{n}" for n in range(25)]
     assert sorted(batches.seen) == sorted([ids[:10], ids[10:20], ids[20:]])
+
+
+def test_batches_of_one_take_are_handled_at_the_same_time(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "STALE", math.inf)  # a batch that waits is not released
+
+    async def meet(messages: list[ackq.Message]) -> None:
+        while len(batches.seen) < 4:
+            await asyncio.sleep(0.005)
+
+    queue, batches = rig.queue(2), Batches(None, *[meet] * 3)
+    rig.work(queue, batches, batch=Batch(2, wait=5), concurrency=3)
+    wait_until(lambda: settled(queue), "the first, after which all handlers wait")
+    push(queue, 6, "later")
+    wait_until(lambda: settled(queue), "the others")
 
 
 def test_a_batch_waits_for_more_messages_only_so_long(rig: Rig) -> None:
