@@ -339,7 +339,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pauses before redis-py connects again: up to seven seconds where no server comes back."""
+    """Let redis-py reconnect without pauses: up to seven seconds where no server comes back."""
     monkeypatch.setattr(redis.backoff.ExponentialWithJitterBackoff, "compute", lambda *_: 0.0)
 
 

@@ -11,7 +11,7 @@ import redis.asyncio
 
 ROOT = Path(__file__).parent.parent
 #: ``run_examples("docs/topic.md")`` runs the examples of a page, one after the other, and returns
-#: what they define. ``only`` is the place of one of them, and ``scope`` what is defined before.
+#: what they define. ``only`` is the index of the one to run, and ``scope`` what is defined before.
 RunExamples = Callable[..., dict[str, Any]]
 
 

@@ -250,7 +250,7 @@ def _called(client: Any, name: str, signature: inspect.Signature, whole: bool) -
 
 
 def _value_of(parameter: inspect.Parameter) -> Any:
-    """Return an argument for a parameter: another one for each name."""
+    """Return an argument for a parameter: a different one for each name."""
     if parameter.name in VALUES:
         return VALUES[parameter.name]
     number = 21 + sum(parameter.name.encode()) % 1000

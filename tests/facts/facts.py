@@ -78,7 +78,7 @@ class Facts:
 
         Args:
             shape: what is bad; it names the case.
-            given: further arguments of the function, of which one can so make several cases.
+            given: further arguments of the function, so that one function can make several cases.
         """
 
         def register(prepare: Prepared) -> Prepared:

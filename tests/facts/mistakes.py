@@ -1,7 +1,7 @@
 """Mistakes to plant in the scripts, and the text that lists them beside the tests that notice them.
 
-Each test stands at the start of a line, and below it the mistakes that it must notice: what it is,
-then the text to replace, which occurs once in the script, and what replaces it::
+A test is named at the start of a line. Below it are the mistakes that it must notice: what each
+does, the text to replace, which occurs once in the script, and what replaces it::
 
     test_nack.test_a_release_does_not_count
       a release counts
