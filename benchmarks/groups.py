@@ -31,7 +31,7 @@ CASES: dict[str, tuple[int, float]] = {
     "20 groups": (20, 0.4),
 }
 BUSY, QUIET = "beside a busy group", "without it"
-#: A busy group may make the others slower by this factor: what noise alone makes of it.
+#: A busy group may make the others slower by this factor, which is within the noise.
 NO_EFFECT = 1.1
 PICTURES = (
     Picture("throughput", "Throughput with groups, by 100", "throughput", cases=tuple(CASES)),
@@ -40,7 +40,7 @@ PICTURES = (
 
 
 class GroupedMessages(Messages):
-    """Messages that name a group each, drawn at random; or a group of its own."""
+    """Messages with a group each: one drawn at random, or with 0 groups one of their own."""
 
     def __init__(self, seed: int, groups: int, prefix: str = "m") -> None:
         super().__init__(seed, 80, prefix)

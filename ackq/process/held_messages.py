@@ -54,16 +54,17 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What applies to messages, unless they name one of some tasks."""
+    """The limits of messages, of which some tasks have their own."""
 
     #: Seconds after which the process of a handler is to be killed.
     usual: float
+    #: The same, by the name of the task.
     by_task: Mapping[str | None, float] = field(default_factory=dict)
-    #: The terms of messages.
+    #: The terms of messages, by the name of the task. Other messages have those of their queue.
     terms_by_task: Mapping[str | None, Terms] = field(default_factory=dict)
 
     def of(self, message: Message) -> float:
-        """Return the seconds of a message."""
+        """Return after how many seconds the process of this message's handler is to be killed."""
         return self.by_task.get(message.task, self.usual) if self.by_task else self.usual
 
     def settlement(self, message: Message, usual: Terms) -> Settlement:

@@ -234,18 +234,20 @@ class AsyncTasks(Closable):
     ) -> Callable[[Callable[Concatenate[list[T], P], R]], AsyncBatchTask[T, R]]:
         """Make a function a task that handles many messages at once, as a decorator.
 
-        Of ``def store(rows: list[Row])``, each ``store.push(row)`` stores a message, and a worker
+        With ``def store(rows: list[Row])``, each ``store.push(row)`` stores a message, and a worker
         calls the function with the rows of up to ``size`` messages. Returning acks them all,
         raising fails them all. Raise `Failed` if only some failed: a further parameter ``messages:
-        list[Message]`` gets the messages, in the order of the rows. Rows that do not fit are dead
-        letters, and not in the list. A message at its last permitted delivery is alone.
+        list[Message]`` gets the messages, in the order of the rows. Rows that do not fit the type
+        become dead letters and are not in the list. A message at its last permitted delivery is
+        alone in its batch.
 
-        The time limit is that of the whole batch. Middleware surrounds it, with the first message.
+        The time limit applies to the whole batch. Middleware runs once for it, with its first
+        message.
 
         Args:
             size: the most messages, 1 to 10000. Defaults to 100.
             wait: seconds that the first message waits for others, 0 to 60. Defaults to 0.1.
-            settings: of `task`. No other task can share the queue, which defaults to the name of
+            settings: see `task`. No other task can share the queue, which defaults to the name of
                 the task.
 
         Raises:
@@ -453,7 +455,7 @@ class AsyncTasks(Closable):
         """Call the batch task of these messages: the handler of the worker for its queue.
 
         Raises:
-            Failed: some messages, or all, are to be settled otherwise than by an ack.
+            Failed: some or all messages must not be acked.
         """
         errors: dict[Message, BaseException] = {}
         groups: dict[Definition, dict[Message, Any]] = {}

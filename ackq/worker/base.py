@@ -359,7 +359,7 @@ def is_async(handler: Callable[[Any], Any]) -> bool:
 
 
 def _own(queue: Any, name: str, given: Any, kind: type[T]) -> T | None:
-    """Return the setting of one queue, of a setting for all or a mapping of queues' names."""
+    """Return the setting of one queue, from one for all queues or a mapping from their names."""
     setting = given.get(queue.name) if isinstance(given, Mapping) else given
     if setting is not None and not isinstance(setting, kind):
         raise ConfigurationError(

@@ -23,8 +23,8 @@ class Pile:
 class Collector:
     """Collects the messages of one queue. Any thread may call any method.
 
-    A message is always in the open batch or in one that was passed on, for those that look in this
-    order.
+    A message is always in the open batch or in one that was passed on, so code that looks for
+    messages looks in this order.
     """
 
     def __init__(

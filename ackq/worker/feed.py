@@ -139,7 +139,7 @@ class StrictBuffer:
         self._by_name[item.queue].remove(item)
 
     def copy(self) -> list[Item]:
-        """Return what waits."""
+        """Return the waiting messages and batches."""
         return list(self)
 
 

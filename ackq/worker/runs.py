@@ -34,7 +34,7 @@ class Runs:
             for message in messages:
                 key = _key(message)
                 if message.group is None or heads.setdefault(key, message) is message:
-                    # What is left of an earlier run of this group has no leases any more.
+                    # The leases of an earlier run of this group have ended.
                     self._waiting.pop(key, None)
                     now.append(message)
                 else:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Takes in which one other group may be served while a group waits: one that was due before, and
 #: one that took its turn meanwhile.
 TURNS = 2
-#: Deliveries that are looked at, at most, before each delivery.
+#: The most deliveries that are examined before each delivery.
 LOOKED_AT = 2000
 #: Seconds by which a lease may end later than was asked for.
 JITTER = 0.066
@@ -141,7 +141,7 @@ def _ended(judge: Judge, story: Story) -> float:
 
 
 def was_unseen(story: Story, died_after: int = 0) -> bool:
-    """Whether a message was delivered to a consumer that died before it wrote so."""
+    """Whether a message was delivered to a consumer that died before it recorded the delivery."""
     counts = [each.count or 0 for each in story.deliveries]
     seen = sum(not each.may_have_had("release") for each in story.deliveries)
     return max([died_after, *counts]) > seen
@@ -150,7 +150,7 @@ def was_unseen(story: Story, died_after: int = 0) -> bool:
 def is_in_run(delivery: Delivery) -> bool:
     """Whether a take returned this message together with another of its group, now or before.
 
-    If their leases end, one of both waits for the other, and a delivery of it does not count.
+    If their leases end, one of them waits for the other, and a delivery of it does not count.
     """
     story = delivery.story
     return story.group is not None and any(
@@ -161,7 +161,7 @@ def is_in_run(delivery: Delivery) -> bool:
 
 
 def order_uncounted(deliveries: list[Delivery]) -> None:
-    """Put deliveries with the same receive count into their order, which the ends of leases tell.
+    """Sort deliveries with the same receive count by the ends of their leases.
 
     One that does not count, see `is_in_run`, ended with its lease. So the next lease ends
     later by more than the jitter.
@@ -187,7 +187,7 @@ def _is_before(other: Story, delivery: Delivery) -> bool:
 
 
 class _Hold(NamedTuple):
-    """A time for which a message was surely held."""
+    """A period in which a message was surely held."""
 
     begin: float
     end: float
@@ -261,7 +261,7 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
     begins = [each.take.begin for each in firsts]
     for name, stories in groups.items():
         if any(was_unseen(story, judge.deaths.get(story.name, 0)) for story in stories):
-            continue  # somebody held messages of the group, and nobody knows when
+            continue  # a consumer held messages of the group, and it is not known when
         free = -math.inf
         deliveries = sorted(
             (each for story in stories for each in story.deliveries),
@@ -293,12 +293,12 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
 
 
 def _stored(judge: Judge, story: Story) -> float:
-    """Return from when on a message was surely stored, if that is known."""
+    """Return the time from which a message was surely stored, or infinity."""
     return story.pushes[0][0].end if _has_place(judge, story) else math.inf
 
 
 def _surely_over(delivery: Delivery) -> float:
-    """Return from when on a delivery surely kept its group from being served no longer."""
+    """Return the time from which a delivery surely no longer kept its group from being served."""
     return min(
         (
             settle.end + settle.delay

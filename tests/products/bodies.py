@@ -42,8 +42,8 @@ def names_of(
         by: the producer.
         first: number of the first message.
         size: how many.
-        sharers: so many in a row share an id.
-        unique: if not 0, all messages of all producers share so many ids.
+        sharers: how many messages in a row share an id.
+        unique: if not 0, all messages of all producers share this many ids.
         groups: if not 0, each message belongs to one of that many.
     """
     numbers = range(first, first + size)

@@ -39,7 +39,7 @@ class Got(NamedTuple):
 
 #: Ids and bodies of messages to store.
 Entries = Sequence[tuple[str, bytes]]
-#: What the history is to know besides.
+#: What else the history records.
 Noted = dict[str, Any]
 Taken = tuple[list[Got], Noted]
 

@@ -26,7 +26,7 @@ def grouped(slots: int = 4, in_flight: int = 1) -> tuple[State, Time]:
 
 
 def messages_of(time: Time, *ids: str, count: int = 1) -> list[Message]:
-    """Return messages of one take. The first letter of an id is its group, if it is no dash."""
+    """Return messages of one take. The first letter of an id is its group, unless it is a dash."""
     deadline = round((time.now + AHEAD + 30.0) * 1_000_000)
     bodies = [b"{}" if id[0] == "-" else b'{"of":"%b"}' % id[:1].encode() for id in ids]
     return [

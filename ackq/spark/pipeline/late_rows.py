@@ -1,4 +1,4 @@
-"""Count the rows that came later than the watermark of their micro-batch."""
+"""Counts the rows that are earlier than the watermark of their micro-batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("ackq.spark")
-#: What a checkpoint of another format causes.
+#: Errors that a checkpoint of another format causes.
 _OTHER_FORMAT = (
     LookupError,
     OverflowError,
@@ -80,7 +80,7 @@ class LateRows:
         path = f"{self._checkpoint}/sources/0/{at}"
         try:
             text = text_of(spark, path)
-        except Py4JJavaError:  # together with older ones
+        except Py4JJavaError:  # it was merged with older files
             text = text_of(spark, f"{path}.compact")
         for line in text.splitlines()[1:]:
             entry = json.loads(line)

@@ -122,9 +122,9 @@ class _Results(BatchCallback):
     def __init__(self, sink: Sink, log: RowLog) -> None:
         super().__init__()
         self._sink, self._log = sink, log
-        #: Counts rows; None: there is no watermark.
+        #: Counts late rows. None if there is no watermark.
         self.late_rows: LateRows | None = None
-        #: How many rows were earlier than the watermark, by micro-batch, until that is reported.
+        #: How many rows were earlier than the watermark, by micro-batch, until Spark reports on it.
         self.late: dict[int, int] = {}
 
     def _write(self, rows: DataFrame, number: int) -> None:

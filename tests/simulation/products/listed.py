@@ -82,7 +82,7 @@ class ListQueue(SimulatedProduct, products.ListQueue):
         return Order(verb, names, lambda: act(ids=ids) if by_id else act(*entries))
 
     async def _plan_by_id(self, draw: random.Random) -> Order | None:
-        """Choose ready messages or such in flight, which may be elsewhere by then."""
+        """Choose messages that are ready or in flight, which may have changed by then."""
         seen = await self.queue.peek(20, draw.choice(("ready", "in_flight")))
         if not seen:
             return None
