@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     "--pop-from",
     type=click.Choice(["right", "left"]),
     default="right",
-    show_default=True,
-    help="End that is popped in the temporary queue: left if producers of your queues use RPUSH.",
+    help="End that is popped in the temporary queue: left if producers of your queues use RPUSH."
+    "  [right]",
 )
 @click.pass_context
 def doctor(ctx: click.Context, url: str | None, as_json: bool, pop_from: PopFrom) -> None:

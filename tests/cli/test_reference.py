@@ -114,6 +114,18 @@ def test_every_option_is_explained() -> None:
             assert isinstance(each, click.Argument) or each.help or each.name == "version", names
 
 
+def test_the_help_of_every_option_ends_with_its_default() -> None:
+    for names, command in commands():
+        for each in command.params:
+            if isinstance(each, click.Option) and isinstance(each.default, int | float | str):
+                shown = re.search(r"\[([^ \]]+)[^]]*\]$", each.help or "")
+                expected = str(each.default).removesuffix(".0")
+                assert each.is_flag or not expected or (shown and shown[1] == expected), (
+                    names,
+                    each.name,
+                )
+
+
 def test_what_reads_prints_json() -> None:
     plain = {
         " ".join(names)
