@@ -41,6 +41,10 @@ def test_a_message_is_found_wherever_it_is(make_delay: MakeDelay, partitions: in
         ("dead", b"body", "no good"),
     ]
     assert queue.find("b") is None
+    if partitions:
+        queue.push("c", b"", partition=2)
+        found = [each for part in range(3) for each in queue.find_all("c", partition=part)]
+        assert [each.queue for each in found] == [f"{queue.name}:2"]
 
 
 def test_every_key_is_found_among_messages_of_the_same_time(
@@ -100,6 +104,7 @@ def test_how_far_is_searched(delay: DelayQueue, monkeypatch: pytest.MonkeyPatch)
     delay.reject(*delay.take(4, timeout=5))
     assert [each.id for each in delay.search({"same": 1}, within=2)] == ["m04", "m05", "m03", "m02"]
     assert [each.position for each in delay.search({"n": 20})] == [16]
+    assert len(delay.search({"same": 1}, limit=28)) == 28
     assert delay.find("m00", within=3) is None
     assert delay.find("m00") == delay.find("m00", within=4)
 

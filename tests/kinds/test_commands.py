@@ -264,6 +264,16 @@ def test_claims_are_listed_and_released(
     assert lines(ackq, "claims", "list", stock.name) == []
 
 
+def test_a_message_in_any_partition_makes_a_queue_known(
+    ackq: Run, plain_client: redis.Redis, name: str
+) -> None:
+    with PartitionedDelayQueue(plain_client, name, 2) as queue:
+        queue.take(1)  # records the partitions
+        queue.push("a", b"", partition=1)
+        assert lines(ackq, "stats", name, "--kind", "delay")[0]["ready"] == 1
+        queue.purge()
+
+
 def test_a_name_of_several_queues_needs_its_kind(
     ackq: Run, plain_client: redis.Redis, name: str
 ) -> None:

@@ -76,6 +76,7 @@ def test_every_answer_is_as_the_document_says(
     assert [(each["state"], each["queue"]) for each in found["messages"]] == [
         ("delayed", stock.jobs)
     ]
+    assert found["messages"][0]["due_in_seconds"] > 0
     found = ask(http, "/find", name=stock.jobs, where=f"secret={HOSTILE}", within="10")
     assert len(found["messages"]) == 6
     assert ask(http, "/find", name=stock.jobs, id="none") == {"looked": 7, "messages": []}

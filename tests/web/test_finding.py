@@ -83,6 +83,7 @@ def test_a_search_shows_its_progress_and_has_its_limits(
     steps = [int(each) for each in re.findall(r'max="21000" value="(\d+)"', text)]
     assert sorted(set(steps))[0] < 20_000
     assert steps == sorted(steps)
+    assert http.get(path_of("api/v1/find", name=name, id="none")).json()["looked"] == 20_000
     table = http.get(path_of("find", name=name, q="kind=x")).text
     assert "Only the first 100 are shown." in texts_of(table)
     assert table.count("<tr>") == 101
@@ -141,6 +142,7 @@ def test_ready_and_running_messages_are_canceled_and_run_next(
     assert operator.do(run) == f"Make message {HOSTILE} ready now: 1 message ready now"
     assert [each.id for each in queue.peek()] == [HOSTILE, "a", "twin", "twin"]
     reply = operator.post(run)
+    assert "&by=id" in reply.headers["location"]
     assert reply.headers["location"].startswith(f"/{path_of('find', kind='list', name=name)}"[1:])
     cancel = Ask("cancel", name=name, id="twin")
     assert "Found now: 2 ready." in operator.preview(cancel)
