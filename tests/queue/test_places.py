@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from ackq import Queue, scripts
 from ackq.config import PopFrom
+from ackq.core.failure_notes import mark
 from ackq.core.ids import text_of_key
+from ackq.queue import cancel_notes
 from tests.queue.scripts.space import FUTURE, PAST, Space
 
 #: What a place makes of a message.
@@ -168,3 +170,18 @@ def check(queue: Queue, expected: list[tuple[str, str, bytes]]) -> None:
         ready += [message.body for message in more]
     assert len(ready) == sum(state == "ready" for _, state, _ in expected)
     assert positions == {at: ready[at] for at in positions}
+
+
+def test_a_search_reads_more_notes_of_canceled_messages_than_one_call(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with Queue(plain_client, name) as queue:
+        queue.push_many([{"id": f"m{n}", "of": 1} for n in range(cancel_notes.READ + 1)])
+        last = queue.peek(1, skip=cancel_notes.READ)[0]
+        now = plain_client.time()[0] * 1_000_000
+        note = b"%d:1:%s\n" % (now + cancel_notes.LASTS, mark(last.body))
+        notes: dict[Any, Any] = {"\0canceled": f"{now}:1", f"\0canceled:{last.id}": note}
+        plain_client.hset(f"{name}RECEIVES", mapping=notes)
+        matches = queue.search({"of": 1}, limit=cancel_notes.READ + 1)
+        assert [match.id for match in matches if match.canceled] == [last.id]
+        queue.purge()

@@ -1,8 +1,11 @@
 """Reads know messages that were moved aside."""
 
+import time
+
 import redis
 
 from ackq import Groups, Queue
+from ackq.queue import slots
 
 
 def test_messages_that_were_moved_aside_are_peeked_found_and_searched(
@@ -25,4 +28,42 @@ def test_messages_that_were_moved_aside_are_peeked_found_and_searched(
         assert [match.id for match in queue.search({"n": 2})] == ["a2", "b2"]
         assert [match.id for match in queue.search({"n": 2}, limit=1)] == ["a2"]
         assert queue.find("a9") is None
+        queue.purge()
+
+
+def test_a_turn_is_as_old_as_the_ack_that_began_it(plain_client: redis.Redis, name: str) -> None:
+    with Queue(plain_client, name, groups=Groups("of")) as queue:
+        queue.push_many([{"id": "a0"}, {"id": "a1"}], group="a")
+        first = queue.pop()
+        assert first is not None
+        assert queue.pop() is None
+        started = time.monotonic()
+        queue.ack(first)
+        [group] = queue.groups()
+        assert group.turn_for is not None
+        assert 0 < group.turn_for < time.monotonic() - started
+        queue.purge()
+
+
+def test_the_slots_of_more_messages_than_one_call_takes_are_freed(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with Queue(plain_client, name, groups=Groups("of")) as queue:
+        queue.push_many({"id": n, "of": n} for n in range(slots.CHUNK + 1))
+        held = [message for batch in iter(lambda: queue.pop_many(1000), []) for message in batch]
+        assert len(queue.groups(10_000)) == slots.CHUNK + 1
+        queue.reject(*held)
+        assert queue.stats().dead == slots.CHUNK + 1
+        assert queue.groups() == []
+        queue.purge(dead=True)
+
+
+def test_a_peek_skips_more_moved_messages_than_one_call_reads(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with Queue(plain_client, name, groups=Groups("of")) as queue:
+        queue.push_many([{"id": f"a{n}", "text": 600_000 * "x"} for n in range(5)], group="a")
+        assert queue.pop() is not None
+        assert queue.pop() is None
+        assert [message.id for message in queue.peek(1, skip=3)] == ["a4"]
         queue.purge()
