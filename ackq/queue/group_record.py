@@ -1,6 +1,6 @@
-"""The record that a queue has groups, by which clients that know no groups are refused.
+"""The record that a queue has groups. It keeps clients without groups from taking messages.
 
-It is a string under the name that other queues have for their held lists, a sorted set.
+It is a string. Other queues have a sorted set under the same name, for their held lists.
 """
 
 from __future__ import annotations
@@ -36,10 +36,16 @@ def groups_of(record: bytes) -> Groups | None:
 
 def recorded(keys: QueueKeys) -> Operation[Groups | None]:
     """Return the groups of a queue, or None if it has none."""
+    _, known = yield from _stored(keys)
+    return groups_of(known)
+
+
+def _stored(keys: QueueKeys) -> Operation[tuple[bytes, bytes]]:
+    """Return the type of the record's key, and the record; empty if there is none."""
     kind: bytes = yield Request((b"TYPE", keys.record), resend=True)
     if kind != b"string":
-        return None
-    return groups_of((yield Request((b"GET", keys.record), resend=True)) or b"")
+        return kind, b""
+    return kind, (yield Request((b"GET", keys.record), resend=True)) or b""
 
 
 def record(keys: QueueKeys, groups: Groups) -> Operation[None]:
@@ -55,7 +61,7 @@ def record(keys: QueueKeys, groups: Groups) -> Operation[None]:
 
 
 def forget(keys: QueueKeys) -> Operation[bool]:
-    """Delete the record, and what is known of groups, unless messages are parked.
+    """Delete the record and all other keys of the groups, unless messages are parked.
 
     Returns:
         Whether the queue has no record of groups now.
@@ -77,10 +83,7 @@ def compare(keys: QueueKeys, groups: Groups | None) -> Operation[None]:
         GroupsMismatch: they differ. A client with groups may find no record.
     """
     try:
-        kind: bytes = yield Request((b"TYPE", keys.record), resend=True)
-        known: bytes = b""
-        if kind == b"string":
-            known = (yield Request((b"GET", keys.record), resend=True)) or b""
+        kind, known = yield from _stored(keys)
     except NoPermissionError:
         return  # a user who may not look gets the error of the script
     if kind == b"zset" and groups is not None:
