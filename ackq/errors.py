@@ -100,7 +100,7 @@ class PopFromMismatch(ConfigurationError):
 
 
 class GroupsMismatch(ConfigurationError):
-    """The queue has other groups than this client, or one of both has none. Nothing was changed.
+    """The groups of the queue and of this client differ, or only one has any. Nothing was changed.
 
     ``recorded`` is the queue's setting as text, such as "Groups(field='customer', in_flight=1)",
     or "None".

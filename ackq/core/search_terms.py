@@ -1,4 +1,4 @@
-"""What is looked for in the bodies of messages, and how far."""
+"""What to search the bodies of messages for, and how many of them."""
 
 from __future__ import annotations
 

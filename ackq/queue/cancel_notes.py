@@ -27,13 +27,13 @@ _LINE = re.compile(rb"([0-9]+):([0-9]+):([^\n]+)")
 
 
 def with_notes(spec: QueueSpec, seen: Sequence[Found], now: int) -> Operation[list[Found]]:
-    """Return messages of lists, those marked that a pop will make dead letters.
+    """Return messages of lists, with a mark on those that a pop will make dead letters.
 
     A user who may not read the notes gets the messages as they are.
 
     Args:
         spec: of the queue.
-        seen: the messages, those that are delivered next first.
+        seen: the messages, in the order in which they will be delivered.
         now: the server's time in µs.
     """
     noted: Counter[tuple[str, bytes]] = Counter()

@@ -653,7 +653,7 @@ class AsyncQueue(AsyncWholeQueue, Client):
         return await self._run(held_lists.claims(self._spec))
 
     async def groups(self, n: int = 20, *, within: int = 100_000) -> list[GroupStats]:
-        """Return the groups with the most ready messages that were moved aside, the first first.
+        """Return the groups with the most ready messages that were moved aside, the largest first.
 
         Consumers move a message aside when they find its group busy. Before that it is on the list,
         where messages are not counted by group. Cost: a round trip for about 100 groups.

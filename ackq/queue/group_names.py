@@ -49,7 +49,7 @@ def _behind_the_id(field: str) -> re.Pattern[bytes]:
 
 
 def text_of_group(value: Any) -> str | None:
-    """Return a group as text, or None if this is no group; see `group_of`."""
+    """Return a group as text, or None if this is not a group; see `group_of`."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -67,12 +67,13 @@ def check_read(bodies: Iterable[bytes], field: str) -> None:
     """Check that the scripts find the group that was written into these bodies.
 
     Raises:
-        InvalidMessage: they do not, because a body is long and the group is not plain.
+        InvalidMessage: they do not, because a body is long and its group needs decoding.
     """
     if any(len(body) > MAX_READ and group_of(body, field) is None for body in bodies):
         raise InvalidMessage(
             f"the group of a message over {MAX_READ} bytes is a text of at most 512 bytes without"
-            ' control characters, " and \\, or an integer other than 0 below 10**15'
+            ' control characters, " and \\, or an integer other than 0 below 10**15; so is its id,'
+            " which is not negative"
         )
 
 
@@ -82,12 +83,13 @@ def grouped(message: Pushable, field: str, group: str | int | None) -> Pushable:
     There the scripts find it without parsing the message.
 
     Args:
-        message: of which a mapping or record may be changed; bytes are not.
+        message: a mapping or record gets the group. Bytes stay as they are.
         field: the member that names the group.
-        group: to be written there. None: what the message has there.
+        group: to be written there. None: leave the group that the message names.
 
     Raises:
-        InvalidMessage: the message is bytes or names another group, or this is no group.
+        InvalidMessage: a group is given, and the message is bytes or names another one, or it is
+            not a group.
     """
     if isinstance(message, bytes | bytearray | memoryview):
         if group is not None:

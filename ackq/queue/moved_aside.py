@@ -12,7 +12,7 @@ CHUNK = 1000
 
 
 def bodies(spec: QueueSpec, after: bytes, wanted: int) -> Operation[tuple[bytes, list[bytes]]]:
-    """Return the next bodies, group by group, and what to pass for those after them.
+    """Return the next bodies, group by group.
 
     Args:
         spec: of the queue.
@@ -20,7 +20,7 @@ def bodies(spec: QueueSpec, after: bytes, wanted: int) -> Operation[tuple[bytes,
         wanted: how many; one call returns fewer if they are long.
 
     Returns:
-        An empty text with the last ones, and the bodies.
+        What to pass as ``after`` in the next call, empty if there are no more; and the bodies.
     """
     if not spec.keys.grouped:
         return b"", []

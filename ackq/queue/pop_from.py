@@ -101,7 +101,7 @@ def compare(keys: QueueKeys) -> Operation[bytes]:
     """Compare the end with the record, and write nothing.
 
     Returns:
-        What a queue that is popped from the right has as its record; empty: none.
+        The record of a queue that is popped from the right; empty: it has none.
 
     Raises:
         PopFromMismatch: the queue is popped from the other end.
@@ -128,7 +128,7 @@ def raise_for_reply(
 
     Raises:
         PopFromMismatch: the queue is popped from the other end.
-        GroupsMismatch: it has groups, and this client knows none.
+        GroupsMismatch: the queue has groups, and this client has none.
         KeyTypeError: a key has another type.
         ResponseError: ``error`` itself, if it is another one.
     """

@@ -1,4 +1,4 @@
-"""The slots of groups: freed after scripts that know no groups have deleted messages."""
+"""The slots of groups: freed after scripts without groups have deleted messages."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class QueueSpec:
 
         Raises:
             PopFromMismatch: the queue is popped from the other end.
-            GroupsMismatch: the queue has other groups, or only one of both has any.
+            GroupsMismatch: the groups of the queue and of this client differ.
             KeyTypeError: a key has another type.
             ResponseError: ``error`` itself, if it is another one.
         """

@@ -9,7 +9,7 @@
 -- KEYS[7] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 --
 -- Returns the record that the queue has now; empty: none. Messages in flight lose their slots.
--- Atomic because messages must not be moved aside between look and deletion.
+-- Atomic because no message may be moved aside between the check and the deletion.
 -- Cost: O(1); UNLINK frees the memory in the background.
 -- Roles: operator, doctor
 local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -15,8 +15,9 @@
 --
 -- ARGV[1] keys             0..1000 lease keys
 --
--- A key that CONTEXT has keeps its slot. Call it with the keys that reject, cancel or a nack made
--- dead letters; without it, a later pop frees them, sooner if it finds nothing to take.
+-- A key that CONTEXT has keeps its slot. Call this script with the keys that reject, cancel or a
+-- nack made dead letters. Without it, a later pop frees their slots, sooner if it finds nothing to
+-- take.
 -- Returns how many slots were freed.
 -- Atomic because a freed slot, its group's turn and the consumer to wake belong together.
 -- Cost: O(keys log in-flight). If a consumer waits, it moves one parked message.

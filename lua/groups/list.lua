@@ -10,8 +10,8 @@
 --
 -- Returns {now, cursor, group, in flight, parked, since, group, ...}, times in µs since the epoch.
 -- The cursor is 0 after the last ones. since: when the group's turn came, 0 if it is not its turn.
--- A group may be returned twice, and one that changes meanwhile not at all. What is ready without a
--- group is left out.
+-- A group may be returned twice. One that changes between the calls may be left out. Ready messages
+-- without a group are left out.
 -- Atomic because a group between two keys would be missed.
 -- Cost: O(wanted log parked), and one bucket of a hash table.
 -- Roles: viewer, operator, doctor

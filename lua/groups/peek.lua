@@ -5,7 +5,7 @@
 -- ARGV[1] after   text             a place that an earlier reply ended with; empty: from the first
 -- ARGV[2] wanted  integer 1..1000  messages
 --
--- Returns {after, body, ...}. after is empty if there are no others. Each message that is there
+-- Returns {after, body, ...}. after is empty if there are no others. A message that stays parked
 -- during all calls is returned once.
 -- Atomic because it only reads.
 -- Cost: O(wanted + log parked), at most 1 MiB of bodies plus 16 messages behind short ones.

@@ -41,7 +41,7 @@
 -- deliver several of a group, in order; the group is then busy until all are settled. Messages of a
 -- busy group are moved aside, in order, and groups that may go on take turns.
 -- Returns what pop.lua returns, but never 'held'. 'last' also means that nothing is parked.
--- The error ACKQ_GROUPS: the record is missing or another one; nothing was done.
+-- The error ACKQ_GROUPS: the record is missing or differs; nothing was done.
 -- Atomic because a slot of a group must be taken and freed with the message that has it.
 -- Cost: O((wanted + settled + 200) log messages), at most 1 MiB of bodies and of notes of dead
 -- letters, plus 16 messages behind short ones; each byte of a note counts as four. Besides what it
@@ -1037,7 +1037,7 @@ local function read_list(list)
       if looked >= may_look() then
         break
       elseif not pass(bodies[i], list) then
-        is_stopped = true -- what is behind it may be of the same group
+        is_stopped = true -- messages behind it may be of the same group
         break
       end
       used, size = used + 1, size + #bodies[i]
@@ -1175,7 +1175,7 @@ if taken > 0 then
   end
 end
 
--- Free the slots of some messages that a script deleted that knows no groups.
+-- Look at some slots, and free those of messages that a script without groups has deleted.
 local function sweep_slots(some)
   local keys, lost = redis.call('HRANDFIELD', flight, some), {}
   for _, key in ipairs(keys) do

@@ -8,9 +8,9 @@
 --
 -- ARGV[1] wanted           the record
 --
--- Returns the record that the queue has now; or 'busy': it has none, and a consumer that knows no
--- groups holds leases or claims now.
--- Atomic because a consumer without groups must take no message between look and record.
+-- Returns the record that the queue has now; or 'busy': it has none, and a consumer without groups
+-- holds leases or claims now.
+-- Atomic because a consumer without groups must take no message between the check and the write.
 -- Cost: O(log in-flight).
 -- Roles: consumer, worker, operator, doctor
 local record, backup = KEYS[1], KEYS[2]
@@ -22,7 +22,7 @@ end
 
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
--- A lease that ended holds nobody up: the next consumer takes its message, and gives it a slot.
+-- A lease that has ended does not count: the next consumer takes its message and gives it a slot.
 local leased = redis.call('ZCOUNT', backup, now, '+inf')
 if redis.call('TYPE', record).ok == 'string' then
   return redis.call('GET', record)
