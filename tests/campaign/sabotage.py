@@ -226,9 +226,9 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Edit(
             "ack",
             "  redis.call('HDEL', context, unpack(done))\n"
-            "  reply[1] = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)\n"
+            "  acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)\n"
             "    or redis.call('ZREM', backup, unpack(done))\n",
-            "  reply[1] = #done\n",
+            "  acked = #done\n",
         )
     ),
     _edit("ack leaves the body", "audit", "stuck")(
