@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -11,6 +10,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.config import Groups, PopFrom
 from ackq.core.effects import Operation
+from ackq.errors import PopFromMismatch
 from ackq.membership.shards import whole
 from ackq.ops.kinds.kind import MAX_BODY_BYTES, Kind, Opened, Redis, Verb, unchecked
 from ackq.ops.read_lists import read_alone
@@ -20,7 +20,7 @@ from ackq.ops.trials import is_denial
 from ackq.queue import claims, group_record, inspection
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
-from ackq.queue.pop_from import recorded
+from ackq.queue.pop_from import compare
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
@@ -38,9 +38,10 @@ def open_list(
         settings: of the queue. Its groups are as recorded.
     """
     queue = Queue(client, name, max_body_bytes=MAX_BODY_BYTES, **settings)
-    if (pop_from or end_of(queue)) == "left":
+    end, groups = ("left", None) if pop_from == "left" else recorded(queue)
+    if (pop_from or end) == "left":
         queue = queue.with_config(pop_from="left")
-    elif groups := groups_of(queue):
+    elif groups:
         queue = queue.with_config(groups=groups)
     return Opened(LIST, name, queue, lambda: (queue,), has_keys=lambda: _has_keys(queue))
 
@@ -58,7 +59,7 @@ def open_sharded(
 
     settings["max_body_bytes"] = MAX_BODY_BYTES
     queue = ShardedQueue(client, name, shards, **settings)
-    if (pop_from or end_of(queue.shards()[0])) == "left":
+    if (pop_from or recorded(queue.shards()[0])[0]) == "left":
         queue.close()
         queue = ShardedQueue(client, name, shards, pop_from="left", **settings)
     return Opened(SHARDED, name, queue, queue.shards, divided=True)
@@ -68,18 +69,15 @@ def _has_keys(queue: Queue) -> bool:
     return bool(queue.execute(inspection.has_keys))
 
 
-def end_of(queue: Queue) -> PopFrom:
-    """Return the end from which a queue is popped, as far as it is recorded."""
-    with suppress(NoPermissionError):
-        return queue.execute(lambda spec: recorded(spec.keys))
-    return "right"
-
-
-def groups_of(queue: Queue) -> Groups | None:
-    """Return the groups of a queue, as far as they are recorded."""
-    with suppress(NoPermissionError):
-        return queue.execute(lambda spec: group_record.recorded(spec.keys))
-    return None
+def recorded(queue: Queue) -> tuple[PopFrom, Groups | None]:
+    """Return the end from which a queue is popped, and its groups, as far as they are recorded."""
+    try:
+        record = queue.execute(lambda spec: compare(spec.keys))
+    except PopFromMismatch:
+        return "left", None
+    except NoPermissionError:
+        return "right", None
+    return "right", group_record.groups_of(record)
 
 
 def _stats(queue: Queue | ShardedQueue) -> dict[str, Any]:
