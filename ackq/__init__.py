@@ -1,6 +1,6 @@
 """A reliable queue over the Redis list you already push to."""
 
-from ackq.config import Confirm, Groups, QueueConfig
+from ackq.config import Confirm, Groups, QueueConfig, RateLimit
 from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage
 from ackq.errors import (
     AckqError,
@@ -72,6 +72,7 @@ __all__ = [
     "QueueConfig",
     "QueueNameError",
     "QueueStats",
+    "RateLimit",
     "Redriven",
     "ServerNotFound",
     "UnknownOutcome",

@@ -20,10 +20,52 @@ Seconds = float | timedelta
 #: The end of its list from which a queue is popped.
 PopFrom = Literal["right", "left"]
 
+#: What a dead letter does to its group.
+OnDead = Literal["continue", "stop"]
+
 #: What a queue stores about the error of a failed delivery; each includes the one before.
 RecordErrors = Literal["none", "type", "text", "traceback"]
 
 _MEMBER = re.compile(r"(?!id$)[\w.:@$-]{1,100}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """Limit what is taken to ``count`` messages in ``per`` seconds.
+
+    A worker has one for a queue, which all workers of the queue share; `Groups` has one for each
+    group. In any span of t seconds, at most ``burst + t * count / per`` messages are taken.
+    Redelivered messages count.
+    """
+
+    #: Messages, 1 to 1e9.
+    count: int
+    #: Seconds, up to a day. Defaults to 1 second.
+    per: Seconds = 1.0
+    #: Messages that may be taken at once after an idle period, 1 to 1e9. Defaults to a tenth of a
+    #: second's worth, at least 1.
+    burst: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            ConfigurationError: a setting is out of range; the text names it and its value.
+        """
+        check_integer(self.count, "rate_limit.count", 1, 1_000_000_000)
+        microseconds(self.per, "rate_limit.per", 86_400)
+        if self.burst is not None:
+            check_integer(self.burst, "rate_limit.burst", 1, 1_000_000_000)
+
+    @property
+    def period(self) -> int:
+        """``per`` in microseconds."""
+        return microseconds(self.per, "rate_limit.per", 86_400)
+
+    @property
+    def at_once(self) -> int:
+        """``burst``, or its default."""
+        return self.burst or max(1, int(self.count / in_seconds(self.per) / 10))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +82,11 @@ class Groups:
     #: Messages of a group that are handled at a time, 1 to 1000. With 1, a `pop_many` may
     #: return several of one group, in order, to be handled one by one. Defaults to 1.
     in_flight: int = 1
+    #: How often messages of a group are taken, for each group. Defaults to None: no limit.
+    rate: RateLimit | None = None
+    #: What a dead letter does to its group: "continue": the next message follows; "stop": the group
+    #: waits until the dead letter is redriven or dropped. Defaults to "continue".
+    on_dead: OnDead = "continue"
 
     def __post_init__(self) -> None:
         """Check every setting.
@@ -49,6 +96,10 @@ class Groups:
         """
         _check_member(self.field, "groups.field")
         check_integer(self.in_flight, "groups.in_flight", 1, 1000)
+        if self.rate is not None:
+            raise ConfigurationError("groups.rate cannot be set yet")
+        if self.on_dead != "continue":
+            raise ConfigurationError("groups.on_dead is 'continue'; 'stop' cannot be set yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +128,9 @@ class QueueConfig:
     #: The groups of the messages. The same for all clients of the queue. Defaults to None: messages
     #: have no groups.
     groups: Groups | None = None
+    #: Messages of the queue that are leased at a time, by all consumers together, 1 to 1000000. The
+    #: same for all clients of the queue. Defaults to None: no limit.
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
         """Check that every setting is in its range.
@@ -96,17 +150,22 @@ class QueueConfig:
             _check_member(self.time_field, "time_field")
         self._check_groups()
 
+    @property
+    def grouped(self) -> bool:
+        """Whether the queue has groups or a limit, which are recorded at its first use."""
+        return self.groups is not None or self.max_in_flight is not None
+
     def _check_groups(self) -> None:
-        if self.groups is None:
-            return
-        if not isinstance(self.groups, Groups):
+        if self.max_in_flight is not None:
+            raise ConfigurationError("max_in_flight cannot be set yet")
+        if self.groups is not None and not isinstance(self.groups, Groups):
             raise ConfigurationError(
                 f"groups is a Groups, such as Groups(field='customer'), not {self.groups!r}"
             )
-        if self.requeue != "front" or self.pop_from != "right":
+        if self.grouped and (self.requeue != "front" or self.pop_from != "right"):
             raise ConfigurationError(
-                "a queue with groups is popped from the right, and redelivers to the front: leave"
-                " out requeue and pop_from"
+                "a queue with groups or max_in_flight is popped from the right, and redelivers to"
+                " the front: leave out requeue and pop_from"
             )
 
     def settings(self) -> dict[str, Any]:

@@ -100,10 +100,9 @@ class PopFromMismatch(ConfigurationError):
 
 
 class GroupsMismatch(ConfigurationError):
-    """The groups of the queue and of this client differ, or only one has any. Nothing was changed.
+    """The queue and this client differ in their groups or in max_in_flight. Nothing was changed.
 
-    ``recorded`` is the queue's setting as text, such as "Groups(field='customer', in_flight=1)",
-    or "None".
+    ``recorded`` has the queue's settings as text, such as "max_in_flight=40", or "groups=None".
     """
 
     def __init__(self, text: str, *, recorded: str = "") -> None:

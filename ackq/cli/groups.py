@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -14,32 +15,48 @@ from ackq.cli.options import examples, json_option, yes_option
 from ackq.cli.output import print_json
 from ackq.cli.queues import on_queue, open_any
 from ackq.cli.tables import print_table
-from ackq.config import Groups
+from ackq.config import Groups, RateLimit
 from ackq.queue import group_record, inspection
 from ackq.queue.client import Queue
 
 #: The settings that --on takes, and how each is read.
-SETTINGS: dict[str, Any] = {"field": str, "in_flight": int}
+SETTINGS: dict[str, Callable[[str], Any]] = {
+    "field": str,
+    "in_flight": int,
+    "rate": lambda text: _rate(*text.split("/")),
+    "on_dead": str,
+    "max_in_flight": int,
+}
+
+
+def _rate(count: str, seconds: str, burst: str | None = None) -> RateLimit:
+    return RateLimit(int(count), float(seconds), None if burst is None else int(burst))
 
 
 class _Settings(click.ParamType):  # type: ignore[type-arg]
-    """Groups as ``field=customer`` or ``field=customer,in_flight=2``."""
+    """Groups and a limit, such as ``field=customer,in_flight=2`` or ``max_in_flight=40``."""
 
     name = "settings"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Groups:
-        given = {}
+    ) -> dict[str, Any]:
+        given: dict[str, Any] = {}
         for pair in value.split(","):
             name, _, text = pair.partition("=")
             try:
                 given[name] = SETTINGS[name](text)
-            except (KeyError, ValueError):
-                self.fail(f"{pair!r} is not field=NAME or in_flight=NUMBER", param, ctx)
-        if "field" not in given:
+            except (KeyError, ValueError, TypeError):
+                self.fail(
+                    f"{pair!r} is not field=NAME, in_flight=N, rate=N/SECONDS, on_dead=stop or"
+                    " max_in_flight=N",
+                    param,
+                    ctx,
+                )
+        limit = given.pop("max_in_flight", None)
+        if "field" not in given and (given or limit is None):
             self.fail("field=NAME is missing", param, ctx)
-        return Groups(**given)
+        return {"groups": Groups(**given) if given else None, "max_in_flight": limit}
 
 
 @click.command(
@@ -53,9 +70,11 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--on",
     type=_Settings(),
-    metavar="field=NAME[,in_flight=N]",
-    help="Give QUEUE groups: the member of its messages that names the group, and how many of a"
-    " group are handled at a time.  [in_flight=1]",
+    metavar="NAME=VALUE,…",
+    help="Give QUEUE groups: field, the member of its messages that names the group; in_flight, how"
+    " many of a group are handled at a time; rate=N/SECONDS or N/SECONDS/BURST, how many of a group"
+    " are taken in a time; on_dead=stop, if a dead letter stops its group. Or limit QUEUE:"
+    " max_in_flight, how many of all messages are handled at a time.  [in_flight=1]",
 )
 @click.option("--off", is_flag=True, help="Remove the groups of QUEUE: one order for all messages.")
 @click.option(
@@ -64,7 +83,13 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
 @yes_option
 @json_option
 def groups(
-    queue: str, url: str | None, on: Groups | None, off: bool, top: int, yes: bool, as_json: bool
+    queue: str,
+    url: str | None,
+    on: dict[str, Any] | None,
+    off: bool,
+    top: int,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Show the groups of QUEUE with the longest backlogs, or turn groups on and off.
 
@@ -89,14 +114,15 @@ def groups(
             _show(client, top, as_json)
 
 
-def _turn_on(queue: Queue, groups: Groups) -> None:
-    queue.with_config(groups=groups).execute(lambda spec: group_record.record(spec.keys, groups))
-    click.echo(f"{queue.name} has {groups!r}")
+def _turn_on(queue: Queue, settings: dict[str, Any]) -> None:
+    changed = queue.with_config(**settings)
+    changed.execute(lambda spec: group_record.record(spec.keys, spec.config))
+    click.echo(f"{queue.name} has {group_record.in_words(settings)}")
 
 
 def _turn_off(queue: Queue, yes: bool) -> None:
-    if queue.config.groups is None:
-        click.echo(f"ackq: {queue.name} has no groups", err=True)
+    if not queue.config.grouped:
+        click.echo(f"ackq: {queue.name} has no groups and no limit", err=True)
         return
     now = queue.stats()
     ask(
@@ -105,7 +131,9 @@ def _turn_off(queue: Queue, yes: bool) -> None:
         yes,
     )
     moved = queue.execute(inspection.drain)
-    click.echo(f"{queue.name} has no groups; {moved:,} message{'s' * (moved != 1)} put back")
+    click.echo(
+        f"{queue.name} has no groups and no limit; {moved:,} message{'s' * (moved != 1)} put back"
+    )
 
 
 def _show(queue: Queue, top: int, as_json: bool) -> None:

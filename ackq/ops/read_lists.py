@@ -112,10 +112,10 @@ def read_alone(name: str, asked: Asked) -> Operation[Reading]:
         )
         stats = yield from inspection.stats(spec)
     except GroupsMismatch:
-        groups = yield from group_record.recorded(spec.keys)
-        if groups is None:
+        settings = yield from group_record.recorded(spec.keys)
+        if not settings:
             raise
-        config = replace(spec.config, groups=groups)
+        config = replace(spec.config, **settings)
         spec = replace(spec, keys=QueueKeys.of(name, grouped=True), config=config)
         stats = yield from inspection.stats(spec)
     oldest = (yield from _oldest_ready(spec, asked)) if stats.ready else 0.0

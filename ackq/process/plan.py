@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 import redis
 
-from ackq.config import PopFrom, QueueConfig, RecordErrors
+from ackq.config import PopFrom, QueueConfig, RateLimit, RecordErrors
 from ackq.core.client import client_of
 from ackq.errors import ConfigurationError, redact
 from ackq.ops.sharded import hides_list, is_sharded
@@ -38,7 +38,6 @@ from ackq.worker.logs import JsonFormatter, TextFormatter, location_of, log, rea
 from ackq.worker.outages import Outages
 from ackq.worker.policy import MAX_RECEIVES
 from ackq.worker.presence import INTERVAL
-from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
 from ackq.worker.threads import Worker

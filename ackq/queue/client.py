@@ -71,6 +71,7 @@ class Queue(WholeQueue, Client):
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
         groups: Groups | None = None,
+        max_in_flight: int | None = None,
     ) -> None:
         """Set up queue ``name``. Nothing is sent before the first operation.
 
@@ -106,6 +107,9 @@ class Queue(WholeQueue, Client):
             groups: what a group of messages is, and how many of one are handled at a time; see
                 `Groups`. All clients of the queue must agree: the first one that pops records it,
                 and others get `GroupsMismatch`. Defaults to None, no groups.
+            max_in_flight: messages that are leased at a time, by all consumers together, 1 to
+                1000000. All clients of the queue must agree, as with ``groups``. Defaults to None,
+                no limit.
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -120,8 +124,9 @@ class Queue(WholeQueue, Client):
             record_errors,
             time_field,
             groups,
+            max_in_flight,
         )
-        keys = QueueKeys.of(name, pop_from, groups is not None)
+        keys = QueueKeys.of(name, pop_from, config.grouped)
         super().__init__(client, name)
         self._spec = QueueSpec(name, keys, config, self._block_limit, outside=SYSTEM)
         self._renewer = Renewer(self._extend_one)
@@ -162,7 +167,7 @@ class Queue(WholeQueue, Client):
         """
         changed = copy.copy(self)
         config = self._spec.config.changed(changes)
-        keys = QueueKeys.of(self._spec.name, config.pop_from, config.groups is not None)
+        keys = QueueKeys.of(self._spec.name, config.pop_from, config.grouped)
         changed._spec = replace(self._spec, keys=keys, config=config)
         return changed
 

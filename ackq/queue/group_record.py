@@ -1,4 +1,4 @@
-"""The record that a queue has groups. It keeps clients without groups from taking messages.
+"""The record of a queue's groups and limits. It keeps other clients from taking messages.
 
 It is a string. Other queues have a sorted set under the same name, for their held lists.
 """
@@ -6,38 +6,59 @@ It is a string. Other queues have a sorted set under the same name, for their he
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
 
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq import scripts
-from ackq.config import Groups
+from ackq.config import Groups, OnDead, QueueConfig, RateLimit
 from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.errors import ConfigurationError, GroupsMismatch
 from ackq.queue.keys import QueueKeys
 
-_RECORD = re.compile(r"groups:(\d+):(.+)")
+_RECORD = re.compile(r"groups:(\d+):(\d+)/(\d+)/(\d+):(\w+):(\d+):(.*)")
 
 
-def record_of(groups: Groups) -> str:
-    """Return the record of these groups."""
-    return f"groups:{groups.in_flight}:{groups.field}"
+def record_of(config: QueueConfig) -> str:
+    """Return the record of these settings: that of groups of an empty field if it has a limit only.
+
+    It is ``groups:<in_flight>:<rate>:<on_dead>:<max_in_flight>:<field>``; the rate is
+    ``<count>/<µs>/<burst>``, and a number is 0 if it is not set.
+    """
+    groups, rate = config.groups or Groups("none"), "0/0/0"
+    if groups.rate is not None:
+        rate = f"{groups.rate.count}/{groups.rate.period}/{groups.rate.at_once}"
+    field = groups.field if config.groups is not None else ""
+    limit = config.max_in_flight or 0
+    return f"groups:{groups.in_flight}:{rate}:{groups.on_dead}:{limit}:{field}"
 
 
-def groups_of(record: bytes) -> Groups | None:
-    """Return the groups that a record describes; None if it records something else."""
-    matched = _RECORD.fullmatch(record.decode(errors="replace"))
+def settings_of(record: bytes) -> dict[str, Any]:
+    """Return the settings of `QueueConfig` that a record describes; none if it describes others."""
+    if not (matched := _RECORD.fullmatch(record.decode(errors="replace"))):
+        return {}
+    in_flight, count, period, burst, on_dead, limit, field = matched.groups()
     try:
-        return Groups(matched[2], int(matched[1])) if matched else None
+        rate = RateLimit(int(count), int(period) / 1_000_000, int(burst)) if int(count) else None
+        groups = Groups(field, int(in_flight), rate, cast(OnDead, on_dead)) if field else None
+        settings: dict[str, Any] = {"groups": groups, "max_in_flight": int(limit) or None}
+        return settings if QueueConfig(**settings).grouped else {}
     except ConfigurationError:
-        return None
+        return {}
 
 
-def recorded(keys: QueueKeys) -> Operation[Groups | None]:
-    """Return the groups of a queue, or None if it has none."""
+def in_words(settings: Mapping[str, Any]) -> str:
+    """Return the groups and limits among settings as the code that sets them."""
+    named = ((name, settings.get(name)) for name in ("groups", "max_in_flight"))
+    return ", ".join(f"{name}={each!r}" for name, each in named if each) or "groups=None"
+
+
+def recorded(keys: QueueKeys) -> Operation[dict[str, Any]]:
+    """Return the settings that are recorded of a queue; none if it has no groups and no limit."""
     _, known = yield from _stored(keys)
-    return groups_of(known)
+    return settings_of(known)
 
 
 def _stored(keys: QueueKeys) -> Operation[tuple[bytes, bytes]]:
@@ -48,25 +69,25 @@ def _stored(keys: QueueKeys) -> Operation[tuple[bytes, bytes]]:
     return kind, (yield Request((b"GET", keys.record), resend=True)) or b""
 
 
-def record(keys: QueueKeys, groups: Groups) -> Operation[None]:
-    """Record the groups of a queue that has no record yet.
+def record(keys: QueueKeys, config: QueueConfig) -> Operation[None]:
+    """Record the groups and the limit of a queue that has no record yet.
 
     Raises:
         GroupsMismatch: it has another record, or consumers without groups hold messages.
         KeyTypeError: a key has another type.
     """
-    answer = yield from _call(keys, "groups/record", record_of(groups))
-    if answer != record_of(groups).encode():
-        _raise_mismatch(keys, answer, groups)
+    answer = yield from _call(keys, "groups/record", record_of(config))
+    if answer != record_of(config).encode():
+        _raise_mismatch(keys, answer, config)
 
 
 def forget(keys: QueueKeys) -> Operation[bool]:
     """Delete the record and all other keys of the groups, unless messages are parked.
 
     Returns:
-        Whether the queue has no record of groups now.
+        Whether the queue has no such record now.
     """
-    return groups_of((yield from _call(keys, "groups/forget"))) is None
+    return not settings_of((yield from _call(keys, "groups/forget")))
 
 
 def _call(keys: QueueKeys, script: str, *args: str) -> Operation[bytes]:
@@ -76,30 +97,31 @@ def _call(keys: QueueKeys, script: str, *args: str) -> Operation[bytes]:
     return answer
 
 
-def compare(keys: QueueKeys, groups: Groups | None) -> Operation[None]:
-    """Compare the groups of this client with the record, and write nothing.
+def compare(keys: QueueKeys, config: QueueConfig) -> Operation[None]:
+    """Compare the settings of this client with the record, and write nothing.
 
     Raises:
-        GroupsMismatch: they differ. A client with groups may find no record.
+        GroupsMismatch: they differ. A client with groups or a limit may find no record.
     """
     try:
         kind, known = yield from _stored(keys)
     except NoPermissionError:
         return  # a user who may not look gets the error of the script
-    if kind == b"zset" and groups is not None:
-        _raise_mismatch(keys, b"busy", groups)
+    if kind == b"zset" and config.grouped:
+        _raise_mismatch(keys, b"busy", config)
     if kind == b"string":
-        check(keys, known, groups)
+        check(keys, known, config)
 
 
-def check(keys: QueueKeys, record: bytes, groups: Groups | None) -> None:
-    """Compare the groups of this client with what the record describes.
+def check(keys: QueueKeys, record: bytes, config: QueueConfig) -> None:
+    """Compare the settings of this client with what the record describes.
 
     Raises:
         GroupsMismatch: they differ.
     """
-    if groups_of(record) != groups:
-        _raise_mismatch(keys, record, groups)
+    expected = record_of(config).encode() if config.grouped else b""
+    if record != expected and (config.grouped or settings_of(record)):
+        _raise_mismatch(keys, record, config)
 
 
 def is_missing(error: ResponseError) -> bool:
@@ -107,10 +129,10 @@ def is_missing(error: ResponseError) -> bool:
     return str(error).startswith("ACKQ_GROUPS")
 
 
-def _raise_mismatch(keys: QueueKeys, answer: bytes, groups: Groups | None) -> NoReturn:
-    name, known = keys.ready.decode(), groups_of(answer)
-    if known is not None:
-        why = f"has groups={known!r}, recorded at its first use"
+def _raise_mismatch(keys: QueueKeys, answer: bytes, config: QueueConfig) -> NoReturn:
+    name, known = keys.ready.decode(), settings_of(answer)
+    if known:
+        why = f"has {in_words(known)}, recorded at its first use"
     elif answer == b"left":
         why = "is popped from the left"
     elif answer == b"busy":
@@ -118,8 +140,8 @@ def _raise_mismatch(keys: QueueKeys, answer: bytes, groups: Groups | None) -> No
     else:
         why = f"has a record in {keys.record.decode()!r} that this release does not know"
     raise GroupsMismatch(
-        f"queue {name!r} {why}; this client has groups={groups!r}. Nothing was changed. Use the"
-        " same groups in all clients. To change them, stop the consumers, then run: ackq groups"
-        f" {name}",
-        recorded=repr(known),
+        f"queue {name!r} {why}; this client has {in_words(config.settings())}. Nothing was changed."
+        " Use the same groups and the same max_in_flight in all clients. To change them, stop the"
+        f" consumers, then run: ackq groups {name}",
+        recorded=in_words(known),
     )

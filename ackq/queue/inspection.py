@@ -438,8 +438,8 @@ def compare_end(spec: QueueSpec) -> Operation[None]:
     # The scripts here notice another client's record by its type, but not that theirs is missing.
     if spec.keys.pop_from == "left":
         yield from pop_from.compare(spec.keys)
-    if spec.config.groups is not None:
-        yield from group_record.compare(spec.keys, spec.config.groups)
+    if spec.config.grouped:
+        yield from group_record.compare(spec.keys, spec.config)
 
 
 def _call(spec: QueueSpec, script: str, *args: Arg, own: Sequence[bytes] = ()) -> Operation[Any]:

@@ -50,16 +50,16 @@ class QueueKeys:
     errors: bytes
     #: The end of ``ready`` that consumers pop.
     pop_from: PopFrom = "right"
-    #: Whether messages have groups.
+    #: Whether the queue has groups or a limit, which are recorded.
     grouped: bool = False
 
     @classmethod
     def of(cls, name: str, pop_from: PopFrom = "right", grouped: bool = False) -> QueueKeys:
         """Return the keys of queue ``name``.
 
-        If it is popped from the left, or has groups, its HELD is the record of that, and held lists
-        are in a key of their own. Thus no other client can take messages by mistake: its scripts
-        refuse a HELD of the wrong type.
+        If it is popped from the left, or has groups or a limit, its HELD is the record of that, and
+        held lists are in a key of their own. Thus no other client can take messages by mistake: its
+        scripts refuse a HELD of the wrong type.
 
         Raises:
             QueueNameError: the name cannot be used; see `check_name`.
@@ -74,7 +74,7 @@ class QueueKeys:
 
     @property
     def record(self) -> bytes:
-        """The key that is a string if the queue has groups or is popped from the left."""
+        """The key that is a string if the queue has groups, a limit, or is popped from the left."""
         return self.ready + b"HELD"
 
     def wait(self, seconds: float) -> tuple[Arg, ...]:

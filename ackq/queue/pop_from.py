@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq import scripts
-from ackq.config import PopFrom
+from ackq.config import PopFrom, QueueConfig
 from ackq.core.call import Keys, call, raise_for_type
 from ackq.core.effects import Operation, Request
 from ackq.errors import PopFromMismatch
@@ -134,7 +134,7 @@ def raise_for_reply(
     """
     if "WRONGTYPE" in str(error) and not keys.grouped:
         with contextlib.suppress(NoPermissionError):  # a bare producer may not look
-            group_record.check(keys, (yield from compare(keys)), None)
+            group_record.check(keys, (yield from compare(keys)), QueueConfig())
     yield from raise_for_type(f"queue {keys.ready.decode()!r}", expected, error)
     raise error  # only for mypy: the line before always raises
 

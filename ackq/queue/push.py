@@ -125,14 +125,16 @@ def check_groups(spec: QueueSpec, options: PushOptions) -> None:
     Raises:
         ConfigurationError: they do not.
     """
-    if spec.group_field is None:
-        if options.group is not None:
-            raise ConfigurationError(
-                f"queue {spec.name!r} has no groups: leave out group=, or open the queue with"
-                " groups=Groups(field=...)"
-            )
-    elif options.front or options.unique is not None or options.unique_by is not None:
-        raise ConfigurationError("a queue with groups takes no push with front= or unique=")
+    if spec.group_field is None and options.group is not None:
+        raise ConfigurationError(
+            f"queue {spec.name!r} has no groups: leave out group=, or open the queue with"
+            " groups=Groups(field=...)"
+        )
+    is_named = options.unique is not None or options.unique_by is not None
+    if spec.config.grouped and (options.front or is_named):
+        raise ConfigurationError(
+            "a queue with groups or max_in_flight takes no push with front= or unique="
+        )
 
 
 def account(

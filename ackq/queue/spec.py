@@ -72,7 +72,7 @@ class QueueSpec:
     def pop_settings(self) -> tuple[Arg, ...]:
         """The queue's settings as arguments of the pop script."""
         config = self.config
-        how = config.requeue if config.groups is None else group_record.record_of(config.groups)
+        how = group_record.record_of(config) if config.grouped else config.requeue
         return (config.max_receives or 0, config.max_body_bytes, how)
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
@@ -84,7 +84,7 @@ class QueueSpec:
             KeyTypeError: a key has another type.
             ResponseError: ``error`` itself, if it is another one.
         """
-        if "WRONGTYPE" in str(error) and self.config.groups is not None:
-            yield from group_record.compare(self.keys, self.config.groups)
+        if "WRONGTYPE" in str(error) and self.config.grouped:
+            yield from group_record.compare(self.keys, self.config)
         yield from pop_from.raise_for_reply(self.keys, self.keys.types(), error)
         raise error  # only for mypy: the line before always raises

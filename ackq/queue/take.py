@@ -147,8 +147,8 @@ def _recover(
     except ResponseError as error:
         if pop_from.is_missing(error):
             yield from pop_from.record(spec.keys)
-        elif group_record.is_missing(error) and spec.config.groups is not None:
-            yield from group_record.record(spec.keys, spec.config.groups)
+        elif group_record.is_missing(error) and spec.config.grouped:
+            yield from group_record.record(spec.keys, spec.config)
         else:
             raise
     except UnknownOutcome:

@@ -76,6 +76,7 @@ class ShardedQueue(WholeQueue, Closable):
         record_errors: RecordErrors = "text",
         time_field: str | None = None,
         groups: Groups | None = None,
+        max_in_flight: int | None = None,
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
 
@@ -95,15 +96,22 @@ class ShardedQueue(WholeQueue, Closable):
             record_errors: as in `Queue`. Defaults to "text".
             time_field: as in `Queue`. Defaults to None.
             groups: None. A sharded queue has no groups yet.
+            max_in_flight: None. No server counts the messages of all shards.
 
         Raises:
             QueueNameError: the name cannot be used.
-            ConfigurationError: a setting is out of range, or ``groups`` is given.
+            ConfigurationError: a setting is out of range, or ``groups`` or
+                ``max_in_flight`` is given.
         """
         if groups is not None:
             raise ConfigurationError(
                 "a sharded queue has no groups yet: use a Queue, or a Queue for each part of the"
                 " groups"
+            )
+        if max_in_flight is not None:
+            raise ConfigurationError(
+                "a sharded queue has no max_in_flight: no server counts the messages of all shards."
+                " Use a Queue"
             )
         check_shards(name, shards)
         self.name = name

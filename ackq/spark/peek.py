@@ -122,8 +122,8 @@ class QueuePeekReader(_PeekReader[Queue]):
         queue = Queue(self._reading.connection.client(), name, pop_from=end)
         if end == "left":
             return queue
-        groups = self._try(lambda: queue.execute(lambda spec: recorded(spec.keys)))
-        return queue.with_config(groups=groups)
+        settings = self._try(lambda: queue.execute(lambda spec: recorded(spec.keys)))
+        return queue.with_config(**settings)
 
     def _living(
         self, queue: Queue, state: LiveState, rows: int

@@ -3,6 +3,7 @@
 It needs ``pip install 'ackq[tasks]'``. [Tasks](tasks.md) shows how to use it.
 """
 
+from ackq.config import RateLimit
 from ackq.errors import ConfigurationError, InvalidArguments
 
 try:
@@ -16,7 +17,6 @@ from ackq.tasks.tasks import BatchTask, Task, Tasks
 from ackq.tasks.tasks_async import AsyncBatchTask, AsyncTask, AsyncTasks
 from ackq.worker.batch import Failed
 from ackq.worker.policy import Backoff
-from ackq.worker.ratelimit import RateLimit
 from ackq.worker.verdicts import Reject
 
 __all__ = [

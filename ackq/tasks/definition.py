@@ -9,14 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
-from ackq.config import RecordErrors, Seconds, check_integer, check_record_errors, check_seconds
+from ackq.config import (
+    RateLimit,
+    RecordErrors,
+    Seconds,
+    check_integer,
+    check_record_errors,
+    check_seconds,
+)
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.tasks.arguments import Arguments
 from ackq.tasks.policy import Breaker, Circuit, Retry
 from ackq.worker.batch import Batch
 from ackq.worker.policy import Terms
-from ackq.worker.ratelimit import RateLimit
 
 #: What happens to an expired message: it becomes a dead letter, or is acked.
 OnExpiry = Literal["dead", "drop"]

@@ -4,11 +4,11 @@
 settings and follow the same rules.
 """
 
+from ackq.config import RateLimit
 from ackq.worker.batch import Batch, Failed
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
 from ackq.worker.policy import Backoff, Terms
-from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
 from ackq.worker.threads import Worker

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
-from ackq.config import Seconds, check_integer, check_seconds
+from ackq.config import RateLimit, Seconds, check_integer, check_seconds
 from ackq.core import observation
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
@@ -25,7 +25,6 @@ from ackq.worker.logs import log
 from ackq.worker.minutes import Minutes
 from ackq.worker.policy import MAX_RECEIVES, Backoff, Terms
 from ackq.worker.presence import INTERVAL, Presence
-from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule, Schedules
 from ackq.worker.state import Handling, Slot, State
 from ackq.worker.upkeep import upkeep

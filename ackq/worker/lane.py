@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from ackq.config import RateLimit
 from ackq.core.outside import JITTER
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
@@ -13,7 +14,6 @@ from ackq.worker.collector import Collector
 from ackq.worker.effects import Bell
 from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement
-from ackq.worker.ratelimit import RateLimit
 
 #: Seconds of jitter that a lease may carry beyond the visibility timeout.
 JITTER_SECONDS = JITTER / 1_000_000

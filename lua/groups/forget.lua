@@ -1,6 +1,6 @@
 -- forget: delete the record that a queue has groups, unless messages are parked.
 --
--- KEYS[1] {name}HELD       STRING  the record: groups:<in flight>:<field>, see groups/record.lua
+-- KEYS[1] {name}HELD       STRING  the record of the groups, see groups/record.lua
 -- KEYS[2] {name}GROUPS:BUSY    HASH    group -> its messages in flight; see groups/pop.lua
 -- KEYS[3] {name}GROUPS:PARKED  ZSET    messages moved aside
 -- KEYS[4] {name}GROUPS:TURNS   ZSET    group that has parked messages and a free slot -> since, µs

@@ -4,7 +4,7 @@
 -- KEYS[2] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[3] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[5] {name}HELD       STRING  the record: groups:<in flight>:<field>, see groups/record.lua
+-- KEYS[5] {name}HELD       STRING  the record of the groups, see groups/record.lua
 -- KEYS[6] {name}WAITERS:LOOKS  STRING  exists if a consumer has waited lately
 -- KEYS[7] {name}GROUPS:BUSY    HASH    group -> its messages in flight; see groups/pop.lua
 -- KEYS[8] {name}GROUPS:PARKED  ZSET    messages moved aside

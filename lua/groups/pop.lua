@@ -10,7 +10,7 @@
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
--- KEYS[10] {name}HELD      STRING  the record: groups:<in flight>:<field>, see groups/record.lua
+-- KEYS[10] {name}HELD      STRING  the record of the groups, see groups/record.lua
 -- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[12] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[13] {name}WAITERS:LOOKS  STRING  see pop.lua; exists if a consumer has waited lately
@@ -98,7 +98,7 @@ local is_waiting = waited >= 0
 local lease = string.format('%.0f', deadline)
 
 -- Check every type before the first write, so that an error means that nothing was done.
-local limit, group_field = string.match(expected or '', '^groups:(%d+):(.+)$')
+local limit, group_field = string.match(expected or '', '^groups:(%d+):[^:]*:[^:]*:[^:]*:(.*)$')
 if not limit or redis.call('GET', record) ~= expected then
   return redis.error_reply('ACKQ_GROUPS pop: the record of the groups is missing or another one')
 end

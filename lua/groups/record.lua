@@ -1,9 +1,13 @@
 -- record: record that a queue has groups, unless it has a record.
 --
--- KEYS[1] {name}HELD       STRING  groups:<in flight>:<field>, the record: how many messages of a
---                                  group may be in flight, and which field of a JSON object names
---                                  the group. A queue without groups may have a ZSET of held lists
---                                  there; one popped from the left has another record
+-- KEYS[1] {name}HELD       STRING  the record, groups:<in flight>:<rate>:<on dead>:<most>:<field>:
+--                                  how many messages of a group may be in flight; how many of a
+--                                  group may be taken, as count/µs/burst; whether a dead letter
+--                                  stops its group, continue or stop; how many messages of the
+--                                  queue may be in flight; which field of a JSON object names the
+--                                  group. A number is 0, or the field empty, if there is none. A
+--                                  queue without groups may have a ZSET of held lists there; one
+--                                  popped from the left has another record
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 --
 -- ARGV[1] wanted           the record
@@ -16,8 +20,8 @@
 local record, backup = KEYS[1], KEYS[2]
 local wanted = ARGV[1]
 
-if not wanted or not string.match(wanted, '^groups:[1-9]%d*:.') then
-  return redis.error_reply('ACKQ_ARGUMENT record: wanted is a record, such as groups:1:customer')
+if not wanted or not string.match(wanted, '^groups:[1-9]%d*:%d+/%d+/%d+:%a+:%d+:') then
+  return redis.error_reply('ACKQ_ARGUMENT record: wanted is a record; see groups/record.lua')
 end
 
 local clock = redis.call('TIME')

@@ -15,7 +15,8 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
     bodies = [b'{"id":"%d","of":"%s"}' % (n, of) for n, of in enumerate([b"a", b"a", b"b", b"a"])]
     plain_client.lpush(name, *bodies)
     assert "has no groups" in ackq("groups", name, code=1).stderr
-    assert "has Groups(field='of', in_flight=1)" in ackq("groups", name, "--on", "field=of").stdout
+    turned_on = ackq("groups", name, "--on", "field=of").stdout
+    assert "has groups=Groups(field='of', in_flight=1" in turned_on
     with Queue.from_url(url, name, groups=Groups("of")) as queue:
         taken = queue.pop_many(1) + queue.pop_many(1)
         assert [message.id for message in taken] == ["0", "2"]

@@ -1,7 +1,8 @@
 """The facts of workers: see `tests.facts.facts`."""
 
+from ackq.config import RateLimit
 from ackq.queue.registry import entries, leave_order
-from ackq.worker.ratelimit import RateLimit, permit
+from ackq.worker.ratelimit import permit
 from ackq.worker.registration import heartbeat
 from ackq.worker.registration import leave as leave_list
 from ackq.worker.schedule import tick

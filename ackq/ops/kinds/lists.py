@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ackq.config import Groups, PopFrom
+from ackq.config import PopFrom
 from ackq.core.effects import Operation
 from ackq.errors import PopFromMismatch
 from ackq.membership.shards import whole
@@ -35,14 +35,12 @@ def open_list(
         client: of its server.
         name: of the queue.
         pop_from: the end that consumers pop. Defaults to None: as recorded, or right.
-        settings: of the queue. Its groups are as recorded.
+        settings: of the queue. Its groups and its limit are as recorded.
     """
     queue = Queue(client, name, max_body_bytes=MAX_BODY_BYTES, **settings)
-    end, groups = ("left", None) if pop_from == "left" else recorded(queue)
-    if (pop_from or end) == "left":
-        queue = queue.with_config(pop_from="left")
-    elif groups:
-        queue = queue.with_config(groups=groups)
+    known = {"pop_from": "left"} if pop_from == "left" else recorded(queue)
+    if pop_from != "right" or "pop_from" not in known:
+        queue = queue.with_config(**known)
     return Opened(LIST, name, queue, lambda: (queue,), has_keys=lambda: _has_keys(queue))
 
 
@@ -59,7 +57,7 @@ def open_sharded(
 
     settings["max_body_bytes"] = MAX_BODY_BYTES
     queue = ShardedQueue(client, name, shards, **settings)
-    if (pop_from or recorded(queue.shards()[0])[0]) == "left":
+    if (pop_from or recorded(queue.shards()[0]).get("pop_from")) == "left":
         queue.close()
         queue = ShardedQueue(client, name, shards, pop_from="left", **settings)
     return Opened(SHARDED, name, queue, queue.shards, divided=True)
@@ -69,15 +67,15 @@ def _has_keys(queue: Queue) -> bool:
     return bool(queue.execute(inspection.has_keys))
 
 
-def recorded(queue: Queue) -> tuple[PopFrom, Groups | None]:
-    """Return the end from which a queue is popped, and its groups, as far as they are recorded."""
+def recorded(queue: Queue) -> dict[str, Any]:
+    """Return the settings of a queue that are recorded: its end, or its groups and its limit."""
     try:
         record = queue.execute(lambda spec: compare(spec.keys))
     except PopFromMismatch:
-        return "left", None
+        return {"pop_from": "left"}
     except NoPermissionError:
-        return "right", None
-    return "right", group_record.groups_of(record)
+        return {}
+    return group_record.settings_of(record)
 
 
 def _stats(queue: Queue | ShardedQueue) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from tests.facts.example import GROUPED, leased
 from tests.facts.facts import Facts
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
+from tests.queue.scripts.grouped import RECORD
 from tests.queue.scripts.space import SECOND
-
-RECORD = "groups:1:customer"
 
 FACTS = Facts(
     "groups/pop",

@@ -1,25 +1,23 @@
 """The facts of groups/record.lua: see `tests.facts.facts`."""
 
-from ackq import Groups
 from ackq.queue import group_record
 from benchmarks.worst.scene import Act, Scene, times
 from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
-from tests.facts.groups.pop import RECORD
+from tests.queue.scripts.grouped import RECORD
 
-GROUPS = Groups("customer")
 FACTS = Facts(
     "groups/record",
     calls=((RECORD,),),
     changes_nothing=True,
-    operation=lambda: group_record.record(GROUPED.keys, GROUPS),
+    operation=lambda: group_record.record(GROUPED.keys, GROUPED.config),
     replies=[RECORD.encode()],
     passes={"wanted": [RECORD]},
     fewest=1,
     refused={
         "no record": ("left",),
-        "none in flight": ("groups:0:customer",),
-        "no field": ("groups:1:",),
+        "none in flight": (RECORD.replace(":1:", ":0:"),),
+        "of an older release": ("groups:1:customer",),
     },
     mistakes=r"""
 test_groups_pop.test_groups_are_recorded_unless_others_hold_messages
@@ -46,5 +44,7 @@ test_groups_pop.test_claims_keep_the_queue_without_groups
 @FACTS.worst("1,000,000 leases that ended")
 def record_groups(scene: Scene) -> Act:
     scene.leased(scene.many(1_000_000), score=1, step=1)
-    queue = scene.queue(groups=GROUPS)
-    return times(100, lambda: queue.execute(lambda spec: group_record.record(spec.keys, GROUPS)))
+    queue = scene.queue(groups=GROUPED.config.groups)
+    return times(
+        100, lambda: queue.execute(lambda spec: group_record.record(spec.keys, spec.config))
+    )

@@ -119,7 +119,7 @@ def test_clients_without_groups_are_refused(
     for use in REFUSED.values():
         with pytest.raises(GroupsMismatch, match=r"has groups=Groups\(field='customer'") as raised:
             use(make_queue(pop_from="right"))
-        assert raised.value.recorded == repr(CUSTOMER)
+        assert raised.value.recorded == f"groups={CUSTOMER!r}"
     with pytest.raises(GroupsMismatch):
         make_queue(pop_from="right", groups=Groups("other")).pop()
     client = target.make_client()

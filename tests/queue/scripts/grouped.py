@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from tests.queue.scripts.space import MIB, SECOND, Group, Popped, Space, Value, flat
 
 FIELD = "customer"
+#: One message of a group in flight.
+RECORD = f"groups:1:0/0/0:continue:0:{FIELD}"
 
 
 def message(id: str, group: str | int | None = None, padding: int = 0) -> bytes:
@@ -16,7 +18,7 @@ def message(id: str, group: str | int | None = None, padding: int = 0) -> bytes:
 
 def record(space: Space, in_flight: int = 1) -> bytes:
     """Record that the queue has groups, and return the record."""
-    text = f"groups:{in_flight}:{FIELD}".encode()
+    text = RECORD.replace(":1:", f":{in_flight}:").encode()
     space.client.set(space.key("HELD"), text)
     return text
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from redis.exceptions import ResponseError
 
-from tests.queue.scripts.grouped import FIELD, busy, message, parked, pop, record, turns
+from tests.queue.scripts.grouped import RECORD, busy, message, parked, pop, record, turns
 from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Popped, Space
 
 
@@ -202,7 +202,7 @@ def test_the_longest_name_does_not_block_its_queue(space: Space) -> None:
 
 
 def test_a_field_of_any_characters_is_no_pattern(space: Space) -> None:
-    space.client.set(space.key("HELD"), "groups:1:a.b")
+    space.client.set(space.key("HELD"), "groups:1:0/0/0:continue:0:a.b")
     space.push(b'{"id":"m","a.b":"x"}', b'{"id":"n","aXb":"y"}')
     pop(space, 2)
     assert busy(space) == {"x": 1}
@@ -468,28 +468,28 @@ def test_a_bare_pop_of_a_message_that_woke_a_consumer_blocks_nobody(space: Space
 def test_only_consumers_that_know_the_groups_may_take(space: Space) -> None:
     push(space, ("a1", "a"))
     with pytest.raises(ResponseError, match="ACKQ_GROUPS"):
-        space.call("groups/pop", 1, SECOND, 0, 0, MIB, f"groups:1:{FIELD}", -1)
+        space.call("groups/pop", 1, SECOND, 0, 0, MIB, RECORD, -1)
     record(space)
     with pytest.raises(ResponseError, match="ACKQ_GROUPS"):
-        space.call("groups/pop", 1, SECOND, 0, 0, MIB, f"groups:2:{FIELD}", -1)
+        space.call("groups/pop", 1, SECOND, 0, 0, MIB, RECORD.replace(":1:", ":2:"), -1)
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         space.pop()
     assert len(space.ready) == 1
 
 
 def test_groups_are_recorded_unless_others_hold_messages(space: Space) -> None:
-    wanted = b"groups:1:customer"
+    wanted = RECORD.encode()
     space.lease("held")
     assert space.call("groups/record", wanted) == b"busy"
     space.client.zadd(space.key("BACKUP"), {"held": PAST})
     assert space.call("groups/record", wanted) == wanted
-    assert space.call("groups/record", b"groups:2:customer") == wanted
+    assert space.call("groups/record", RECORD.replace(":1:", ":2:").encode()) == wanted
     assert space.client.get(space.key("HELD")) == wanted
 
 
 def test_claims_keep_the_queue_without_groups(space: Space) -> None:
     space.client.zadd(space.key("HELD"), {"list": FUTURE})
-    assert space.call("groups/record", b"groups:1:customer") == b"busy"
+    assert space.call("groups/record", RECORD.encode()) == b"busy"
 
 
 def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
@@ -499,7 +499,7 @@ def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
     pop(space, 1)
     space.call("groups/ack", taken.deadline, 1, "b1")
     assert turns(space) == ["b"]
-    assert space.call("groups/forget") == b"groups:1:customer"
+    assert space.call("groups/forget") == RECORD.encode()
     assert space.call("groups/drain", 2) == 2
     assert space.call("groups/drain", 1000) == 1
     assert space.call("groups/drain", 1000) == 0

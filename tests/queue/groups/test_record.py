@@ -1,0 +1,34 @@
+"""The record of a queue's groups and limits."""
+
+import pytest
+
+from ackq import Groups, QueueConfig
+from ackq.queue import group_record
+
+
+@pytest.mark.parametrize(
+    ("record", "config"),
+    [
+        ("groups:1:0/0/0:continue:0:customer", QueueConfig(groups=Groups("customer"))),
+        ("groups:9:0/0/0:continue:0:a:b", QueueConfig(groups=Groups("a:b", 9))),
+    ],
+)
+def test_settings_are_read_as_they_were_recorded(record: str, config: QueueConfig) -> None:
+    assert group_record.record_of(config) == record
+    settings = group_record.settings_of(record.encode())
+    assert group_record.record_of(QueueConfig(**settings)) == record
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "left",
+        "groups:1:customer",
+        "groups:0:0/0/0:continue:0:customer",
+        "groups:1:0/0/0:pause:0:customer",
+        "groups:1:0/0/0:continue:0:",
+    ],
+)
+def test_an_unknown_record_describes_no_settings(record: str) -> None:
+    assert group_record.settings_of(record.encode()) == {}
