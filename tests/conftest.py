@@ -79,6 +79,7 @@ GENERATED = ("tests.delay", "tests.topic", "tests.rsmq", "tests.staging")
 
 #: Packages that the processes of tests do not find, so that they start sooner.
 WITHOUT = Path(__file__).parent / "without"
+ROOT = Path(__file__).parent.parent
 
 #: Folders and files whose tests take longest. They run first and are handed out one by one, so that
 #: no process is busy alone at the end.
@@ -224,9 +225,12 @@ def asked_for() -> list[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_processes() -> Iterator[None]:
-    """Let the processes that tests start do without OpenTelemetry."""
+    """Let the processes that tests start do without OpenTelemetry.
+
+    They run the code of this checkout, wherever the environment has ackq from.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(WITHOUT), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", f"{WITHOUT}{os.pathsep}{ROOT}", prepend=os.pathsep)
         yield
 
 

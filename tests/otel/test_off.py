@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def with_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the processes of these tests find it."""
-    monkeypatch.delenv("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 def python(code: str) -> str:

@@ -49,6 +49,7 @@ def test_the_sums_of_the_minutes_are_the_account(
                     recording.note(snapshot)
 
     program = [sys.executable, "-c", "from ackq.cli import main; main()", "work", "tasks:handle"]
+    path = os.pathsep.join((str(tmp_path), os.environ["PYTHONPATH"]))
     with private_server(tmp_path / "server") as server, Queue.from_url(server.url, "jobs") as queue:
         queue.counters(600.0)
 
@@ -67,7 +68,7 @@ def test_the_sums_of_the_minutes_are_the_account(
                 with forked.Popen(
                     [*program, "-q", "jobs", "--lease", "1", "--concurrency", "2"],
                     cwd=tmp_path,
-                    env={**os.environ, "ACKQ_REDIS_URL": server.url, "PYTHONPATH": str(tmp_path)},
+                    env={**os.environ, "ACKQ_REDIS_URL": server.url, "PYTHONPATH": path},
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                 ) as worker:
