@@ -164,7 +164,7 @@ class State:
             return 0
         idle = len(self.slots) - waiting - self.busy()
         # Idle slots may serve other groups than those that wait for a message of theirs.
-        return max(idle, idle + spare - len(feed.runs))
+        return max(0, idle, idle + spare - len(feed.runs))
 
     def _room_for_batches(self, lane: Lane, collector: Collector) -> int:
         """Return how many messages make full batches for the slots without any."""

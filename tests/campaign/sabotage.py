@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import operator
 import random
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from .workloads import WORKLOADS
 
 NAME = "{jobs}"
 
@@ -38,7 +41,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Slip:
-    """One change of one function of the library."""
+    """One change of one function of the library, or of one method: ``Class.method``."""
 
     module: str
     function: str
@@ -48,13 +51,13 @@ class Slip:
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:
         """Let this process make the mistake, wherever the function was imported."""
-        function = getattr(importlib.import_module(self.module), self.function)
+        function = operator.attrgetter(self.function)(importlib.import_module(self.module))
         text = textwrap.dedent(inspect.getsource(function))
         assert text.count(self.old) == 1, f"{self.module}: the old text must occur once"
         made = dict(function.__globals__)
         exec(compile(text.replace(self.old, self.new), self.module, "exec"), made)
         sound = function.__code__
-        function.__code__ = made[self.function].__code__
+        function.__code__ = made[function.__name__].__code__
         try:
             yield
         finally:
@@ -76,6 +79,9 @@ class Sabotage:
 _HOLDS = "  return tonumber(score) == tonumber(receipt) or (has_extended"
 _ANYBODY = "  return true or (has_extended"
 _DEADLINE = "local deadline = now + timeout + jitter"
+#: How groups/pop and groups/ack free a slot, and move a message to wake a consumer.
+_FREES = "    add_slots(tag, -known[tag])\n"
+_WAKES = "    redis.call('RPUSH', ready, body)\n"
 _RECORDED = "  reply[at + 5], reply[at + 6] = key, body"
 #: The path for the usual call, which the planted faults of the other path would miss.
 _SHORT_PATH = "if next_body and not has_side and #expired == 0 and #next_body <= max_body then"
@@ -99,6 +105,10 @@ def _edit(name: str, *rules: str, workload: str = "queue") -> Callable[..., Sabo
 
 def _late(name: str, *rules: str) -> Callable[..., Sabotage]:
     return _edit(name, *rules, workload="queue, late")
+
+
+def _grouped(name: str, *rules: str) -> Callable[..., Sabotage]:
+    return _edit(name, *rules, workload="queue, groups")
 
 
 def _one(client: Any, key: str, draw: random.Random) -> Any:
@@ -170,6 +180,15 @@ def _deliver_again(client: Any, draw: random.Random) -> None:
 
 def _truncate(client: Any, draw: random.Random) -> None:
     client.ltrim(NAME, 0, -4)
+
+
+def _steal_parked(client: Any, draw: random.Random) -> None:
+    if parked := client.zrange(f"{NAME}GROUPS:PARKED", 0, -1):
+        client.zrem(f"{NAME}GROUPS:PARKED", draw.choice(parked))
+
+
+def _forget_slots(client: Any, draw: random.Random) -> None:
+    client.delete(f"{NAME}GROUPS:BUSY")
 
 
 SABOTAGES: tuple[Sabotage, ...] = (
@@ -322,7 +341,34 @@ SABOTAGES: tuple[Sabotage, ...] = (
             ("a shard is closed with its messages", CLOSED),
         )
     ),
+    # --- groups
+    _grouped("groups have no limit", "group order", "group limit")(
+        Edit("groups/pop", "and (tag == '' or slots_of(tag) < limit)", "and true")
+    ),
+    _grouped("an ack frees no slot", "stuck")(
+        Edit("groups/pop", _FREES, ""), Edit("groups/ack", _FREES, "")
+    ),
+    _grouped("messages of a group are moved aside in reverse", "group order")(
+        Edit("groups/pop", "'%016.0f', place)", "'%016.0f', 10000000 - place)")
+    ),
+    _grouped("a message that wakes a consumer is lost", "lost")(
+        Edit("groups/pop", _WAKES, ""), Edit("groups/ack", _WAKES, "")
+    ),
+    _grouped("a run goes on without its failed message", "group order")(
+        Edit("groups/pop", "entry and body and waits_until(key, tag)", "false")
+    ),
     # --- the library
+    Sabotage(
+        "a worker handles a run all at once",
+        ("group order",),
+        Slip(
+            "ackq.worker.runs",
+            "Runs.begin",
+            "message.group is None or heads.setdefault(key, message) is message",
+            "True",
+        ),
+        "worker, threads, groups, backlog",
+    ),
     Sabotage(
         "a refusal of an ack that was sent again is kept quiet",
         ("silent refusal",),
@@ -354,13 +400,26 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("the receive counts are lost", ("count",), _forget_counts),
     Sabotage("delays are over at once", ("early",), _hurry),
     Sabotage("a body is left behind", ("audit",), _leave_a_body),
+    Sabotage("a parked message is stolen", ("lost",), _steal_parked, "queue, groups"),
+    Sabotage("the slots of groups are lost", ("group order",), _forget_slots, "queue, groups"),
 )
 
 _OF_POP = ("pop removes one message too many", "pop changes a body")
 _OF_KEYS = ("a message is stolen", "a message is forged")
-#: Planted faults of the list queue that are to be found in these workloads too.
+_OF_GROUPS = (
+    "groups have no limit",
+    "an ack frees no slot",
+    "a run goes on without its failed message",
+    "a worker handles a run all at once",
+)
+_OF_PARKED = ("a message is forged", "a parked message is stolen", "the slots of groups are lost")
+#: Planted faults of the list queue that are to be found in workloads that begin like these, too.
 _ELSEWHERE = {
+    "queue, groups": _OF_PARKED,
     "drop-in": (*_OF_POP, *_OF_KEYS),
+    "worker, threads, groups": (*_OF_GROUPS, *_OF_PARKED),
+    "worker, tasks, groups": (*_OF_GROUPS, *_OF_PARKED),
+    "worker, processes, groups": _OF_PARKED,
     "worker, threads": (*_OF_POP, *_OF_KEYS),
     "worker, tasks": (*_OF_POP, *_OF_KEYS),
     "worker, processes": _OF_KEYS,
@@ -377,8 +436,14 @@ def suited(workload: str) -> list[Sabotage]:
         workload = "Spark source"  # its messages are files, and its rows come late
     for other, names in _ELSEWHERE.items():
         if workload.startswith(other):
-            shared = [replace(each, workload=other) for each in SABOTAGES if each.name in names]
-            return shared + [each for each in SABOTAGES if each.workload.startswith(other)]
+            own = [each for each in SABOTAGES if each.workload.startswith(other)]
+            shared = [each for each in SABOTAGES if each.name in names and each not in own]
+            planted_in = f"{other}, backlog" if f"{other}, backlog" in WORKLOADS else other
+            return [replace(each, workload=planted_in) for each in shared] + own
     families = {each.workload.partition(",")[0] for each in SABOTAGES}
     family = next(each for each in families if workload.startswith(each))
-    return [each for each in SABOTAGES if each.workload.startswith(family)]
+    return [
+        each
+        for each in SABOTAGES
+        if each.workload.startswith(family) and not each.workload.startswith(tuple(_ELSEWHERE))
+    ]

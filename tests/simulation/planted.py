@@ -36,7 +36,7 @@ def _edit(name: str, product: str, *rules: str) -> Callable[..., Sabotage]:
 
 #: Where a fault of the campaign's workloads is planted; of others, in the list queue.
 _PRODUCTS = {"delay queue": "DelayQueue", "topic": "Topic", "RSMQ": "RSMQ"}
-_WORKLOADS = {"queue, equal ids": "EqualIds"}
+_WORKLOADS = {"queue, equal ids": "EqualIds", "queue, groups": "GroupedListQueue"}
 #: The campaign's, of the products that are simulated.
 SHARED: tuple[Sabotage, ...] = tuple(
     each
@@ -154,19 +154,12 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("delay/reschedule", "if (lease and tonumber(lease) > now) or not", "if not")
     ),
     # --- groups
-    _edit("groups have no limit", "GroupedListQueue", "group order", "group limit")(
-        Edit("groups/pop", "and (tag == '' or slots_of(tag) < limit)", "and true")
-    ),
     _edit("a group that is free waits for its turn", "GroupedListQueue", "group passed over")(
         Edit(
             "groups/pop",
             "    if tag and woken_tag and tonumber(woken_since) <= tonumber(since) then",
             "    if false then",
         )
-    ),
-    _edit("an ack frees no slot", "GroupedListQueue", "stuck")(
-        Edit("groups/pop", "    add_slots(tag, -known[tag])\n", ""),
-        Edit("groups/ack", "    add_slots(tag, -known[tag])\n", ""),
     ),
     # --- claims
     _edit("a claim is not fenced", "ClaimedListQueue", "stuck", "lost", "rows", "audit")(

@@ -138,6 +138,13 @@ def test_waiting_messages_leave_room_for_other_groups_in_idle_slots_only() -> No
     state.arrived(state.lanes[0], messages_of(time, *(f"b{n}" for n in range(9))))
     handle(state, 1)
     assert state.room(state.lanes[0]) == 2
+    state.arrived(state.lanes[0], messages_of(time, "c0", "d0", "e0"))
+    handle(state, 2)
+    handle(state, 3)
+    assert len(state.feed.buffer) == 1
+    assert state.room(state.lanes[0]) == 0, "all slots are busy, and another message waits"
+    state.feed.buffer.clear()
+    state.slots[2].message = state.slots[3].message = None
     state.lanes[0].collector = Collector("q0", Batch(20), Bell(), state.pass_on)
     assert state.room(state.lanes[0]) == 2 * 20 - 16
     other = Lane(1, Queue(redis.Redis(), "q1"), None, Bell())

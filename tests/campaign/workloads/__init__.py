@@ -30,6 +30,8 @@ _BULK: dict[str, Any] = {
     "straddling": 0.05,
     "backlog": 30_000,
 }
+#: Workers are quicker than a producer. With this they always find messages, so planted faults show.
+_BACKLOG: dict[str, Any] = {"batches": (100,), "pace": 0.0}
 _ALL = [
     Workload("queue", ListRig),
     Workload("queue, asyncio", ListRig, asynchronous=True, crews=24),
@@ -61,10 +63,16 @@ _ALL = [
     Workload("queue, groups", GroupsRig),
     Workload("queue, groups, asyncio", GroupsRig, asynchronous=True, crews=24),
     Workload("drop-in", DropInRig),
-    Workload("worker, threads", ThreadWorkerRig),
-    Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
-    Workload("worker, threads, groups", GroupsWorkerRig),
-    Workload("worker, tasks, groups", AsyncGroupsWorkerRig, asynchronous=True),
+    *(
+        Workload(f"{name}{of}", rig, asynchronous="tasks" in name, **settings)
+        for name, rig in (
+            ("worker, threads", ThreadWorkerRig),
+            ("worker, tasks", TaskWorkerRig),
+            ("worker, threads, groups", GroupsWorkerRig),
+            ("worker, tasks, groups", AsyncGroupsWorkerRig),
+        )
+        for of, settings in (("", {}), (", backlog", _BACKLOG))
+    ),
     Workload("worker, threads, typed", TypedTasksRig),
     Workload("worker, tasks, typed", TypedTasksRig, asynchronous=True),
     Workload("worker, threads, batches", BatchTasksRig),
