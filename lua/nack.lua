@@ -10,6 +10,15 @@
 -- KEYS[8] {name}ERRORS     HASH    lease key -> length:hash of the body, then a line for each of
 --                                  its last five failures: receive count:time µs:failure
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+-- With groups: KEYS[10] {name}HANDOFF LIST front of the ready list
+-- With groups: KEYS[11] {name}HELD STRING the record, see groups/record.lua
+-- With groups: KEYS[12] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
+-- With groups: KEYS[13] {name}GROUPS:BUSY HASH see groups/pop.lua
+-- With groups: KEYS[14] {name}GROUPS:PARKED ZSET messages moved aside
+-- With groups: KEYS[15] {name}GROUPS:TURNS ZSET
+-- With groups: KEYS[16] {name}GROUPS:FLIGHT HASH
+-- With groups: KEYS[17] {name}GROUPS:RUNS ZSET
+-- With groups: KEYS[18] {name}GROUPS:WOKEN STRING
 --
 -- ARGV[1] charge           0|1     0: this delivery does not count (a release)
 -- ARGV[2] max_receives     integer 0..1000000  0: no limit
@@ -34,6 +43,8 @@
 -- Roles: consumer, worker, doctor
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local handoff, record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local turns, flight, runs, woken = KEYS[15], KEYS[16], KEYS[17], KEYS[18]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
@@ -59,6 +70,22 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+
+-- Parts: groups/known
+-- Of a queue with groups, read every type before the first write.
+local limit, are_parked, woken_note
+if record then
+  limit = tonumber(string.match(redis.call('GET', record) or '', '^groups:(%d+):') or nil) or 1
+  redis.call('LLEN', ready)
+  redis.call('LLEN', handoff)
+  redis.call('HLEN', busy)
+  are_parked = redis.call('ZCARD', parked) > 0
+  redis.call('ZCARD', turns)
+  redis.call('HLEN', flight)
+  redis.call('ZCARD', runs)
+  woken_note = redis.call('GET', woken) or ''
+end
+-- End of parts (edit them in lua/parts)
 
 -- Parts: count_up, holds, mark, failures, keep_latest, add_failure, read_failures, is_unique
 -- Count for those who watch. A field that is no number is left alone.
@@ -177,7 +204,8 @@ if not failures then
 end
 
 -- The first write frees memory, so that messages can be returned at maxmemory.
-local most, bytes, died, missing = math.min(#returned, MAX_IN_CALL), 0, {}, 0
+local most, bytes, missing = math.min(#returned, MAX_IN_CALL), 0, 0
+local died, gone = {}, {} -- positions and keys of dead letters
 for i, entry in ipairs(returned) do
   local key, delay, failure = entry[1], entry[2], failures[entry[3]]
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
@@ -214,7 +242,7 @@ for i, entry in ipairs(returned) do
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
       redis.call('HDEL', errors, key)
-      died[#died + 1] = entry[3]
+      died[#died + 1], gone[#gone + 1] = entry[3], key
       missing = missing + (body and 0 or 1)
     else
       count = count - 1 + charge
@@ -254,4 +282,164 @@ count_up('dead:body missing', missing)
 if #died > 0 then
   reply[#reply + 1] = died
 end
+if not record or #gone == 0 then
+  return reply
+end
+
+local now_text = string.format('%.0f', now)
+-- Parts: groups/slots, groups/free, groups/wake
+local PLACE = 16 -- digits of the place of a message in the order of its group
+
+-- Return what members of PARKED and RUNS begin with if they are of this group. The length of its
+-- name is in front, so no name is the beginning of another.
+local heads = {}
+local function head_of(tag)
+  heads[tag] = heads[tag] or string.format('%03d', #tag) .. tag
+  return heads[tag]
+end
+
+-- Return up to a number of a group's members of PARKED or RUNS, the first ones.
+local function first_of(zset, tag, number)
+  local head = head_of(tag) -- a digit follows; ':' is the next character
+  return redis.call('ZRANGEBYLEX', zset, '[' .. head, '(' .. head .. ':', 'LIMIT', '0', number)
+end
+
+local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
+local function slots_of(tag)
+  slots[tag] = slots[tag] or tonumber(redis.call('HGET', busy, tag) or nil) or 0
+  return slots[tag]
+end
+
+-- Read the slots of several groups at once.
+local function know_slots(tags)
+  local numbers = redis.call('HMGET', busy, unpack(tags))
+  for i, tag in ipairs(tags) do
+    slots[tag] = slots[tag] or tonumber(numbers[i] or nil) or 0
+  end
+end
+
+local function add_slots(tag, number)
+  slots[tag] = math.max(0, slots_of(tag) + number)
+  altered[tag] = true
+end
+
+-- The group of the message that was moved to the list to wake a consumer, and since when it was
+-- the group's turn.
+local woken_since, woken_tag = string.match(woken_note,
+  '^[^ ]* ([^ ]*) %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
+
+-- Messages without a group have no limit, and take their turn like a group. A group whose first
+-- message is on the list waits for it.
+local function is_free(tag)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < limit)
+end
+
+-- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
+-- where it was.
+local function turn(tag, since)
+  if not are_parked then
+    return
+  end
+  local head = head_of(tag)
+  if is_free(tag)
+    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. ':') > 0 then
+    turned = turned + 1
+    redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
+  else
+    redis.call('ZREM', turns, tag)
+  end
+end
+
+local function write_slots()
+  local taken, freed = {}, {}
+  for tag in pairs(altered) do
+    if slots[tag] > 0 then
+      taken[#taken + 1], taken[#taken + 2] = tag, slots[tag]
+    else
+      freed[#freed + 1] = tag
+    end
+  end
+  for i = 1, #freed, 1000 do
+    redis.call('HDEL', busy, unpack(freed, i, math.min(i + 999, #freed)))
+  end
+  for i = 1, #taken, 1000 do
+    redis.call('HSET', busy, unpack(taken, i, math.min(i + 999, #taken)))
+  end
+  altered = {}
+end
+
+-- Free the slots of messages that are settled. Of a run, the next message becomes due if it waits
+-- for this one only.
+local function free(keys)
+  local entries, tags, known, ran = redis.call('HMGET', flight, unpack(keys)), {}, {}, {}
+  local are_run = redis.call('ZCARD', runs) > 0
+  for i, entry in ipairs(entries) do
+    if entry then
+      local tag = string.sub(entry, PLACE + 2)
+      if not known[tag] then
+        known[tag], tags[#tags + 1] = 0, tag
+      end
+      known[tag] = known[tag] + 1
+      if are_run then
+        ran[#ran + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+      end
+    end
+  end
+  if #tags == 0 then
+    return
+  end
+  know_slots(tags)
+  redis.call('HDEL', flight, unpack(keys))
+  if #ran > 0 then
+    redis.call('ZREM', runs, unpack(ran))
+  end
+  for _, tag in ipairs(tags) do
+    add_slots(tag, -known[tag])
+    local first = are_run and first_of(runs, tag, 1)[1]
+    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
+    local entry = key and redis.call('HGET', flight, key)
+    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
+      redis.call('ZADD', delayed, 'XX', now_text, key)
+      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
+    end
+    turn(tag)
+  end
+end
+
+-- Let the group of the message that was moved to the list take its turn again: it was parked again,
+-- or it is gone, because a bare RPOP took it.
+local function forget_woken()
+  if woken_tag then
+    local tag = woken_tag
+    woken_tag = nil
+    redis.call('DEL', woken)
+    turn(tag, woken_since)
+  end
+end
+
+-- Consumers wait for a push onto the list. So if it is some group's turn, the lists are empty, and
+-- a consumer has waited lately, move the group's first message to the end that is popped. WOKEN
+-- ties its body to its place, to which the next pop returns it.
+local function wake()
+  if redis.call('ZCARD', turns) == 0 or redis.call('EXISTS', ready, handoff) > 0
+    or redis.call('EXISTS', looks) == 0 then
+    return
+  end
+  forget_woken()
+  local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
+  local member = first_of(parked, tag, 1)[1]
+  redis.call('ZREM', turns, tag)
+  if member then
+    local place = #head_of(tag) + PLACE
+    local body = string.sub(member, place + 1)
+    redis.call('ZREM', parked, member)
+    redis.call('RPUSH', ready, body)
+    redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
+  end
+end
+-- End of parts (edit them in lua/parts)
+
+free(gone)
+write_slots()
+wake()
 return reply

@@ -35,7 +35,9 @@ _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor 
 #: are not consumed, since there may be another call among them.
 _CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
-_GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
+_GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] \{name\}(\S*) ([A-Z]+)", re.MULTILINE)
+#: The parts of groups, which run only if the queue has groups.
+_OF_GROUPS = re.compile(r"^-- Parts: [^\n]*groups/.*?^-- End of parts", re.MULTILINE | re.DOTALL)
 _ROLES = re.compile(r"^-- Roles: (.+)$", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
@@ -92,16 +94,19 @@ def access_of(
     script: str, pop_from: PopFrom = "right", grouped: bool = False
 ) -> Mapping[str, frozenset[str]]:
     """Return each command that a script calls, with the suffixes of its keys."""
-    text = re.sub("--.*", "", _text(script))
+    text = _text(script)
+    optional = {number for number, *_ in (*_RECORD.findall(text), *_GROUPED.findall(text))}
+    text = re.sub("--.*", "", text if grouped else _OF_GROUPS.sub("", text))
     slots = slots_of(script, pop_from, grouped)
     bound = dict(_bound(text))
+    absent = {f"KEYS[{number}]" for number in optional - slots.keys()}
     suffixes_of: defaultdict[str, set[str]] = defaultdict(set)
     for of_left, of_right, arguments in _CALL.findall(text):
         command = of_left if of_left and pop_from == "left" else of_right
-        if arguments in ("record", "parked") and bound.get(arguments, "")[5:-1] not in slots:
-            continue  # that key is passed for the left end only, or with groups only
-        suffixes = suffixes_of[command.lower()]
         words = [argument.strip() for argument in arguments.split(",")][: _KEYS_OF.get(command, 1)]
+        if words and all(bound.get(word) in absent for word in words):
+            continue  # these keys are passed for the left end only, or with groups only
+        suffixes = suffixes_of[command.lower()]
         for word in words:
             suffixes.update(_suffixes(command, bound.get(word, word), slots))
     return {command: frozenset(suffixes) for command, suffixes in suffixes_of.items()}

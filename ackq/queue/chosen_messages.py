@@ -13,7 +13,7 @@ from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import key_of_id
 from ackq.errors import ConfigurationError
-from ackq.queue import pop_from, slots
+from ackq.queue import pop_from
 from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call makes ready.
@@ -71,7 +71,6 @@ def _cancel_recorded(spec: QueueSpec, chosen: Sequence[Arg], running: bool) -> O
         request = Request((*passed, int(running), *chunk), script=scripts.load("cancel"))
         count, looked = yield from call(spec, request)
         canceled += count
-        yield from slots.free(spec, chosen[first + 1 : first + 2 * looked : 2])
         first += 2 * looked  # one call stops at 100 messages or 1 MiB of bodies
     return canceled
 

@@ -15,8 +15,6 @@ from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
 from ackq.core.limits import MAX_DELAY
 from ackq.core.operation_marks import Settle, observed
-from ackq.errors import LeaseLost
-from ackq.queue import slots
 from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.spec import QueueSpec
 
@@ -65,7 +63,6 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
         count, looked = yield from call(spec, request)
         settled += count
         at += looked
-    yield from slots.free(spec, [str(message_id).encode() for message_id in ids])
     return settled
 
 
@@ -96,7 +93,7 @@ def nack(
     def arguments(chunk: Sequence[Message]) -> Named:
         return (*head, *_runs(chunk, delay_of)), chunk
 
-    return (yield from _and_free(spec, messages, settle(spec, verb, messages, arguments)))
+    return (yield from settle(spec, verb, messages, arguments))
 
 
 @observed(Settle("reject"))
@@ -111,25 +108,7 @@ def reject(
     def arguments(chunk: Sequence[Message]) -> Named:
         return (*head, *_runs(chunk)), chunk
 
-    return (yield from _and_free(spec, messages, settle(spec, REJECT, messages, arguments)))
-
-
-def _and_free(
-    spec: QueueSpec, messages: Sequence[Message], settling: Operation[int]
-) -> Operation[int]:
-    """Settle messages, then free the slots of those that are dead letters now."""
-    try:
-        settled = yield from settling
-    except LeaseLost:  # the others are settled
-        yield from _free(spec, messages)
-        raise
-    yield from _free(spec, messages)
-    return settled
-
-
-def _free(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None]:
-    if spec.keys.grouped:
-        yield from slots.free(spec, [message.key for message in messages if message.dead])
+    return (yield from settle(spec, REJECT, messages, arguments))
 
 
 def extend(spec: QueueSpec, given: Sequence[Given], timeout: Seconds | None) -> Operation[int]:

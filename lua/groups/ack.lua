@@ -39,23 +39,30 @@ end
 -- End of parts (edit them in lua/parts)
 
 redis.call('HLEN', context)
-redis.call('LLEN', ready)
-redis.call('LLEN', handoff)
 local has_receives = redis.call('HLEN', receives) > 0
 local has_errors = redis.call('HLEN', errors) > 0
 local has_extended = redis.call('HLEN', extended) > 0
 local has_delayed = redis.call('ZCARD', delayed) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
-local limit = tonumber(string.match(redis.call('GET', record) or '', '^groups:(%d+):') or nil) or 1
-redis.call('HLEN', busy)
-local are_parked = redis.call('ZCARD', parked) > 0
-redis.call('ZCARD', turns)
-redis.call('HLEN', flight)
-redis.call('ZCARD', runs)
-local woken_note = redis.call('GET', woken) or ''
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
+
+-- Parts: groups/known
+-- Of a queue with groups, read every type before the first write.
+local limit, are_parked, woken_note
+if record then
+  limit = tonumber(string.match(redis.call('GET', record) or '', '^groups:(%d+):') or nil) or 1
+  redis.call('LLEN', ready)
+  redis.call('LLEN', handoff)
+  redis.call('HLEN', busy)
+  are_parked = redis.call('ZCARD', parked) > 0
+  redis.call('ZCARD', turns)
+  redis.call('HLEN', flight)
+  redis.call('ZCARD', runs)
+  woken_note = redis.call('GET', woken) or ''
+end
+-- End of parts (edit them in lua/parts)
 
 -- Parts: holds, whole_batch, settle, mark, groups/slots, groups/free, groups/wake
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.

@@ -16,7 +16,7 @@ FACTS = Facts(
     mistakes=r"""
 test_ack_id.test_one_call_deletes_eight_mebibytes
   any number of bytes is deleted in one call
-  - freed = freed + redis.call('HSTRLEN', context, key)
+  - bytes = bytes + redis.call('HSTRLEN', context, key)
 test_ack_id.test_a_delayed_message_cannot_be_acked
   deletes the body of what is not in flight
   - if redis.call('ZREM', backup, key) == 1 then
@@ -29,6 +29,16 @@ test_counts.test_an_ack_by_bare_id
   counts what it looked at twice
   - count_up('acked', settled)
   + count_up('acked', settled + looked)
+test_groups_pop.test_what_ends_a_message_frees_its_group
+  given: end="ack_id"
+  its group stays busy
+  - free(gone)
+  - write_slots()
+  + write_slots()
+  wakes nobody whose group it frees
+  - write_slots()
+  - wake()
+  + write_slots()
 """,
 )
 

@@ -98,6 +98,16 @@ test_counts.test_canceled_messages_were_never_taken_and_run_now_counts_nothing
 test_counts.test_a_delivery_that_is_canceled_has_ended
   no delivery ends
   - count_up('ended', ended)
+test_groups_pop.test_what_ends_a_message_frees_its_group
+  given: end="cancel"
+  its group stays busy
+  - free(gone)
+  - write_slots()
+  + write_slots()
+  wakes nobody whose group it frees
+  - write_slots()
+  - wake()
+  + write_slots()
 """,
 )
 

