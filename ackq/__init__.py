@@ -30,6 +30,7 @@ from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import (
     AuditFinding,
     AuditReport,
+    GroupCounts,
     GroupStats,
     Message,
     Pushed,
@@ -50,6 +51,7 @@ __all__ = [
     "DeadLetter",
     "EvictionPolicyError",
     "Found",
+    "GroupCounts",
     "GroupStats",
     "Groups",
     "GroupsMismatch",

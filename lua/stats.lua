@@ -9,18 +9,23 @@
 -- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
 -- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- With groups: KEYS[10] {name}GROUPS:BUSY HASH group -> its messages in flight; '' -> a place
+-- With groups: KEYS[11] {name}GROUPS:TURNS ZSET group that has parked messages -> its turn, µs
 --
 -- Returns {listed or moved aside, handed over, leased, expired, delayed, due, dead, paused 0|1,
 -- µs until the next lease ends (negative: since it ended), µs until the next message is due,
--- claimed, returned, later, µs until the next held list belongs to the queue}.
+-- claimed, returned, later, µs until the next held list belongs to the queue}; with groups also
+-- {..., moved aside, groups with messages in flight, groups whose turn it is, groups whose turn is
+-- later, µs since the first turn came}, the last 0 if none has come.
 -- A time until is 0 if there is none. leased includes expired, delayed includes due. Of the
 -- messages in held lists, claimed are still leased; the others belong to the queue: returned are
 -- ready, and later will be delayed.
 -- Atomic because a message that moves between two counts would be counted twice or not at all.
--- Cost: O(log in-flight + log delayed + held lists).
+-- Cost: O(log in-flight + log delayed + held lists + log turns).
 -- Roles: worker, monitor, watcher, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local dead, paused, held, heldrows, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local dead, paused, held, heldrows = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local parked, busy, turns = KEYS[9], KEYS[10], KEYS[11]
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -66,7 +71,7 @@ for i, rows in ipairs(rows_of(over)) do
   end
 end
 
-return {
+local reply = {
   redis.call('LLEN', ready) + (parked and redis.call('ZCARD', parked) or 0),
   redis.call('LLEN', handoff),
   redis.call('ZCARD', backup),
@@ -82,3 +87,12 @@ return {
   later,
   until_first(held),
 }
+if parked then
+  local due = redis.call('ZCOUNT', turns, '-inf', now_text)
+  reply[#reply + 1] = redis.call('ZCARD', parked)
+  reply[#reply + 1] = redis.call('HLEN', busy) - redis.call('HEXISTS', busy, '')
+  reply[#reply + 1] = due
+  reply[#reply + 1] = redis.call('ZCARD', turns) - due
+  reply[#reply + 1] = math.max(0, -until_first(turns))
+end
+return reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -16,7 +16,7 @@ from ackq.cli.output import print_json
 from ackq.cli.queues import on_queue, open_any
 from ackq.cli.tables import print_table
 from ackq.config import Groups, RateLimit
-from ackq.queue import group_record, inspection
+from ackq.queue import group_record, group_stats, inspection
 from ackq.queue.client import Queue
 
 #: The settings that --on takes, and how each is read.
@@ -62,6 +62,7 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
 @click.command(
     epilog=examples(
         "ackq groups charges",
+        "ackq groups charges --by oldest --top 5",
         "ackq groups charges --on field=customer,in_flight=1",
         "ackq groups charges --off --yes",
     )
@@ -80,6 +81,14 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--top", type=click.IntRange(1, 10_000), default=20, metavar="N", help="Groups to show.  [20]"
 )
+@click.option(
+    "--by",
+    type=click.Choice(get_args(group_stats.Order)),
+    default="waiting",
+    help="Show the groups with the most waiting messages, or those that have waited longest."
+    "  [waiting]",
+)
+@click.option("--containing", metavar="TEXT", help="Only groups whose names contain TEXT.")
 @yes_option
 @json_option
 def groups(
@@ -88,6 +97,8 @@ def groups(
     on: dict[str, Any] | None,
     off: bool,
     top: int,
+    by: group_stats.Order,
+    containing: str | None,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -95,8 +106,9 @@ def groups(
 
     waiting counts the ready messages that consumers have moved aside; those still on the list are
     not counted by group. in flight counts the messages that were delivered and are not settled,
-    including those that wait for a retry. turn for is the time since it became this group's turn;
-    it is empty while the group has as many messages in flight as it may have.
+    including those that wait for a retry. oldest is the time since the first waiting message was
+    moved aside, and turn for the time since it became this group's turn; that is empty while the
+    group has as many messages in flight as it may have. See the messages with `ackq peek --group`.
 
     Stop all consumers before you turn groups on or off: those with other settings are refused.
     --off puts every message back on the list, as `ackq drain` does: leases end, delayed messages
@@ -111,7 +123,7 @@ def groups(
         elif off:
             _turn_off(client, yes)
         else:
-            _show(client, top, as_json)
+            _show(client, top, by, containing or "", as_json)
 
 
 def _turn_on(queue: Queue, settings: dict[str, Any]) -> None:
@@ -136,19 +148,20 @@ def _turn_off(queue: Queue, yes: bool) -> None:
     )
 
 
-def _show(queue: Queue, top: int, as_json: bool) -> None:
+def _show(queue: Queue, top: int, by: group_stats.Order, containing: str, as_json: bool) -> None:
     if queue.config.groups is None:
         click.echo(f"ackq: {queue.name} has no groups", err=True)
         sys.exit(NOTHING)
-    found = queue.groups(top)
+    found = queue.groups(top, by=by, containing=containing)
     if as_json:
         for each in found:
             print_json(asdict(each))
         return
-    print_table(
-        ("group", "waiting", "in flight", "turn for"),
-        [(each.name, each.waiting, each.in_flight, _seconds(each.turn_for)) for each in found],
-    )
+    rows = [
+        (each.name, each.waiting, each.in_flight, *map(_seconds, (each.oldest, each.turn_for)))
+        for each in found
+    ]
+    print_table(("group", "waiting", "in flight", "oldest", "turn for"), rows)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -13,6 +13,7 @@ from ackq.cli.queues import on_any_queue, open_any, part_column
 from ackq.cli.tables import print_table
 from ackq.cli.times import short_time
 from ackq.core.inspection_results import PeekedMessage, State
+from ackq.ops.kinds.lists import LIST, SHARDED
 
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))
@@ -26,10 +27,21 @@ from ackq.core.inspection_results import PeekedMessage, State
     default="ready",
     help="State of the messages.  [ready]",
 )
+@click.option(
+    "--group",
+    metavar="GROUP",
+    help="Only the messages of GROUP that consumers have moved aside, of a queue with groups.",
+)
 @time_field_option
 @json_option
 def peek(
-    queue: str, url: str | None, number: int, state: State, time_field: str | None, as_json: bool
+    queue: str,
+    url: str | None,
+    number: int,
+    state: State,
+    group: str | None,
+    time_field: str | None,
+    as_json: bool,
 ) -> None:
     """Show messages of QUEUE in delivery order, without taking them.
 
@@ -39,8 +51,11 @@ def peek(
     messages: list[PeekedMessage] = []
     names: list[str] = []
     with open_any(url, queue, "peek", time_field=time_field) as opened:
+        if group is not None and opened.kind not in (LIST, SHARDED):
+            raise click.UsageError("only list queues have groups")
+        chosen = {} if group is None else {"group": group}
         for part in opened.parts():
-            messages += part.peek(number - len(messages), state)
+            messages += part.peek(number - len(messages), state, **chosen)
             names += [part.name] * (len(messages) - len(names))
     if as_json:
         for message, name in zip(messages, names, strict=True):

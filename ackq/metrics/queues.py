@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from ackq.metrics.families import Family, Labels, Since, label
 from ackq.ops.readings import Reading, Totals
+from ackq.queue.messages import GroupCounts
 
 #: Labels of what every kind of queue has.
 _QUEUE = ("queue", "kind")
@@ -33,6 +34,19 @@ _GAUGES: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
     ),
     "ackq_workers": ("Worker processes that take from the queue.", attrgetter("workers")),
 }
+#: The gauges of queues with groups. No label names a group, since there may be a million.
+_OF_GROUPS: dict[str, tuple[str, Callable[[GroupCounts], float]]] = {
+    "ackq_moved_aside": (
+        "Ready messages that consumers have moved aside, since their groups were busy.",
+        attrgetter("moved_aside"),
+    ),
+    "ackq_group_turn_seconds": (
+        "Time for which the group that has waited longest for its turn has waited; 0 if none.",
+        attrgetter("turn_for"),
+    ),
+}
+#: The states of groups, as in `GroupCounts`.
+_GROUP_STATES = ("in_flight", "ready", "limited")
 #: The gauges with a figure for each consumer of a topic.
 _OF_CONSUMERS: dict[str, tuple[str, Callable[[Reading], Mapping[str, float]]]] = {
     "ackq_topic_lag": ("Messages that a consumer of a topic is behind.", attrgetter("lags")),
@@ -74,6 +88,7 @@ def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
     )
     for name, (help, figure) in _GAUGES.items():
         yield Family(name, "gauge", help, _QUEUE, labels=labels, numbers=[*map(figure, readings)])
+    yield from _group_metrics(readings)
     for name, (help, figures) in _OF_CONSUMERS.items():
         yield Family(
             name,
@@ -115,6 +130,26 @@ def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
         numbers=[count for counts in dead for _, count in counts],
         since=[each for each, counts in zip(since, dead, strict=True) for _ in counts],
     )
+
+
+def _group_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
+    grouped = [
+        (Labels.of(_QUEUE, (reading.name, reading.kind)), reading.groups)
+        for reading in readings
+        if reading.groups is not None
+    ]
+    labels, counts = [labels for labels, _ in grouped], [groups for _, groups in grouped]
+    states = [(state, label("state", state)) for state in _GROUP_STATES]
+    yield Family(
+        "ackq_groups",
+        "gauge",
+        "Groups that have messages in flight, whose turn it is, or that wait for their rate limit.",
+        (*_QUEUE, "state"),
+        labels=[each.plus(*state) for each in labels for state in states],
+        numbers=[getattr(groups, state) for groups in counts for state in _GROUP_STATES],
+    )
+    for name, (help, figure) in _OF_GROUPS.items():
+        yield Family(name, "gauge", help, _QUEUE, labels=labels, numbers=[*map(figure, counts)])
 
 
 def _by_reason(dead: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -184,4 +184,5 @@ def _reading(
         due_soon=soon,
         lease_age=lease_age(left, counted.timeouts if counted else {}),
         stats=stats,
+        groups=stats.groups,
     )

@@ -12,7 +12,8 @@ from ackq.config import QueueConfig
 from ackq.core.counters import Counters
 from ackq.core.effects import Operation, Request
 from ackq.ops.trials import is_denial
-from ackq.queue.messages import QueueStats
+from ackq.queue.inspection import total_of_groups
+from ackq.queue.messages import GroupCounts, QueueStats
 
 KindName = Literal["list", "sharded", "delay", "topic", "rsmq"]
 
@@ -93,6 +94,8 @@ class Reading:
     lease_age: float | None = None
     #: All counts of a list queue.
     stats: QueueStats | None = None
+    #: How many groups a queue has in each state; None: it has no groups.
+    groups: GroupCounts | None = None
     #: The shards of a sharded queue, or the partitions of a delay queue.
     parts: tuple[Reading, ...] = ()
 
@@ -198,6 +201,7 @@ def merged(
     oldest = [part.oldest_ready for part in parts if part.oldest_ready is not None]
     ages = [part.lease_age for part in parts if part.lease_age is not None]
     totals = [part.totals for part in parts if part.totals is not None]
+    groups = [part.groups for part in parts if part.groups is not None]
     # A worker may take from several shards.
     listed = [*parts, whole] if whole is not None else parts
     workers = frozenset[bytes]().union(*(reading.worker_ids for reading in listed))
@@ -214,6 +218,7 @@ def merged(
         _sum(totals) if len(totals) == len(parts) else None,
         due_soon=sum(soon) if len(soon) == len(parts) else None,
         lease_age=max(ages, default=None),
+        groups=total_of_groups(groups) if groups else None,
         parts=tuple(sorted(parts, key=lambda part: part.name)),
     )
 

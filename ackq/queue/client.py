@@ -654,7 +654,14 @@ class Queue(WholeQueue, Client):
         """
         return self._run(held_lists.claims(self._spec))
 
-    def groups(self, n: int = 20, *, within: int = 100_000) -> list[GroupStats]:
+    def groups(
+        self,
+        n: int = 20,
+        *,
+        within: int = 100_000,
+        by: group_stats.Order = "waiting",
+        containing: str = "",
+    ) -> list[GroupStats]:
         """Return the groups with the most ready messages that were moved aside, the largest first.
 
         Consumers move a message aside when they find its group busy. Before that it is on the list,
@@ -663,13 +670,23 @@ class Queue(WholeQueue, Client):
         Args:
             n: how many groups, 1 to 10000. Defaults to 20.
             within: look at this many groups at most. Defaults to 100000.
+            by: "waiting", or "oldest": the groups whose first message has waited longest come
+                first. Defaults to "waiting".
+            containing: only groups whose names contain this text. Defaults to all.
 
         Raises:
             ConfigurationError: an argument is out of range.
         """
-        return self._run(group_stats.largest(self._spec, n, within))
+        return self._run(group_stats.first(self._spec, n, within, by, containing))
 
-    def peek(self, n: int = 10, state: State = "ready", *, skip: int = 0) -> list[PeekedMessage]:
+    def peek(
+        self,
+        n: int = 10,
+        state: State = "ready",
+        *,
+        skip: int = 0,
+        group: str | int | None = None,
+    ) -> list[PeekedMessage]:
         """Return up to ``n`` messages in the order of their delivery, without taking them.
 
         Args:
@@ -677,8 +694,14 @@ class Queue(WholeQueue, Client):
             state: "ready" (what pop would take), "in_flight" (soonest deadline first) or
                 "delayed" (soonest due first).
             skip: how many messages to skip first. Defaults to 0.
+            group: of a queue with groups: instead, the messages of this group that consumers have
+                moved aside. Defaults to None.
+
+        Raises:
+            ConfigurationError: a group is given, and the queue has no groups, or the state is not
+                "ready".
         """
-        return self._run(inspection.peek(self._spec, n, state, skip))
+        return self._run(inspection.peek(self._spec, n, state, skip, group))
 
     def search(
         self,

@@ -657,7 +657,14 @@ class AsyncQueue(AsyncWholeQueue, Client):
         """
         return await self._run(held_lists.claims(self._spec))
 
-    async def groups(self, n: int = 20, *, within: int = 100_000) -> list[GroupStats]:
+    async def groups(
+        self,
+        n: int = 20,
+        *,
+        within: int = 100_000,
+        by: group_stats.Order = "waiting",
+        containing: str = "",
+    ) -> list[GroupStats]:
         """Return the groups with the most ready messages that were moved aside, the largest first.
 
         Consumers move a message aside when they find its group busy. Before that it is on the list,
@@ -666,14 +673,22 @@ class AsyncQueue(AsyncWholeQueue, Client):
         Args:
             n: how many groups, 1 to 10000. Defaults to 20.
             within: look at this many groups at most. Defaults to 100000.
+            by: "waiting", or "oldest": the groups whose first message has waited longest come
+                first. Defaults to "waiting".
+            containing: only groups whose names contain this text. Defaults to all.
 
         Raises:
             ConfigurationError: an argument is out of range.
         """
-        return await self._run(group_stats.largest(self._spec, n, within))
+        return await self._run(group_stats.first(self._spec, n, within, by, containing))
 
     async def peek(
-        self, n: int = 10, state: State = "ready", *, skip: int = 0
+        self,
+        n: int = 10,
+        state: State = "ready",
+        *,
+        skip: int = 0,
+        group: str | int | None = None,
     ) -> list[PeekedMessage]:
         """Return up to ``n`` messages in the order of their delivery, without taking them.
 
@@ -682,8 +697,14 @@ class AsyncQueue(AsyncWholeQueue, Client):
             state: "ready" (what pop would take), "in_flight" (soonest deadline first) or
                 "delayed" (soonest due first).
             skip: how many messages to skip first. Defaults to 0.
+            group: of a queue with groups: instead, the messages of this group that consumers have
+                moved aside. Defaults to None.
+
+        Raises:
+            ConfigurationError: a group is given, and the queue has no groups, or the state is not
+                "ready".
         """
-        return await self._run(inspection.peek(self._spec, n, state, skip))
+        return await self._run(inspection.peek(self._spec, n, state, skip, group))
 
     async def search(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -18,6 +19,9 @@ MAX_READ = 65_536
 HEAD = 1200
 #: Integers from here on are read as floats: JSON parsers disagree about them.
 _TOO_LARGE = 2**53
+#: Longest name in bytes; of a longer one its hash is stored.
+_LONG = 512
+_SHOWN_HASH = re.compile("sha1:([0-9a-f]{40})")
 
 
 def group_of(body: bytes, field: str) -> str | None:
@@ -112,3 +116,18 @@ def grouped(message: Pushable, field: str, group: str | int | None) -> Pushable:
         )
     first = {"id": fields["id"]} if "id" in fields else {}
     return {**first, field: group, **{name: fields[name] for name in fields if name != field}}
+
+
+def tag_of(name: str) -> bytes:
+    """Return what stands for a group in the keys; a name may also be one that `shown_name` gave."""
+    raw = name.encode(errors="replace")
+    if len(raw) > _LONG:
+        return b"\1" + hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode()
+    shown = _SHOWN_HASH.fullmatch(name)
+    return b"\1" + shown[1].encode() if shown else raw
+
+
+def shown_name(tag: bytes) -> str:
+    """Return the name of a group to be shown: of a long one, "sha1:" and its hash."""
+    is_hash = tag[:1] == b"\1"
+    return f"sha1:{tag[1:].decode()}" if is_hash else tag.decode(errors="replace")

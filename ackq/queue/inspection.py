@@ -28,7 +28,14 @@ from ackq.queue import group_record, held_lists, moved_aside, pop_from
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.claims import end_holds
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats, Redriven
+from ackq.queue.messages import (
+    AuditFinding,
+    AuditReport,
+    GroupCounts,
+    QueueCounters,
+    QueueStats,
+    Redriven,
+)
 from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call reads or moves.
@@ -64,6 +71,7 @@ def read_stats(reply: Sequence[int]) -> QueueStats:
         returned,
         later,
         held_until,
+        *groups,
     ) = reply
     events = [us for us, count in ((lease_end, leased), (due_in, delayed)) if count]
     if held_until:
@@ -79,12 +87,20 @@ def read_stats(reply: Sequence[int]) -> QueueStats:
         next_event_in=max(0.0, min(events) / 1_000_000) if events else None,
         lease_ends_in=lease_end / 1_000_000 if leased else None,
         claimed=claimed,
+        groups=_group_counts(*groups) if groups else None,
     )
+
+
+def _group_counts(
+    moved_aside: int, in_flight: int, ready: int, limited: int, since: int
+) -> GroupCounts:
+    return GroupCounts(moved_aside, in_flight, ready, limited, since / 1_000_000)
 
 
 def total(counts: Sequence[QueueStats]) -> QueueStats:
     """Return the sum of the shards' counts."""
     events = [count.next_event_in for count in counts if count.next_event_in is not None]
+    groups = [count.groups for count in counts if count.groups is not None]
     return QueueStats(
         ready=sum(count.ready for count in counts),
         in_flight=sum(count.in_flight for count in counts),
@@ -95,6 +111,18 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
         paused=any(count.paused for count in counts),
         next_event_in=min(events, default=None),
         claimed=sum(count.claimed for count in counts),
+        groups=total_of_groups(groups) if groups else None,
+    )
+
+
+def total_of_groups(counts: Sequence[GroupCounts]) -> GroupCounts:
+    """Return the sum of the shards' counts of groups."""
+    return GroupCounts(
+        moved_aside=sum(count.moved_aside for count in counts),
+        in_flight=sum(count.in_flight for count in counts),
+        ready=sum(count.ready for count in counts),
+        limited=sum(count.limited for count in counts),
+        turn_for=max(count.turn_for for count in counts),
     )
 
 
@@ -159,7 +187,7 @@ def counted(parts: Sequence[QueueCounters]) -> QueueCounters:
 
 
 def peek(
-    spec: QueueSpec, wanted: int, state: State, skip: int = 0
+    spec: QueueSpec, wanted: int, state: State, skip: int = 0, group: str | int | None = None
 ) -> Operation[list[PeekedMessage]]:
     """Return messages without taking them; see `ackq.Queue.peek`."""
     if state not in ("ready", "in_flight", "delayed"):
@@ -167,6 +195,13 @@ def peek(
     check_integer(wanted, "peek", 0, 2**53)
     check_integer(skip, "skip", 0, 2**52)
     yield from compare_end(spec)
+    if group is not None:
+        if not spec.keys.grouped or state != "ready":
+            raise ConfigurationError(
+                f"group={group!r} shows ready messages of a queue with groups, not those that are"
+                f" {state} in {spec.name!r}"
+            )
+        return (yield from _moved_aside(spec, skip, wanted, group))
     names = [held.name for held in (yield from held_lists.lists(spec))[1]]
     # Each list goes in front of those returned before it.
     front = [name for name in names if held_lists.mode_of(spec, name) == "front"][-PEEKED:][::-1]
@@ -196,21 +231,29 @@ def peek(
         if not reply:
             break
     if state == "ready" and spec.keys.grouped and len(seen) < wanted:
-        aside = yield from _moved_aside(spec, skip if not seen else 0, wanted - len(seen))
+        first = 0 if seen else (yield from _behind_lists(spec, skip))
+        aside = yield from _moved_aside(spec, first, wanted - len(seen))
         seen += aside
         kept += [b""] * len(aside)
     return (yield from with_errors(spec, spec.keys.errors, seen, kept))
 
 
-def _moved_aside(spec: QueueSpec, skip: int, wanted: int) -> Operation[list[PeekedMessage]]:
-    """Return messages that were moved aside; ``skip`` counts the ready ones before them, too."""
-    if skip:
-        before = (yield from stats(spec)).ready - (yield from moved_aside.count(spec))
-        skip = max(0, skip - before)
+def _behind_lists(spec: QueueSpec, skip: int) -> Operation[int]:
+    """Return how many of the messages that were moved aside to skip, after all others."""
+    if not skip:
+        return 0
+    counts = yield from stats(spec)
+    return max(0, skip - counts.ready + (counts.groups.moved_aside if counts.groups else 0))
+
+
+def _moved_aside(
+    spec: QueueSpec, skip: int, wanted: int, group: str | int | None = None
+) -> Operation[list[PeekedMessage]]:
+    """Return messages that were moved aside: of all groups, or of one."""
     seen: list[PeekedMessage] = []
     after, more = b"", True
     while more and len(seen) < wanted:
-        after, bodies = yield from moved_aside.bodies(spec, after, skip + wanted - len(seen))
+        after, bodies = yield from moved_aside.bodies(spec, after, skip + wanted - len(seen), group)
         more = after != b""
         for body in bodies[skip:]:
             created = created_at(body, spec.config.time_field)

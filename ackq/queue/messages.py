@@ -252,6 +252,28 @@ class QueueStats:
     lease_ends_in: float | None = None
     #: How many of ``in_flight`` are in claims, such as Spark's.
     claimed: int = 0
+    #: Of a queue with groups; None: it has none.
+    groups: GroupCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """How many groups a queue has in each state, as far as consumers have met them.
+
+    A group may count as in flight and as ready, if more of its messages may be in flight.
+    """
+
+    #: Messages that consumers have moved aside: a part of `QueueStats.ready`.
+    moved_aside: int
+    #: Groups with messages that were delivered and are not settled.
+    in_flight: int
+    #: Groups whose turn it is: they have messages that were moved aside, and a free place.
+    ready: int
+    #: Groups whose next message has to wait for the rate limit of the group.
+    limited: int
+    #: For how many seconds the group that has waited longest for its turn has waited; 0 if none
+    #: is ready.
+    turn_for: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +288,9 @@ class GroupStats:
     in_flight: int
     #: Seconds since it became this group's turn; None if it is not: all its places are taken.
     turn_for: float | None
+    #: Seconds since the first of its waiting messages was moved aside. None if none is waiting, or
+    #: if it was not read, since this group and others have long messages.
+    oldest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,20 @@
 -- ARGV[2] cursor  text            0, or that of the reply before
 -- ARGV[3] wanted  integer 1..100  groups, about
 --
--- Returns {now, cursor, group, in flight, parked, since, group, ...}, times in µs since the epoch.
--- The cursor is 0 after the last ones. since: when the group's turn came, 0 if it is not its turn.
--- A group may be returned twice. One that changes between the calls may be left out. Ready messages
--- without a group are left out.
+-- Returns {now, cursor, group, in flight, parked, since, first, group, ...}, times in µs since the
+-- epoch. The cursor is 0 after the last ones. since: when the group's turn came, 0 if it is not its
+-- turn. first: when its first parked message was moved aside, 0 if none is parked or it was not
+-- read. A group may be returned twice. One that changes between the calls may be left out. Ready
+-- messages without a group are left out.
 -- Atomic because a group between two keys would be missed.
--- Cost: O(wanted log parked), and one bucket of a hash table.
+-- Cost: O(wanted log parked), and one bucket of a hash table. The first messages are read, 1 MiB
+-- and one more.
 -- Roles: viewer, operator, doctor
 local busy, parked, turns = KEYS[1], KEYS[2], KEYS[3]
 local which, cursor, wanted = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
+local PLACE = 16 -- digits of a place, which is a time
 
 -- Parts: outside
 local function outside(number, low, high)
@@ -38,7 +43,17 @@ if which == 'busy' then
 else
   found = redis.call('ZSCAN', turns, cursor, 'COUNT', wanted)
 end
-local reply = {clock[1] * 1000000 + clock[2], found[1]}
+local reply, bytes = {clock[1] * 1000000 + clock[2], found[1]}, 0
+
+-- Return when the first parked message of a group was moved aside, 0 if it is not read.
+local function first_of(head, last)
+  if bytes >= BODY_BUDGET then
+    return 0
+  end
+  local member = redis.call('ZRANGEBYLEX', parked, '[' .. head, last, 'LIMIT', '0', '1')[1]
+  bytes = bytes + #(member or '')
+  return member and tonumber(string.sub(member, #head + 1, #head + PLACE)) or 0
+end
 
 for i = 1, #found[2], 2 do
   local tag, value = found[2][i], found[2][i + 1]
@@ -46,10 +61,13 @@ for i = 1, #found[2], 2 do
   if tag ~= '' and (which == 'busy' or not held) then
     local head = string.format('%03d', #tag) .. tag
     local since = which == 'turns' and value or redis.call('ZSCORE', turns, tag)
+    local last = '(' .. head .. ':'
+    local number = redis.call('ZLEXCOUNT', parked, '[' .. head, last)
     reply[#reply + 1] = tag
     reply[#reply + 1] = tonumber(held or nil) or 0
-    reply[#reply + 1] = redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. ':')
+    reply[#reply + 1] = number
     reply[#reply + 1] = tonumber(since or nil) or 0
+    reply[#reply + 1] = number > 0 and first_of(head, last) or 0
   end
 end
 return reply

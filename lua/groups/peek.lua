@@ -4,6 +4,7 @@
 --
 -- ARGV[1] after   text             a place that an earlier reply ended with; empty: from the first
 -- ARGV[2] wanted  integer 1..1000  messages
+-- ARGV[3] group   text             only messages of this group; may be absent
 --
 -- Returns {after, body, ...}. after is empty if there are no others. A message that stays parked
 -- during all calls is returned once.
@@ -11,7 +12,7 @@
 -- Cost: O(wanted + log parked), at most 1 MiB of bodies plus 16 messages behind short ones.
 -- Roles: viewer, operator, doctor
 local parked = KEYS[1]
-local after, wanted = ARGV[1], tonumber(ARGV[2])
+local after, wanted, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes
 local SLICE = 16 -- messages read at a time, as long as those before were short
@@ -36,10 +37,17 @@ local function from_behind(place)
 end
 
 local reply, bytes, slice = {''}, 0, 1
-local from = after == '' and '-' or from_behind(after)
+local from, to = '-', '+'
+if group then
+  local head = string.format('%03d', #group) .. group
+  from, to = '[' .. head, '(' .. head .. ':'
+end
+if after ~= '' then
+  from = from_behind(after)
+end
 while #reply <= wanted and bytes < BODY_BUDGET do
   local asked = math.min(slice, wanted + 1 - #reply)
-  local members, size = redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', '0', asked), 0
+  local members, size = redis.call('ZRANGEBYLEX', parked, from, to, 'LIMIT', '0', asked), 0
   for _, member in ipairs(members) do
     local place = 3 + tonumber(string.sub(member, 1, 3)) + PLACE
     reply[1], reply[#reply + 1] = string.sub(member, 1, place), string.sub(member, place + 1)

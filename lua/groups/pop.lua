@@ -17,7 +17,8 @@
 -- KEYS[14] {name}GROUPS:BUSY    HASH    group -> its messages in flight: delivered and not settled,
 --                                  leased or not; under an empty name the last place in PARKED
 -- KEYS[15] {name}GROUPS:PARKED  ZSET    all scores 0: length of the group's name (3 digits), its
---                                  name, place (16 digits), body of a message moved aside
+--                                  name, place (16 digits), body of a message moved aside. The
+--                                  place is the µs at which that was done, or more: it only grows
 -- KEYS[16] {name}GROUPS:TURNS   ZSET    group that has parked messages and a free slot -> since, µs
 -- KEYS[17] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place (16 digits), group; > if the
 --                                  message waits in DELAYED for another one of its run
@@ -677,7 +678,7 @@ end
 -- Move a message aside, behind those of its group, or to the place that it had.
 local function park(body, tag, at)
   if not at then
-    place = place + 1
+    place = math.max(place + 1, now)
     at = string.format('%016.0f', place)
   end
   parks[#parks + 1], parks[#parks + 2] = '0', head_of(tag) .. at .. body

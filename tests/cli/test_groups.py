@@ -23,9 +23,18 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
         assert queue.pop() is None
         queue.push({"id": "later", "of": "c"}, delay=600)
         queue.nack(taken[1], delay=600)
-    assert ackq("groups", name).stdout == "a\t2\t1\t\nb\t0\t1\t\n"
-    (first, _) = map(json.loads, ackq("groups", name, "--json", "--top", "2").stdout.splitlines())
+    assert ackq("groups", name, "--containing", "b").stdout == "b\t0\t1\t\t\n"
+    shown = ackq("groups", name, "--json", "--top", "2", "--by", "oldest").stdout
+    (first, _) = map(json.loads, shown.splitlines())
+    assert 0 < first.pop("oldest") < 60
     assert first == {"name": "a", "waiting": 2, "in_flight": 1, "turn_for": None}
+    assert ackq("peek", name, "--group", "a").stdout.splitlines() == [
+        f"{n}\t0\t-\t{bodies[n].decode()}" for n in (1, 3)
+    ]
+    assert ackq("peek", name, "--group", "b").stdout == ""
+    figures = json.loads(ackq("stats", name, "--json").stdout)
+    counted = {key: figures[key] for key in ("moved_aside", "groups_in_flight", "groups_ready")}
+    assert counted == {"moved_aside": 2, "groups_in_flight": 2, "groups_ready": 0}
     assert ackq("stats", name).stdout.startswith("ready\t2\nin_flight\t1\ndelayed\t2\n")
     assert "cannot ask for confirmation" in ackq("groups", name, "--off", code=2).stderr
     assert "has no groups" in ackq("groups", name, "--off", "--yes").stdout

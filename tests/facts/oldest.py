@@ -58,6 +58,22 @@ test_oldest.test_of_the_lists_the_message_that_is_taken_next_is_returned
   reads the hand-off list from the left
   - 'LINDEX', handoff, -1
   + 'LINDEX', handoff, 0
+test_oldest.test_of_messages_that_were_moved_aside_the_first_one_of_any_group_counts
+  those on the list come first
+  - if parked and redis.call('ZCARD', parked) > 0 then
+  + if parked and redis.call('ZCARD', parked) > 0 and not listed then
+  the last group counts
+  - if at < time then
+  + if at > 0 then
+  long bodies cost nothing
+  - bytes < BODY_BUDGET
+  + bytes >= 0
+  one group too many
+  - walked < WALKED
+  + walked <= WALKED
+  the time of the message is needed
+  - body, listed = first, #first
+  + body, listed = first, true or #first
 test_oldest.test_a_body_without_a_time_or_too_long_is_not_returned
   returns bodies of any length
   returns bodies that need not have a time

@@ -22,6 +22,16 @@ test_stats.test_expired_and_due_messages_are_counted_apart_from_running_and_dela
   due messages are not reported
   - redis.call('ZCOUNT', delayed, '-inf', now_text)
   + 0
+test_stats.test_groups_are_counted_beside_the_messages
+  the last place is a group
+  - - redis.call('HEXISTS', busy, '')
+  + - 0
+  a turn in the future has come
+  - local due = redis.call('ZCOUNT', turns, '-inf', now_text)
+  + local due = redis.call('ZCARD', turns)
+  a turn came at its time in the future
+  - math.max(0, -until_first(turns))
+  + math.abs(until_first(turns))
 test_held.test_stats_count_what_is_held_where_it_belongs
   counts what is claimed as ready
   - redis.call('ZRANGEBYSCORE', held, '-inf', now_text)

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector as RegistryCollector
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.membership.shards import shard_names
 from ackq.metrics import Collector
@@ -328,6 +328,29 @@ def test_an_ended_lease_is_overdue(plain_client: redis.Redis, name: str) -> None
             "the lease to end",
         )
         assert value(scrape(collector), "ackq_backlog", **labels) == 1
+
+
+def test_groups_are_counted_without_their_names(plain_client: redis.Redis, name: str) -> None:
+    with (
+        Queue(plain_client, name, groups=Groups("of", in_flight=1)) as queue,
+        Collector(plain_client, [name]) as collector,
+    ):
+        queue.push_many([{"id": n, "of": of} for n, of in enumerate("aabbc")])
+        taken = [queue.pop(), queue.pop(), queue.pop()]
+        assert taken[1] is not None
+        queue.ack(taken[1])
+        samples = scrape(collector)
+        labels = {"queue": name, "kind": "list"}
+        counts = {
+            state: value(samples, "ackq_groups", **labels, state=state)
+            for state in ("in_flight", "ready", "limited")
+        }
+        assert counts == {"in_flight": 2, "ready": 1, "limited": 0}
+        assert value(samples, "ackq_moved_aside", **labels) == 2
+        assert value(samples, "ackq_messages", **labels, state="ready") == 2
+        assert 0 < value(samples, "ackq_group_turn_seconds", **labels) < 60
+        assert 0 < value(samples, "ackq_oldest_ready_seconds", **labels) < 60
+        queue.purge()
 
 
 def test_a_pause_is_reported(plain_client: redis.Redis, name: str) -> None:

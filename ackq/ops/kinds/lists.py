@@ -25,6 +25,14 @@ from ackq.queue.pop_from import compare
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
 
+#: What the counts of groups are called beside those of messages.
+_NAMES_OF_GROUPS = {
+    "in_flight": "groups_in_flight",
+    "ready": "groups_ready",
+    "limited": "groups_limited",
+    "turn_for": "groups_turn_for",
+}
+
 
 def open_list(
     client: Redis, name: str, *, pop_from: PopFrom | None = None, **settings: Any
@@ -79,7 +87,10 @@ def recorded(queue: Queue) -> dict[str, Any]:
 
 
 def _stats(queue: Queue | ShardedQueue) -> dict[str, Any]:
-    return asdict(queue.stats()) | {"oldest_ready": _oldest_ready(queue)}
+    counts = asdict(queue.stats())
+    groups = counts.pop("groups") or {}
+    named = {_NAMES_OF_GROUPS.get(name, name): number for name, number in groups.items()}
+    return counts | {"oldest_ready": _oldest_ready(queue)} | named
 
 
 def _oldest_ready(queue: Queue | ShardedQueue) -> float | None:

@@ -9,7 +9,7 @@ FACTS = Facts(
     "groups/list",
     calls=(("busy", 0, 100), ("turns", 0, 100)),
     changes_nothing=True,
-    operation=lambda: group_stats.largest(SPEC, 5, 100),
+    operation=lambda: group_stats.first(SPEC, 5, 100, "waiting", ""),
     replies=[[1, b"0"], [1, b"0"]],
     passes={"which": ["busy"], "cursor": [b"0"], "wanted": [100]},
     fewest=3,
@@ -28,11 +28,21 @@ test_groups.test_each_group_is_listed_with_what_it_has
   - or not held)
   + or true)
   counts the groups before as well
-  - '[' .. head,
-  + '-',
+  - redis.call('ZLEXCOUNT', parked, '[' .. head,
+  + redis.call('ZLEXCOUNT', parked, '-',
+  the first message of any group
+  - '[' .. head, last, 'LIMIT'
+  + '-', '+', 'LIMIT'
+  the last place is lost
+  - #head + 1, #head + PLACE
+  + #head + 1, #head + PLACE - 1
   a busy group may go on
   - or redis.call('ZSCORE', turns, tag)
   + or value
+test_groups.test_of_groups_with_long_messages_only_some_are_read
+  bodies cost nothing
+  - bytes = bytes + #(member or '')
+  + bytes = bytes + 0 * #(member or '')
 """,
 )
 

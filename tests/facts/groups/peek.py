@@ -8,11 +8,11 @@ from tests.facts.groups.list import PARKED
 
 FACTS = Facts(
     "groups/peek",
-    calls=(("", 100), ("001a0000000000000000", 1)),
+    calls=(("", 100), ("001a0000000000000000", 1), ("", 5, "a")),
     changes_nothing=True,
-    operation=lambda: moved_aside.bodies(GROUPED, b"", 5),
+    operation=lambda: moved_aside.bodies(GROUPED, b"", 5, 7),
     replies=[[b""]],
-    passes={"after": [b""], "wanted": [5]},
+    passes={"after": [b""], "wanted": [5], "group": [b"7"]},
     fewest=2,
     refused={"no place": ("001a", 1), "none": ("", 0)},
     mistakes=r"""
@@ -20,6 +20,12 @@ test_groups.test_messages_that_were_moved_aside_are_shown_in_pages
   the first one of a page again
   - string.sub(place, -PLACE) + 1)
   + string.sub(place, -PLACE) + 0)
+  all groups behind this one
+  - '(' .. head .. ':'
+  + '+'
+  all groups before this one
+  - from, to = '[' .. head,
+  + from, to = '-',
   a page too long
   - math.min(slice, wanted + 1 - #reply)
   + slice

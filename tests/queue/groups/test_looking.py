@@ -2,9 +2,10 @@
 
 import time
 
+import pytest
 import redis
 
-from ackq import Groups, Queue
+from ackq import ConfigurationError, Groups, Queue
 
 
 def test_messages_that_were_moved_aside_are_peeked_found_and_searched(
@@ -21,6 +22,11 @@ def test_messages_that_were_moved_aside_are_peeked_found_and_searched(
         assert [message.id for message in queue.peek(2, skip=2)] == ids[2:4]
         assert [message.id for message in queue.peek(2, skip=4)] == ids[4:]
         assert queue.peek(2, skip=5) == []
+        assert [message.id for message in queue.peek(9, group="b")] == ids[3:]
+        assert [message.id for message in queue.peek(1, group="b", skip=1)] == ids[4:]
+        for wrong in ({"state": "delayed", "group": "b"}, {"n": -1, "group": "b"}):
+            with pytest.raises(ConfigurationError):
+                queue.peek(**wrong)
         found = queue.find("b2")
         assert found is not None
         assert (found.state, found.position) == ("ready", None)
@@ -41,6 +47,31 @@ def test_a_turn_is_as_old_as_the_ack_that_began_it(plain_client: redis.Redis, na
         [group] = queue.groups()
         assert group.turn_for is not None
         assert 0 < group.turn_for < time.monotonic() - started
+        queue.purge()
+
+
+def test_groups_are_chosen_by_their_backlog_their_age_and_their_name(
+    plain_client: redis.Redis, name: str
+) -> None:
+    long = "x" * 513
+    with Queue(plain_client, name, groups=Groups("of")) as queue:
+        queue.push_many({"id": f"{of[:2]}{n}", "of": of} for of in ("ab", "b", long) for n in "01")
+        assert [len(queue.pop_many(1)) for _ in range(4)] == [1, 1, 1, 0]
+        queue.push({"id": "b2", "of": "b"})
+        assert queue.pop() is None
+        named = [group.name for group in queue.groups()]
+        assert named[:2] == ["b", "ab"]
+        assert named[2].startswith("sha1:")
+        by_age = queue.groups(by="oldest")
+        assert [group.name for group in by_age] == ["ab", "b", named[2]]
+        ages = [group.oldest for group in by_age]
+        assert None not in ages
+        assert ages == sorted(ages, reverse=True)  # type: ignore[type-var]
+        assert [group.name for group in queue.groups(1, containing="a")] == ["ab"]
+        for of in (long, named[2]):
+            assert [message.id for message in queue.peek(9, group=of)] == ["xx1"]
+        with pytest.raises(ConfigurationError, match="by is one of"):
+            queue.groups(by="size")  # type: ignore[arg-type]
         queue.purge()
 
 

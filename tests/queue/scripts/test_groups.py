@@ -4,13 +4,17 @@ from typing import Any
 
 from tests.queue.scripts.space import NOW, Space
 
+#: When the first message was moved aside.
+FIRST = NOW - 900
+
 
 def fill(space: Space, busy: dict[str, int], parked: list[str], turns: dict[str, int]) -> None:
     """Put groups into their keys; each name in ``parked`` stands for one message."""
     space.client.hset(space.key("GROUPS:BUSY"), mapping={"": 99, **busy})
-    members = {f"{len(name):03}{name}{at:016}body": 0 for at, name in enumerate(parked)}
-    space.client.zadd(space.key("GROUPS:PARKED"), members)
-    space.client.zadd(space.key("GROUPS:TURNS"), turns)
+    members = {f"{len(name):03}{name}{FIRST + at}body": 0 for at, name in enumerate(parked)}
+    for key, scores in (("PARKED", members), ("TURNS", turns)):
+        if scores:
+            space.client.zadd(space.key(f"GROUPS:{key}"), scores)
 
 
 def listed(space: Space, which: str, wanted: int = 100) -> list[list[Any]]:
@@ -20,7 +24,7 @@ def listed(space: Space, which: str, wanted: int = 100) -> list[list[Any]]:
     while True:
         now, cursor, *columns = space.frozen().call("groups/list", which, cursor, wanted)
         assert now == NOW
-        rows = [columns[at : at + 4] for at in range(0, len(columns), 4)]
+        rows = [columns[at : at + 5] for at in range(0, len(columns), 5)]
         found |= {row[0].decode(): row for row in rows}
         if cursor == b"0":
             return [found[name][1:] for name in sorted(found)]
@@ -30,8 +34,8 @@ def test_each_group_is_listed_with_what_it_has(space: Space) -> None:
     parked = ["a", "a", "ab", "b", "c", "a", "", "a:"]
     fill(space, {"a": 1, "b": 2, "d": 1}, parked, {"b": NOW - 5, "c": NOW - 7, "": NOW, "ab": NOW})
     before = space.dump()
-    assert listed(space, "busy") == [[1, 3, 0], [2, 1, NOW - 5], [1, 0, 0]]
-    assert listed(space, "turns") == [[0, 1, NOW], [0, 1, NOW - 7]]
+    assert listed(space, "busy") == [[1, 3, 0, FIRST], [2, 1, NOW - 5, FIRST + 3], [1, 0, 0, 0]]
+    assert listed(space, "turns") == [[0, 1, NOW, FIRST + 2], [0, 1, NOW - 7, FIRST + 4]]
     assert space.dump() == before
 
 
@@ -41,14 +45,24 @@ def test_many_groups_are_listed_in_several_calls(space: Space) -> None:
     assert len(listed(space, "busy", 10)) == 1000
     assert len(listed(space, "turns", 10)) == 1000
     metered = space.weigh("groups/list", "busy", "0", 10)
-    assert len(metered.reply) < 4 * 100
+    assert len(metered.reply) < 5 * 100
 
 
-def pages(space: Space, wanted: int) -> list[list[bytes]]:
+def test_of_groups_with_long_messages_only_some_are_read(space: Space) -> None:
+    fill(space, {}, [], {f"g{number}": NOW for number in range(30)})
+    for name in (f"g{number}" for number in range(30)):
+        member = f"{len(name):03}{name}{FIRST}{'x' * 100_000}"
+        space.client.zadd(space.key("GROUPS:PARKED"), {member: 0})
+    metered = space.weigh("groups/list", "turns", "0", 100)
+    assert metered.reply[6::5].count(FIRST) == 11
+    assert metered.reply[4::5] == [1] * 30
+
+
+def pages(space: Space, wanted: int, *group: str) -> list[list[bytes]]:
     """Return what was moved aside, page by page."""
     after, found = b"", []
     while True:
-        after, *bodies = space.call("groups/peek", after, wanted)
+        after, *bodies = space.call("groups/peek", after, wanted, *group)
         found.append(bodies)
         if not after:
             return found
@@ -64,6 +78,10 @@ def test_messages_that_were_moved_aside_are_shown_in_pages(space: Space) -> None
     assert pages(space, 100) == [wanted]
     assert pages(space, 4) == [wanted[:4], wanted[4:]]
     assert [page for page in pages(space, 1) if page] == [[each] for each in wanted]
+    assert pages(space, 100, "a") == [wanted[1:3]]
+    assert pages(space, 2, "ab") == [wanted[3:5], wanted[5:]]
+    assert pages(space, 100, "") == [wanted[:1]]
+    assert pages(space, 100, "b") == [[]]
 
 
 def test_a_page_of_long_messages_is_short(space: Space) -> None:

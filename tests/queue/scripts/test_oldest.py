@@ -51,6 +51,30 @@ def test_of_the_lists_the_message_that_is_taken_next_is_returned(space: Space, e
     assert space.dump() == before
 
 
+def test_of_messages_that_were_moved_aside_the_first_one_of_any_group_counts(space: Space) -> None:
+    def look() -> list[int | bytes]:
+        found: list[int | bytes]
+        _, *found = space.frozen().call("oldest", "right", *MEMBERS, lists=["GROUPS:PARKED"])
+        return found
+
+    space.push(TIMED)
+    assert look() == [0, 1, TIMED]
+    members = [f"001a{NOW - 5}short", f"001a{NOW - 4}short", f"002bb{NOW - 9}", f"001z{NOW - 1}z"]
+    space.client.zadd(space.key("GROUPS:PARKED"), dict.fromkeys(members, 0))
+    assert look() == [NOW - 9, 0, b""]
+    space.delay("due", due=NOW - 10)
+    assert look() == [NOW - 10, 0, b""]
+    space.client.zadd(space.key("GROUPS:PARKED"), {f"001b{NOW - 11}".encode() + TIMED: 0})
+    assert look() == [NOW - 11, 1, TIMED]
+    for size, count in ((600_000, 2), (0, 200)):  # long ones, or many: it is not known
+        space.client.delete(space.key("GROUPS:PARKED"))
+        members = [f"003{at:03}{NOW - 1}{'x' * size}" for at in range(count)]
+        space.client.zadd(space.key("GROUPS:PARKED"), dict.fromkeys(members[:-1], 0))
+        assert look() == [NOW - 10, 0, b""]
+        space.client.zadd(space.key("GROUPS:PARKED"), dict.fromkeys(members[-1:], 0))
+        assert look() == [NOW - 10, 1, b""]
+
+
 def test_a_body_without_a_time_or_too_long_is_not_returned(space: Space) -> None:
     filler = 65_536 - len(b'{"made":1,"x":""}')
     for body_, returned in (
