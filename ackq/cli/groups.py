@@ -33,7 +33,7 @@ def _rate(count: str, seconds: str, burst: str | None = None) -> RateLimit:
     return RateLimit(int(count), float(seconds), None if burst is None else int(burst))
 
 
-class _Settings(click.ParamType):  # type: ignore[type-arg]
+class Settings(click.ParamType):  # type: ignore[type-arg]
     """Groups and a limit, such as ``field=customer,in_flight=2`` or ``max_in_flight=40``."""
 
     name = "settings"
@@ -70,7 +70,7 @@ class _Settings(click.ParamType):  # type: ignore[type-arg]
 @on_queue
 @click.option(
     "--on",
-    type=_Settings(),
+    type=Settings(),
     metavar="NAME=VALUE,…",
     help="Give QUEUE groups: field, the member of its messages that names the group; in_flight, how"
     " many of a group are handled at a time; rate=N/SECONDS or N/SECONDS/BURST, how many of a group"

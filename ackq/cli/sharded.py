@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ackq.cli import NOTHING, Group
+from ackq.cli.groups import Settings
 from ackq.cli.options import (
     examples,
     json_option,
@@ -43,15 +44,27 @@ def _on_shards(command: F) -> F:
     return click.argument("name")(url_option(option(pop_from_option(command))))
 
 
-@sharded.command(epilog=examples("ackq sharded create invoices --shards 12"))
+@sharded.command(
+    epilog=examples(
+        "ackq sharded create invoices --shards 12",
+        "ackq sharded create charges --shards 12 --groups field=customer",
+    )
+)
 @click.argument("name")
 @click.option(
     "--shards", type=click.IntRange(1, 1024), required=True, metavar="N", help="Number of shards."
 )
+@click.option(
+    "--groups",
+    type=Settings(),
+    metavar="NAME=VALUE,…",
+    help="Give it groups, as ackq groups --on does: a message's group decides its shard."
+    "  [no groups]",
+)
 @url_option
-def create(name: str, shards: int | None, url: str | None) -> None:
-    """Create sharded queue NAME. If it exists with this number of shards, nothing changes."""
-    with open_shards(url, name, shards) as opened:
+def create(name: str, shards: int | None, groups: dict[str, Any] | None, url: str | None) -> None:
+    """Create sharded queue NAME. If it exists with these settings, nothing changes."""
+    with open_shards(url, name, shards, **(groups or {})) as opened:
         print_body(f"{name}: {len(opened.shards())} shards")
 
 

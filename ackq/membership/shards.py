@@ -19,8 +19,8 @@ from ackq.membership.operations import MAX_PARTITIONS
 
 #: The slots of a cluster.
 SLOTS = 16384
-#: The format of the names of a new queue's shards.
-NEWEST = 2
+#: The format of a new queue's shards, and of those of a queue with groups.
+NEWEST, GROUPED = 2, 3
 _WHOLE = re.compile(r"\{([^{}]+)\}:all")
 
 
@@ -29,16 +29,19 @@ class Shards:
     """What is known of a queue's shards.
 
     Attributes:
-        format: 1: ``{jobs:0}``, ``{jobs:1}``, ..., wherever these are; 2: evenly over all slots.
+        format: 1: ``{jobs:0}``, ``{jobs:1}``, ..., wherever these are; 2: evenly over all slots;
+            3: also, and no two numbers of shards have a name in common.
         number: how many there are.
         version: counts the changes of the record; 0 for format 1.
         draining: former numbers, whose shards may still have messages.
+        groups: the record of the queue's groups; empty if it has none.
     """
 
     format: int
     number: int
     version: int = 0
     draining: tuple[int, ...] = ()
+    groups: str = ""
 
     def names(self, name: str) -> tuple[str, ...]:
         """Return the names of the shards of queue ``name``, in order."""
@@ -46,7 +49,8 @@ class Shards:
 
     def draining_names(self, name: str) -> tuple[str, ...]:
         """Return the names of former shards that may still have messages."""
-        former = [shard for number in self.draining for shard in shard_names(name, number)]
+        numbers = self.draining
+        former = [each for number in numbers for each in shard_names(name, number, self.format)]
         return tuple(sorted(set(former).difference(self.names(name))))
 
 
@@ -92,7 +96,8 @@ def shard_names(name: str, shards: int, format: int = NEWEST) -> tuple[str, ...]
 
     In format 2, shard i of n is ``{jobs:i.k}`` with the least k from 0 for which its slot lies in
     part i of n equal parts of all slots. So nodes with equal ranges of slots have equal numbers
-    of shards if n is a multiple of the number of nodes. In format 1 it is ``{jobs:i}``.
+    of shards if n is a multiple of the number of nodes. In format 3, k is the least of n, n + 1024,
+    n + 2048, .... In format 1 it is ``{jobs:i}``.
 
     Raises:
         ConfigurationError: ``shards`` is out of range.
@@ -101,14 +106,15 @@ def shard_names(name: str, shards: int, format: int = NEWEST) -> tuple[str, ...]
     check_shards(name, shards)
     if format == 1:
         return tuple(f"{{{name}:{number}}}" for number in range(shards))
-    return tuple(_evenly(name, number, shards) for number in range(shards))
+    suffixes = (0, 1) if format == NEWEST else (shards, MAX_PARTITIONS)
+    return tuple(_evenly(name, number, shards, *suffixes) for number in range(shards))
 
 
-def _evenly(name: str, number: int, shards: int) -> str:
+def _evenly(name: str, number: int, shards: int, suffix: int, step: int) -> str:
     tag = f"{name}:{number}."
-    start, suffix = crc_hqx(tag.encode(), 0), 0
+    start = crc_hqx(tag.encode(), 0)
     while crc_hqx(b"%d" % suffix, start) % SLOTS * shards // SLOTS != number:
-        suffix += 1
+        suffix += step
     return f"{{{tag}{suffix}}}"
 
 
@@ -122,9 +128,11 @@ def recorded_shards(name: str) -> Operation[Shards | None]:
         return Shards(1, int(shares)) if shares and known else None
     number = yield from _field(record, "shards")
     draining = yield from _field(record, "draining")
-    if format != b"2" or not number:
+    if format not in (b"2", b"3") or not number:
         return None
-    return Shards(NEWEST, int(number), draining=tuple(map(int, (draining or b"").split())))
+    groups = (yield from _field(record, "groups")) if format == b"3" else None
+    former = tuple(map(int, (draining or b"").split()))
+    return Shards(int(format), int(number), draining=former, groups=(groups or b"").decode())
 
 
 def _field(key: str, field: str) -> Operation[bytes | None]:
@@ -134,12 +142,13 @@ def _field(key: str, field: str) -> Operation[bytes | None]:
         return None
 
 
-def read(name: str, create: int = 0) -> Operation[Shards | None]:
+def read(name: str, create: int = 0, groups: str = "") -> Operation[Shards | None]:
     """Return what is recorded of the shards of queue ``name``.
 
     Args:
         name: text without braces.
         create: create the record with this number of shards if nothing is known. Defaults to 0.
+        groups: the record of the groups of a queue that is created. Defaults to none.
 
     Returns:
         None if nothing is known and ``create`` is 0.
@@ -148,16 +157,19 @@ def read(name: str, create: int = 0) -> Operation[Shards | None]:
         ConfigurationError: a later release of ackq wrote the record.
     """
     keys = (f"{{{name}}}:shards".encode(), f"{{{name}}}:group".encode())
-    request = Request((2, *keys, create), script=scripts.load("sharded/open"), resend=True)
+    args = (create, groups) if groups else (create,)
+    request = Request((2, *keys, *args), script=scripts.load("sharded/open"), resend=True)
     what = Keys(f"sharded queue {name!r}", dict.fromkeys(keys, "hash"))
     reply = yield from call(what, request)
     if reply[0] == 0:
         return None
     if reply[0] == 1:
         return Shards(1, reply[1])
-    if reply[0] != NEWEST:
+    if reply[0] not in (NEWEST, GROUPED):
         raise ConfigurationError(
             f"sharded queue {name!r} has format {reply[0]}, which this release does not know:"
             " upgrade ackq"
         )
-    return Shards(NEWEST, reply[1], reply[2], tuple(map(int, reply[3].split())))
+    format, number, version, draining, *recorded = reply
+    former = tuple(map(int, draining.split()))
+    return Shards(format, number, version, former, "".join(each.decode() for each in recorded))

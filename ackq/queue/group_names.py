@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
-from ackq.core.encode import Pushable, mapping_of
+from ackq.config import QueueConfig
+from ackq.core.encode import Pushable, encode, mapping_of
+from ackq.core.outside import Outside
 from ackq.errors import InvalidMessage
 
 #: Longest body that is parsed for its group, in bytes.
@@ -38,8 +42,31 @@ def group_of(body: bytes, field: str) -> str | None:
     try:
         parsed = orjson.loads(body)
     except ValueError:
-        return None
+        parsed = _leniently(body) if field.encode() in body else None
     return text_of_group(parsed.get(field)) if isinstance(parsed, dict) else None
+
+
+def _leniently(body: bytes) -> Any:
+    """Return what the scripts decode although it is not quite JSON, such as NaN."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(body.decode(errors="replace"), strict=False)
+    return None
+
+
+def group_to_push(
+    message: Pushable, field: str, config: QueueConfig, outside: Outside
+) -> str | None:
+    """Return the group that the body of a message will name; see `group_of`.
+
+    Args:
+        message: as `grouped` returns it.
+        field: the member that names the group.
+        config: of the queue.
+        outside: draws an id that is thrown away.
+    """
+    if isinstance(message, dict) and type(value := message.get(field)) in (str, int):
+        return text_of_group(value)
+    return group_of(encode(message, config.max_body_bytes, outside, config.time_field)[1], field)
 
 
 @functools.lru_cache(64)

@@ -156,7 +156,7 @@ class QueueKeys:
         return keys
 
     def _named(self, name: str, kind: str) -> bytes:
-        suffix = name.removeprefix("{name}")
+        suffix = name[name.index("}") + 1 :]  # behind {name} or {shard}
         # The record has the name that held lists have in a queue popped from the right.
         return self.held if (suffix, kind) == ("HELD", "ZSET") else self.ready + suffix.encode()
 

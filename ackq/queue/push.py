@@ -8,6 +8,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from ackq import scripts
+from ackq.config import QueueConfig
 from ackq.core.call import call
 from ackq.core.chunks import CHUNK_BYTES, CHUNK_MESSAGES, end_of_chunk
 from ackq.core.effects import Arg, Clock, Operation, Request
@@ -43,7 +44,7 @@ def push(spec: QueueSpec, message: Pushable, options: PushOptions) -> Operation[
         yield from _compare_end(spec)
         yield from call(spec, Request((*spec.push_command, body)))
         return Pushed(id)
-    check_groups(spec, options)
+    check_groups(spec.name, spec.config, options)
     terms = Terms.of(options)
     if (unique := UniqueTerms.of(options, terms)) is not None:
         message = uniqueness.identified(message, unique.by)
@@ -71,7 +72,7 @@ def push_many(
     spec: QueueSpec, messages: Iterable[Pushable], options: PushOptions
 ) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
-    check_groups(spec, options)
+    check_groups(spec.name, spec.config, options)
     terms = Terms.of(options)
     unique = UniqueTerms.of(options, terms)
     keys: list[str] = []
@@ -119,19 +120,19 @@ def push_many(
     return pushed
 
 
-def check_groups(spec: QueueSpec, options: PushOptions) -> None:
-    """Check that options fit a queue with groups, or one without.
+def check_groups(name: str, config: QueueConfig, options: PushOptions) -> None:
+    """Check that options fit the queue ``name`` with groups, or without.
 
     Raises:
         ConfigurationError: they do not.
     """
-    if spec.group_field is None and options.group is not None:
+    if config.groups is None and options.group is not None:
         raise ConfigurationError(
-            f"queue {spec.name!r} has no groups: leave out group=, or open the queue with"
+            f"queue {name!r} has no groups: leave out group=, or open the queue with"
             " groups=Groups(field=...)"
         )
     is_named = options.unique is not None or options.unique_by is not None
-    if spec.config.grouped and (options.front or is_named):
+    if config.grouped and (options.front or is_named):
         raise ConfigurationError(
             "a queue with groups or max_in_flight takes no push with front= or unique="
         )

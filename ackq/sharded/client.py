@@ -26,13 +26,15 @@ from ackq.core.waits import check_timeout
 from ackq.errors import AckqError, ConfigurationError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
-from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
+from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, shard_names, whole
 from ackq.queue import inspection, take
 from ackq.queue import unique as uniqueness
 from ackq.queue.client import Queue
 from ackq.queue.dedup import DedupKeys, keys_of
+from ackq.queue.group_names import group_to_push, grouped
 from ackq.queue.messages import Message, Pushed, Redriven
-from ackq.queue.push import account
+from ackq.queue.push import account, check_groups
+from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import Uniqueness
 from ackq.queue.whole_queue import WholeQueue
@@ -95,19 +97,15 @@ class ShardedQueue(WholeQueue, Closable):
             pop_from: as in `Queue`, for all shards. Defaults to "right".
             record_errors: as in `Queue`. Defaults to "text".
             time_field: as in `Queue`. Defaults to None.
-            groups: None. A sharded queue has no groups yet.
+            groups: as in `Queue`. A message's group decides its shard. So producers need them too:
+                a client with other groups than those recorded gets `GroupsMismatch`. Defaults to
+                None, no groups.
             max_in_flight: None. No server counts the messages of all shards.
 
         Raises:
             QueueNameError: the name cannot be used.
-            ConfigurationError: a setting is out of range, or ``groups`` or
-                ``max_in_flight`` is given.
+            ConfigurationError: a setting is out of range, or ``max_in_flight`` is given.
         """
-        if groups is not None:
-            raise ConfigurationError(
-                "a sharded queue has no groups yet: use a Queue, or a Queue for each part of the"
-                " groups"
-            )
         if max_in_flight is not None:
             raise ConfigurationError(
                 "a sharded queue has no max_in_flight: no server counts the messages of all shards."
@@ -129,6 +127,7 @@ class ShardedQueue(WholeQueue, Closable):
             pop_from=pop_from,
             record_errors=record_errors,
             time_field=time_field,
+            groups=groups,
         )
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
         self._queues: dict[str, Queue] = {}
@@ -244,7 +243,7 @@ class ShardedQueue(WholeQueue, Closable):
             version = self._change(recorded.version, recorded.number, former)
             if not version:
                 continue
-            names = Shards(NEWEST, shards).names(self.name)
+            names = shard_names(self.name, shards, recorded.format)
             run([self._queue_of(name).beginning(resize.revive, version) for name in names])
             if self._change(version, shards, resize.switched(recorded, shards)):
                 self._reopened()
@@ -273,14 +272,16 @@ class ShardedQueue(WholeQueue, Closable):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> Pushed:
         """Store one message on one shard and return its id, as `Queue.push` does.
 
         Args:
             message: as in `Queue.push`.
-            key: messages with the same key go to the same shard, by murmur3. Defaults to None:
-                shards take turns; with ``dedup``, that is the key.
+            key: messages with the same key go to the same shard, by murmur3. In a queue with groups
+                this is for messages without a group; the group of the others is their key. Defaults
+                to None: shards take turns; with ``dedup``, that is the key.
             delay: as in `Queue.push`.
             at: as in `Queue.push`.
             front: as in `Queue.push`, before the ready messages of its shard. Other shards do not
@@ -293,8 +294,11 @@ class ShardedQueue(WholeQueue, Closable):
             unique_by: as in `Queue.push`.
             unique_for: as in `Queue.push`.
             replace: as in `Queue.push`.
+            group: as in `Queue.push`. It decides the shard, so ``dedup`` finds only messages of the
+                same shard.
             confirm: as in `Queue.push`.
         """
+        check_groups(self.name, self.config, PushOptions(front=front, unique=unique, group=group))
         options: dict[str, Any] = {"delay": delay, "at": at, "front": front, "confirm": confirm}
         options |= {"dedup": dedup, "dedup_window": dedup_window}
         if unique is not None:
@@ -304,6 +308,10 @@ class ShardedQueue(WholeQueue, Closable):
             options |= {"unique": unique, "unique_for": unique_for, "replace": replace}
         elif unique_by is not None or replace:
             options |= {"unique_by": unique_by, "replace": replace}  # refused by the shard
+        elif self.config.groups is not None:
+            field = self.config.groups.field
+            message, options["group"] = grouped(message, field, group), group
+            key = operations.key_of(group_to_push(message, field, self.config, SYSTEM), key)
         while True:
             opened = self._opened()
             queue = self._shard_for(opened, key if key is not None else dedup)
@@ -324,6 +332,7 @@ class ShardedQueue(WholeQueue, Closable):
         delay: Seconds | None = None,
         at: float | datetime | None = None,
         front: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]: ...
 
@@ -338,6 +347,7 @@ class ShardedQueue(WholeQueue, Closable):
         front: bool = False,
         dedup: DedupKeys,
         dedup_window: Seconds = 3600.0,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[Pushed]: ...
 
@@ -370,6 +380,7 @@ class ShardedQueue(WholeQueue, Closable):
         unique_by: Sequence[str] | None = None,
         unique_for: Seconds = 86400.0,
         replace: bool = False,
+        group: str | int | None = None,
         confirm: int | Confirm | None = None,
     ) -> Any:
         """Store many messages and return their ids in order, as `Queue.push_many` does.
@@ -382,8 +393,9 @@ class ShardedQueue(WholeQueue, Closable):
         Args:
             messages: as in `push`.
             key: all messages go to the shard of this key. Or a function that returns the key of a
-                message, or None for a message that may go to any shard. Defaults to None; with
-                ``dedup``, each goes to the shard of its ``dedup`` key.
+                message, or None for a message that may go to any shard. Of a message with a group,
+                that is the key. Defaults to None; with ``dedup``, each goes to the shard of its
+                ``dedup`` key.
             delay: as in `push`, for all of them.
             at: as in `push`, for all of them.
             front: as in `push`, for all of them.
@@ -393,6 +405,7 @@ class ShardedQueue(WholeQueue, Closable):
             unique_by: as in `push`.
             unique_for: as in `push`.
             replace: as in `push`.
+            group: as in `push`, for all of them.
             confirm: as in `push`.
 
         Returns:
@@ -405,6 +418,7 @@ class ShardedQueue(WholeQueue, Closable):
 
         These three errors list which messages are stored.
         """
+        check_groups(self.name, self.config, PushOptions(front=front, unique=unique, group=group))
         listed = list(several(messages, "push_many"))
         options: dict[str, Any] = {"delay": delay, "at": at, "front": front, "confirm": confirm}
         marks = keys_of(dedup, listed) if dedup is not None else None
@@ -425,8 +439,9 @@ class ShardedQueue(WholeQueue, Closable):
                 marks if key is None else key,
                 len(used),
                 self._turns,
-                self._home.config,
+                self.config,
                 SYSTEM,
+                group,
             )
             for turn, (shard, positions, bodies) in enumerate(parts):
                 if dedup is not None and marks is not None:
@@ -632,6 +647,7 @@ class ShardedQueue(WholeQueue, Closable):
                 self._next_read = time.monotonic() + READ_AGAIN_LATER
                 return
             recorded = former.recorded if stored is None else stored
+        operations.check_groups(self.name, recorded, self.config)
         if former is None or recorded != former.recorded:
             self._shards = ShardSet(
                 recorded,
@@ -716,9 +732,7 @@ class ShardedQueue(WholeQueue, Closable):
         """Return whether a shard of a former or future number has a message with this id."""
         recorded = opened.recorded
         others = [
-            Shards(recorded.format, number).names(self.name)[
-                operations.shard_of(message_id, number)
-            ]
+            shard_names(self.name, number, recorded.format)[operations.shard_of(message_id, number)]
             for number in recorded.draining
         ]
         for name in others:
@@ -738,7 +752,7 @@ class ShardedQueue(WholeQueue, Closable):
         except KeyTypeError:
             if not self._changed(opened):
                 raise
-            if "dedup" in options or "unique" in options:
+            if "dedup" in options or "unique" in options or self.config.groups is not None:
                 return self.push_many(bodies, **options)
             again = self._opened()
             # The key of these messages is not known here. While a queue is resized, there is no

@@ -16,10 +16,17 @@ from ackq.core.encode import Pushable, encode_many
 from ackq.core.fencing import unpacked
 from ackq.core.outside import Outside
 from ackq.core.waits import PAUSED_POLL, block
-from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutcome
+from ackq.errors import (
+    ConfigurationError,
+    GroupsMismatch,
+    LeaseLost,
+    PushAccount,
+    UnknownOutcome,
+)
 from ackq.membership import shards
 from ackq.membership.shards import Shards
-from ackq.queue import settle
+from ackq.queue import group_names, settle
+from ackq.queue.group_record import in_words, record_of, settings_of
 from ackq.queue.messages import Message, check_message
 from ackq.queue.push import account as account_of_one
 from ackq.queue.spec import QueueSpec
@@ -42,7 +49,27 @@ class Part(NamedTuple):
 
 def read(spec: QueueSpec, name: str, create: int = 0) -> Operation[Shards | None]:
     """Read what is recorded of queue ``name``, or create it; see `ackq.membership.shards.read`."""
-    return shards.read(name, create)
+    return shards.read(name, create, _record_of(spec.config))
+
+
+def _record_of(config: QueueConfig) -> str:
+    return record_of(config) if config.grouped else ""
+
+
+def check_groups(name: str, recorded: Shards, config: QueueConfig) -> None:
+    """Compare the groups of this client with the record of the shards.
+
+    Raises:
+        GroupsMismatch: they differ.
+    """
+    if recorded.groups != _record_of(config):
+        known = in_words(settings_of(recorded.groups.encode()))
+        raise GroupsMismatch(
+            f"sharded queue {name!r} has {known}; this client has {in_words(config.settings())}."
+            " Nothing was changed. Producers, too, need the groups: these decide the shard. To"
+            f" change them, stop the clients, then run: ackq groups {name}",
+            recorded=known,
+        )
 
 
 def ack(spec: QueueSpec, messages: Sequence[Message]) -> Operation[int]:
@@ -81,6 +108,11 @@ def check_resizable(name: str, recorded: Shards) -> None:
             f"sharded queue {name!r} has format 1, in which the number of shards cannot be changed."
             " Create a queue with another name, and let consumers empty this one"
         )
+    if recorded.groups:
+        raise ConfigurationError(
+            f"sharded queue {name!r} has groups: their order would not survive another number of"
+            " shards. Create a queue with another name, and let consumers empty this one"
+        )
 
 
 def group_of(name: str, recorded: Shards) -> str:
@@ -106,11 +138,12 @@ def divide(
     turns: Iterator[int],
     config: QueueConfig,
     outside: Outside,
+    group: str | int | None = None,
 ) -> tuple[list[Part], list[str]]:
     """Divide messages among the shards; return the parts, to be sent in order, and all ids.
 
-    Messages with a key are one part for each shard. The others are parts of as many as one call
-    stores, each whole for one shard, since a call costs as much as many messages.
+    Messages with a group or a key are one part for each shard. The others are parts of as many as
+    one call stores, each whole for one shard, since a call costs as much as many messages.
 
     Args:
         messages: as in `ackq.Queue.push`.
@@ -119,21 +152,31 @@ def divide(
         turns: draws the shard of a part without key, by remainder.
         config: the settings of all shards.
         outside: draws the ids of messages without one.
+        group: of all of them. Defaults to None: each has the group that it names, if any.
 
     Raises:
         InvalidMessage: a message is invalid; nothing was sent.
         MessageTooLarge: one is longer than ``max_body_bytes``; nothing was sent.
         ConfigurationError: a key is not text; nothing was sent.
     """
-    ids, bodies = encode_many(messages, config.max_body_bytes, outside, config.time_field)
-    if key is None:
-        unkeyed: Sequence[int] = range(len(bodies))
-        keyed: dict[int, list[int]] = {}
+    field = config.groups.field if config.groups is not None else None
+    written = messages
+    if field is not None:
+        written = [group_names.grouped(message, field, group) for message in messages]
+    ids, bodies = encode_many(written, config.max_body_bytes, outside, config.time_field)
+    if field is not None and group is not None:
+        group_names.check_read(bodies, field)
+    unkeyed: Sequence[int] = ()
+    keyed: dict[int, list[int]] = {}
+    if field is not None:
+        groups = [group_names.group_of(body, field) for body in bodies]
+        unkeyed, keyed = _by_key(list(map(key_of, groups, _keys(messages, key))), shards)
+    elif key is None:
+        unkeyed = range(len(bodies))
     elif isinstance(key, str):
-        unkeyed, keyed = (), {shard_of(key, shards): list(range(len(bodies)))}
+        keyed[shard_of(key, shards)] = list(range(len(bodies)))
     else:
-        keys = [key(message) for message in messages] if callable(key) else key
-        unkeyed, keyed = _by_key(keys, shards)
+        unkeyed, keyed = _by_key(_keys(messages, key), shards)
     parts = [
         Part(shard, positions, [bodies[at] for at in positions])
         for shard, positions in keyed.items()
@@ -142,6 +185,18 @@ def divide(
     for chunk in chunked(unkeyed, sizes):
         parts.append(Part(next(turns) % shards, list(chunk), [bodies[at] for at in chunk]))
     return parts, ids
+
+
+def key_of(group: str | None, key: str | None) -> str | None:
+    """Return what decides the shard of a message: its group, or else its key."""
+    return key if group is None else group
+
+
+def _keys(messages: Sequence[Pushable], key: Key) -> Sequence[str | None]:
+    """Return the key of each message."""
+    if key is None or isinstance(key, str):
+        return [key] * len(messages)
+    return [key(message) for message in messages] if callable(key) else key
 
 
 def _by_key(keys: Sequence[str | None], shards: int) -> tuple[list[int], dict[int, list[int]]]:
@@ -209,9 +264,9 @@ class ShardCounts(NamedTuple):
 
 def shard_counts(spec: QueueSpec) -> Operation[ShardCounts]:
     """Return what a shard has, for less than `stats` costs."""
-    keys = spec.keys
-    names = (keys.ready, keys.handoff, keys.backup, keys.delayed, keys.held, keys.paused)
-    request = Request((len(names), *names), script=scripts.load("sharded/look"), resend=True)
+    request = Request(
+        spec.keys.passed("sharded/look"), script=scripts.load("sharded/look"), resend=True
+    )
     ready, paused, event = yield from call(spec, request)
     return ShardCounts(ready, bool(paused), event / 1_000_000 if event >= 0 else None)
 

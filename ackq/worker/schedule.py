@@ -18,8 +18,9 @@ from ackq.core.encode import Pushable, encode, mapping_of
 from ackq.core.ids import usable_id
 from ackq.core.io.outside import SYSTEM
 from ackq.core.timetable import Timetable
-from ackq.errors import ConfigurationError, MessageError
+from ackq.errors import ConfigurationError, InvalidMessage, MessageError
 from ackq.ops.trials import is_denial
+from ackq.queue.group_names import group_of
 from ackq.queue.schedules import CatchUp, StoredSchedule, read, zone_of
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import (
@@ -221,7 +222,7 @@ def run_schedule(
                     due = timetable.after(answer.latest)
             else:
                 due = timetable.newest(due, now)
-                body = _body(queue.config, schedule, due)
+                body = _body(queue, schedule, due)
                 if body is None:
                     due = timetable.after(due)
                     continue
@@ -319,12 +320,25 @@ def _clock(running: Running) -> int:
     return round(running.clock() * 1_000_000)
 
 
+def _check_without_group(body: bytes, field: str) -> None:
+    """Check that the message of a function has no group: its shard is not that of the group.
+
+    Raises:
+        InvalidMessage: it has one.
+    """
+    if group_of(body, field) is not None:
+        raise InvalidMessage(
+            "a schedule of a sharded queue whose message is a function pushes no message with a"
+            " group: use a fixed message, or let its handler push"
+        )
+
+
 def _ask(
     queue: Any, schedule: Schedule, at: int, previous: int, body: bytes, version: str
 ) -> Routine[Answer]:
     missed = schedule.timetable.between(previous, at) if previous and at else 0
     if is_sharded(queue):
-        queue = yield Call(queue.shard_of, (schedule.name,))
+        queue = yield Call(queue.shard_of, (_shard_key(queue.config, schedule),))
     asked = (tick, schedule.name, at, previous, missed, body, version, schedule.unique)
     answer: Answer = yield Call(queue.execute, asked)
     if answer.status == "pushed" and missed:
@@ -334,9 +348,25 @@ def _ask(
     return answer
 
 
-def _body(config: QueueConfig, schedule: Schedule, at: int) -> bytes | None:
+def _shard_key(config: QueueConfig, schedule: Schedule) -> str:
+    """Return what decides the shard of a schedule, which also keeps the record of its ticks.
+
+    With groups, that is the group of its message, which is the same for all ticks.
+    """
+    group = None
+    if config.groups is not None and not callable(schedule.message):
+        body = schedule.body(0, config.max_body_bytes, config.time_field)
+        group = group_of(body, config.groups.field)
+    return schedule.name if group is None else group
+
+
+def _body(queue: Any, schedule: Schedule, at: int) -> bytes | None:
+    config: QueueConfig = queue.config
     try:
-        return schedule.body(at, config.max_body_bytes, config.time_field)
+        body = schedule.body(at, config.max_body_bytes, config.time_field)
+        if config.groups is not None and is_sharded(queue) and callable(schedule.message):
+            _check_without_group(body, config.groups.field)
+        return body
     except Exception as error:
         # The user's function failed; it may work for a later tick.
         kind = reason_of(error) if isinstance(error, MessageError) else type(error).__name__

@@ -87,3 +87,16 @@ def test_messages_move_between_a_list_and_a_sharded_queue(
 
 def test_workers_of_a_sharded_queue_are_found_by_its_name(ackq: Run, sharded: ShardedQueue) -> None:
     assert ackq("workers", "-q", sharded.name).output == ""
+
+
+def test_commands_take_the_groups_of_a_sharded_queue_from_its_record(ackq: Run, name: str) -> None:
+    ackq("sharded", "create", name, "--shards", "3", "--groups", "field=customer")
+    ackq("push", name, '{"id":"a"}', '{"id":"b"}', "--group", "c-17")
+    ackq("sharded", "push", name, '{"id":"c","customer":"c-17"}')
+    ids = [each["id"] for each in lines(ackq, "peek", name)]
+    assert ids == ["a", "b", "c"]
+    (taken,) = lines(ackq, "sharded", "pop", name, "-n", "1")
+    assert taken["id"] == "a"
+    ackq("purge", name, "--yes")
+    other = ("--shards", "3", "--groups", "field=tenant")
+    assert "Nothing was changed" in ackq("sharded", "create", name, *other, code=3).stderr

@@ -63,6 +63,16 @@ sharded.test_choice.test_a_look_counts_what_a_pop_would_take
   does not see that it is paused
   - redis.call('EXISTS', paused)
   + 0
+sharded.test_choice.test_a_look_counts_the_groups_whose_turn_it_is
+  turns do not count
+  - held, turns}
+  + held}
+  nobody is known to wait
+  - redis.pcall('SET', looks,
+  + redis.pcall('GET', looks
+  notes a consumer that finds messages
+  - count == 0 and looks
+  + looks
 """,
 )
 OPEN = Facts(
@@ -85,6 +95,19 @@ sharded.test_record.test_open_refuses_a_number_out_of_range
   any number
   - outside(shards, 0, 1024)
   + shards == nil
+sharded.test_record.test_open_records_the_groups_of_a_new_queue
+  any record
+  - or string.find(groups, 'groups:', 1, true) ~= 1)
+  + )
+  groups of any length
+  - #groups > 300
+  + false
+  old clients take part
+  - groups and '3' or '2'
+  + '2'
+  forgets the groups
+  - redis.call('HSET', record, 'groups', groups)
+  + redis.call('HLEN', record)
 """,
 )
 RETIRE = Facts(

@@ -18,12 +18,16 @@ class Scripted:
     def record(self) -> str:
         return f"{{{self.name}}}:shards"
 
-    def call(self, script: str, *args: str | float) -> Any:
-        """Call a script with the keys that its header names. The first shard is ``{name}0``."""
+    def call(self, script: str, *args: str | float, grouped: bool = False) -> Any:
+        """Call a script with the keys that its header names. The first shard is ``{name}0``.
+
+        If it is ``grouped``, these are also the keys that a queue with groups has.
+        """
         text = read(self._directory, f"sharded/{script}")
         tagged = {"{name}": f"{{{self.name}}}", "{shard}": f"{{{self.name}}}0"}
         keys = []
-        for slot in parse(text).keys:
+        found = parse(text)
+        for slot in (*found.keys, *(found.grouped if grouped else ())):
             key = slot.name
             for pattern, tag in tagged.items():
                 key = key.replace(pattern, tag)

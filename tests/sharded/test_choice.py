@@ -240,3 +240,17 @@ def test_a_look_counts_what_a_pop_would_take(scripted: Scripted) -> None:
     ready, paused, wait = scripted.call("look")
     assert (ready, paused) == (3, 1)
     assert 0 < wait <= 30_000_000
+
+
+def test_a_look_counts_the_groups_whose_turn_it_is(scripted: Scripted) -> None:
+    shard, client = f"{{{scripted.name}}}0", scripted.client
+    looks, soon = f"{shard}WAITERS:LOOKS", int(time.time() * 1e6) + 60_000_000
+    client.zadd(f"{shard}GROUPS:TURNS", {"a": 1, "b": 2, "c": soon})
+    assert scripted.call("look") == [0, 0, -1]
+    assert scripted.call("look", grouped=True) == [2, 0, -1]
+    assert not client.exists(looks)
+    client.zrem(f"{shard}GROUPS:TURNS", "a", "b")
+    ready, paused, wait = scripted.call("look", grouped=True)
+    assert (ready, paused) == (0, 0)
+    assert 0 < wait <= 60_000_000
+    assert 9000 < client.pttl(looks) <= 10_000

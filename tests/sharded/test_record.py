@@ -1,5 +1,6 @@
 """The names of a queue's shards, and the record of how many there are."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 import ackq
-from ackq.membership.shards import shard_names
+from ackq.membership.shards import GROUPED, NEWEST, shard_names
 from ackq.sharded import ShardedQueue
 from tests.servers import Target
 from tests.sharded.conftest import MakeSharded
@@ -29,9 +30,16 @@ def names(queue: Any) -> list[str]:
 def test_the_names_are_the_same_in_every_language() -> None:
     for (name, shards), expected in VECTORS.items():
         assert list(shard_names(name, shards)) == expected
-    for shards in (1, 5, 100):
-        slots = [key_slot(each.encode()) for each in shard_names("orders", shards)]
+    assert shard_names("jobs", 3, GROUPED) == ("{jobs:0.1027}", "{jobs:1.3}", "{jobs:2.3075}")
+    assert shard_names("ключ", 2, GROUPED) == ("{ключ:0.2}", "{ключ:1.2}")
+    for format, shards in itertools.product((NEWEST, GROUPED), (1, 5, 100)):
+        slots = [key_slot(each.encode()) for each in shard_names("orders", shards, format)]
         assert [slot * shards // 16384 for slot in slots] == list(range(shards))
+
+
+def test_with_groups_no_two_numbers_of_shards_have_a_name_in_common() -> None:
+    found = [name for number in range(1, 40) for name in shard_names("jobs", number, GROUPED)]
+    assert len(set(found)) == len(found)
 
 
 def test_the_first_client_records_the_number_and_others_may_leave_it_out(
@@ -81,6 +89,17 @@ def test_open_creates_once_and_reads(scripted: Scripted) -> None:
     assert scripted.call("open", 0) == scripted.call("open", 7) == [2, 12, 1, b""]
 
 
+def test_open_records_the_groups_of_a_new_queue(scripted: Scripted) -> None:
+    for groups in ("left", "groups:" + "x" * 300):
+        with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/open"):
+            scripted.call("open", 12, groups)
+    assert scripted.call("open", 0, "groups:1:customer") == [0]
+    assert not scripted.client.exists(scripted.record)
+    recorded = [3, 12, 1, b"", b"groups:1:customer"]
+    assert scripted.call("open", 12, "groups:1:customer") == recorded
+    assert scripted.call("open", 12) == scripted.call("open", 0, "groups:2:other") == recorded
+
+
 def test_open_leaves_a_queue_of_the_first_format_as_it_is(scripted: Scripted) -> None:
     scripted.client.hset(f"{{{scripted.name}}}:group", "shares", "5")
     assert scripted.call("open", 12) == scripted.call("open", 0) == [1, 5]
@@ -96,7 +115,7 @@ def test_open_refuses_a_number_out_of_range(scripted: Scripted) -> None:
 
 def test_a_record_of_a_later_release_is_refused(plain_client: redis.Redis, token: str) -> None:
     plain_client.hset(
-        f"{{{token}}}:shards", mapping={"format": 3, "shards": 2, "version": 1, "draining": ""}
+        f"{{{token}}}:shards", mapping={"format": 4, "shards": 2, "version": 1, "draining": ""}
     )
     with (
         ShardedQueue(plain_client, token) as queue,

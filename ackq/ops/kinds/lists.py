@@ -61,13 +61,20 @@ def open_sharded(
     **settings: Any,
 ) -> Opened:
     """Open a sharded queue, which is created if ``shards`` are given; see `open_list`."""
+    from ackq.sharded import operations
     from ackq.sharded.client import ShardedQueue
 
     settings["max_body_bytes"] = MAX_BODY_BYTES
     queue = ShardedQueue(client, name, shards, **settings)
-    if (pop_from or recorded(queue.shards()[0]).get("pop_from")) == "left":
-        queue.close()
-        queue = ShardedQueue(client, name, shards, pop_from="left", **settings)
+    known = queue.execute(operations.read, name)
+    changes: dict[str, Any] = {}
+    if known is not None and known.groups and "groups" not in settings:
+        changes = group_record.settings_of(known.groups.encode())
+    elif (pop_from or recorded(queue.shards()[0]).get("pop_from")) == "left":
+        changes["pop_from"] = "left"
+    if changes:
+        with queue:
+            queue = queue.with_config(**changes)
     return Opened(SHARDED, name, queue, queue.shards, divided=True)
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import orjson
 import pytest
-import redis
 
 from ackq import Groups, Message
 from ackq.config import QueueConfig
@@ -16,7 +15,6 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.push import push, push_many
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
-from ackq.sharded import ShardedQueue
 from tests.outside import FIXED
 
 LONG = b"x" * MAX_READ
@@ -41,6 +39,9 @@ LONG = b"x" * MAX_READ
         (b'{"id":"a","customer":["c"]}', None),
         (b'{"id":"a","customers":"c"}', None),
         ('{"id":"a","customer":"ü\\n"}'.encode(), "ü\n"),
+        (b'{"customer":"c","n":NaN}', "c"),
+        (b'{"customer":"\xff"}', "\ufffd"),
+        (b'{"customer":"c"', None),
         (b'["customer"]', None),
         (b"customer", None),
         (b'{"id":"a","customer":"c","pad":"%b"}' % LONG, "c"),
@@ -152,14 +153,6 @@ def test_a_push_that_does_not_fit_the_queue_is_refused(
     message: Any = [{"id": "a", "n": 1}] if many else {"id": "a", "n": 1}
     with pytest.raises(ConfigurationError, match=why):
         next((push_many if many else push)(spec, message, PushOptions(**options)))
-
-
-def test_a_sharded_queue_refuses_groups() -> None:
-    with pytest.raises(ConfigurationError, match="a sharded queue has no groups yet"):
-        ShardedQueue(redis.Redis(port=1), "jobs", 2, groups=Groups("c"))
-    queue = ShardedQueue(redis.Redis(port=1), "jobs", 2)
-    with pytest.raises(ConfigurationError, match="a sharded queue has no groups yet"):
-        queue.with_config(groups=Groups("c"))
 
 
 @pytest.mark.parametrize("group", ['a"b', "a\\b", "a\nb", "g" * 1200, 0, 10**15])
