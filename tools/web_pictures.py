@@ -22,7 +22,7 @@ from playwright.sync_api import Page, sync_playwright
 from starlette.types import Receive, Scope, Send
 
 import ackq
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.delay import DelayQueue
@@ -46,6 +46,7 @@ TRAFFIC = 30.0
 SHOTS: tuple[tuple[str, str, int, int, Literal["dark", "light"]], ...] = (
     ("web-overview", "", 1280, 860, "light"),
     ("web-queue", "queue?kind=list&name=webhooks", 1280, 700, "light"),
+    ("web-groups", "queue?kind=list&name=exports#groups", 1280, 560, "light"),
     ("web-find", "find?name=invoices&q=invoices-900", 1280, 400, "light"),
     ("web-history", "queue?kind=list&name=webhooks&span=6h#past", 1280, 880, "light"),
     ("web-failures", "failures", 1280, 560, "light"),
@@ -189,6 +190,21 @@ def work(queues: Sequence[Queue], seconds: float) -> None:
         time.sleep(0.2)
 
 
+def fill_groups(client: redis.Redis) -> None:
+    """Put exports of tenants into a queue with groups, and take some of them."""
+    with Queue(client, "exports", groups=Groups("tenant", in_flight=2)) as queue:
+        for tenant in range(1, 40):
+            queue.push_many(
+                {"id": f"export-{tenant}-{n}", "tenant": f"tenant-{tenant}"}
+                for n in range(4000 // tenant**2 + 1)
+            )
+            time.sleep(0.05)  # groups do not wait equally long
+            taken = queue.pop_many(20, visibility_timeout=900)
+        while queue.pop():
+            pass
+        queue.ack(*taken)
+
+
 @contextmanager
 def served(client: redis.Redis) -> Iterator[str]:
     """Serve the page, and yield its URL."""
@@ -214,6 +230,7 @@ def main() -> None:
         client = redis.Redis.from_url(server.url)
         queues = stock(client)
         enter_workers(queues)
+        fill_groups(client)
         record_operations(client)
         record_history(client, queues[QUEUES.index("webhooks")])
         with served(client) as url, sync_playwright() as playwright:

@@ -17,6 +17,7 @@ from ackq.ops.operation_log import Entry
 from ackq.ops.readings import Reading, Totals
 from ackq.ops.samples import Row, Sample
 from ackq.ops.worker_info import WorkerInfo
+from ackq.queue.messages import GroupStats
 from ackq.queue.schedules import StoredSchedule
 
 Time = Annotated[float, "Seconds since the epoch, by the server's clock."]
@@ -213,6 +214,27 @@ class SchedulesAnswer:
 
     known: Annotated[bool, "false: this user may not read them."]
     schedules: list[ScheduleAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """A group of a list queue, as far as consumers have met it."""
+
+    name: str
+    waiting: Annotated[int, "Ready messages that consumers have moved aside."]
+    in_flight: Annotated[int, "Messages that were delivered and are not settled."]
+    oldest_seconds: Annotated[
+        float | None, "Time since the first of these was moved aside; null: none, or not read."
+    ]
+    ready_seconds: Annotated[float | None, "Time since its turn came; null: it has not come."]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsAnswer:
+    """The groups of a list queue that come first, at most 20 of the 10,000 that are looked at."""
+
+    known: Annotated[bool, "false: it has no groups, or this user may not list them."]
+    groups: list[GroupAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +436,11 @@ def schedule_of(stored: StoredSchedule) -> ScheduleAnswer:
         stored.catch_up,
         stored.unique,
     )
+
+
+def group_of(group: GroupStats) -> GroupAnswer:
+    """Return a group."""
+    return GroupAnswer(group.name, group.waiting, group.in_flight, group.oldest, group.turn_for)
 
 
 def worker_of(worker: WorkerInfo) -> WorkerAnswer:

@@ -90,6 +90,16 @@ _ENDPOINTS = (
         answers.SchedulesAnswer,
         (_NAME,),
     ),
+    Endpoint(
+        "/groups",
+        "The groups of a list queue with the longest backlogs, or those that wait longest.",
+        answers.GroupsAnswer,
+        (
+            _NAME,
+            Parameter("by", "waiting or oldest.  [waiting]"),
+            Parameter("q", "Only names that contain this."),
+        ),
+    ),
     Endpoint("/workers", "All workers.", answers.WorkersAnswer),
     Endpoint("/operations", "What was done through the page, and marks.", answers.OperationsAnswer),
 )
@@ -204,6 +214,16 @@ class Api:
         listed = queue_details.schedules_of(self._client, name)
         return answers.SchedulesAnswer(
             listed is not None, [*map(answers.schedule_of, listed or ())]
+        )
+
+    def groups(self, query: dict[str, str]) -> answers.GroupsAnswer:
+        """Return the groups that come first."""
+        _, name = _named(query)
+        self._readable()
+        with opened(self._client, "list", name, "peek") as queue:
+            found = queue_details.groups_of(queue, query.get("by", ""), query.get("q", ""))
+        return answers.GroupsAnswer(
+            found is not None, [*map(answers.group_of, found.groups if found else ())]
         )
 
     def workers(self, query: dict[str, str]) -> answers.WorkersAnswer:

@@ -274,7 +274,13 @@ class _Site:
                 values = {"stats": queue.kind.stats(queue.client)}
             if "peek" in queue.kind.does and not queue.divided:
                 skip = _number(request, "skip", 0)
-                values["found"] = queue_details.messages_of(queue, state, skip)
+                group = request.query_params.get("group") if kind == "list" else None
+                values["found"] = queue_details.messages_of(queue, state, skip, group)
+            if kind == "list":
+                values["group"] = group
+                values["groups"] = queue_details.groups_of(
+                    queue, _text(request, "by"), _text(request, "groups")[:MAX_SEARCH]
+                )
             shown = "parts" if queue.divided else kind
         if kind in ("list", "sharded"):
             values["workers"] = queue_details.workers_of(self.client, name)

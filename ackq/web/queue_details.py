@@ -23,12 +23,16 @@ from ackq.ops.samples import Row
 from ackq.ops.script_times import ScriptTimes, script_times
 from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import workers
+from ackq.queue.group_stats import Order
+from ackq.queue.messages import GroupStats
 from ackq.queue.schedules import StoredSchedule
 
 #: Messages of a page.
 PAGE = 50
 #: Furthest message that a page shows: Redis walks along the list to it.
 FURTHEST = 10_000
+#: Groups of a page, and how many are looked at to find them.
+GROUPS, WALKED = 20, 10_000
 #: Most lists of workers that are read for the page of all workers.
 MAX_WORKED = 500
 
@@ -56,10 +60,34 @@ class ServerView:
     scripts: ScriptTimes | None
 
 
-def messages_of(queue: Opened, state: State, skip: int) -> Messages:
-    """Return a page of the messages of a queue without parts."""
+@dataclass(frozen=True, slots=True)
+class GroupsView:
+    """Some groups of a list queue."""
+
+    by: Order
+    #: The text that their names contain; may be empty.
+    containing: str
+    groups: Sequence[GroupStats]
+
+
+def groups_of(queue: Opened, by: str, containing: str) -> GroupsView | None:
+    """Return the groups that come first; None if it has none, or this user may not list them."""
+    if queue.kind is not LIST or queue.client.config.groups is None:
+        return None
+    order: Order = "oldest" if by == "oldest" else "waiting"
+    settings = {"within": WALKED, "by": order, "containing": containing}
+    try:
+        return GroupsView(order, containing, queue.client.groups(GROUPS, **settings))
+    except NoPermissionError:
+        return None
+
+
+def messages_of(queue: Opened, state: State, skip: int, group: str | None = None) -> Messages:
+    """Return a page of the messages of a queue without parts, or of those of a group that wait."""
     skip = min(skip, FURTHEST) if queue.kind is LIST else 0
-    settings = {"skip": skip} if skip else {}
+    settings: dict[str, Any] = {"skip": skip} if skip else {}
+    if group is not None:
+        state, settings["group"] = "ready", group
     messages = queue.client.peek(PAGE + 1, state, **settings)
     return Messages(state, messages[:PAGE], skip, len(messages) > PAGE)
 

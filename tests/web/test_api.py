@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.ops import samples
@@ -87,6 +87,19 @@ def test_every_answer_is_as_the_document_says(
     assert ask(http, "/operations")["known"]
 
 
+def test_groups_are_listed(http: TestClient, plain_client: redis.Redis, name: str) -> None:
+    with Queue(plain_client, name, groups=Groups("of", in_flight=1)) as queue:
+        queue.push_many({"id": f"{of}{n}", "of": of} for n in range(2) for of in (HOSTILE, "b"))
+        assert [len(queue.pop_many(1)) for _ in range(3)] == [1, 1, 0]
+        answer = ask(http, "/groups", name=name, by="oldest")
+        assert [each["name"] for each in answer["groups"]] == [HOSTILE, "b"]
+        (group,) = ask(http, "/groups", name=name, q="b")["groups"]
+        assert 0 < group.pop("oldest_seconds") < 60
+        assert group == {"name": "b", "waiting": 1, "in_flight": 1, "ready_seconds": None}
+        queue.purge()
+    assert ask(http, "/groups", name=f"{name}2") == {"known": False, "groups": []}
+
+
 @pytest.mark.parametrize(
     ("path", "status", "query"),
     [
@@ -105,6 +118,7 @@ def test_every_answer_is_as_the_document_says(
         ("/find", 400, {"name": "x", "id": "a", "within": "0"}),
         ("/find", 400, {"kind": "topic", "name": "x", "id": "a"}),
         ("/schedules", 400, {}),
+        ("/groups", 400, {}),
     ],
 )
 def test_an_error_is_json_too(

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.errors import ConfigurationError
 from ackq.ops import dead_letters, history, samples
 from ackq.topic import Topic
@@ -97,6 +97,32 @@ def test_bodies_are_hidden_until_they_are_asked_for(
     assert reply.headers["content-type"] == "application/octet-stream"
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert HOSTILE not in reply.headers["content-disposition"]
+
+
+def test_groups_are_listed_filtered_and_opened(
+    http: TestClient, plain_client: redis.Redis, name: str
+) -> None:
+    groups = Groups("of", in_flight=1)
+    with Queue(plain_client, name, groups=groups) as queue:
+        queue.push_many({"id": f"{of[:1]}{n}", "of": of} for n in range(3) for of in ("b", HOSTILE))
+        assert [len(queue.pop_many(1)) for _ in range(3)] == [1, 1, 0]
+        shown = {"kind": "list", "name": name}
+        text = http.get(path_of("queue", **shown)).text
+        assert "2 in flight, 0 ready. Consumers have moved 4 ready messages aside" in text
+        links = [each for each in links_of(text) if "group=" in each]
+        assert len(links) == 2
+        for link in links:
+            page = html.unescape(http.get(link.partition("#")[0]).text)
+            own, other = ("b", "'") if "group=b" in link else ("'", "b")
+            assert all(f"<code>{own}{n}</code>" in page for n in (1, 2))
+            assert f"<code>{other}1</code>" not in page
+        text = http.get(path_of("queue", **shown, groups="onerror", by="oldest")).text
+        assert len([each for each in links_of(text) if "group=" in each]) == 1
+        text = http.get(path_of("queue", **shown, groups="none")).text
+        assert "No group has such a name." in text
+        assert "Run now" not in text
+        queue.purge()
+    assert "Most waiting" not in http.get(path_of("queue", kind="list", name=f"{name}x")).text
 
 
 def test_invisible_characters_are_shown_as_escapes(
