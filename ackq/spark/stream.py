@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark.sql.types import StructType
 from ackq.core.claim_groups import Claim
 from ackq.errors import ClaimLost, redact
 from ackq.spark import offsets
+from ackq.spark.claim_ahead import ClaimAhead
 from ackq.spark.claim_reader import Slice, pages
 from ackq.spark.columns import columns_of
 from ackq.spark.heartbeat import Heartbeat
@@ -31,6 +33,9 @@ _LOG = logging.getLogger("ackq.spark")
 KEEP = 600.0
 #: Seconds between two counts for the progress of the query.
 COUNT_INTERVAL = 1.0
+#: Least messages of a batch during which the next one is claimed. A small claim takes no time that
+#: is worth claiming messages before they are needed.
+AHEAD_FROM = 10_000
 
 
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -133,6 +138,9 @@ class _Driver:
         self._acked = 0
         #: Messages that a query with AvailableNow may still claim; None: another trigger.
         self._budget: int | None = None
+        #: Most messages of a batch, as Spark said last; 0: it has not asked for one yet.
+        self._limit = 0
+        self._ahead: ClaimAhead | None = None
         self._polling = Polling(reading.poll_interval)
         self._last_claim = time.monotonic()
         self._batch = 0
@@ -144,28 +152,50 @@ class _Driver:
 
     def next(self, after: int, messages: int) -> Claim | None:
         """Return the claim after the finished batch ``after``."""
-        self._batch = after
+        self._end_ahead()
+        self._batch, self._limit = after, messages
         if self._eager and after > self._acked:
             # Spark asks for the next batch only when its commit log has the previous one.
             self._ack(after, KEEP)
         if offered := [batch for batch in self._open if batch > after]:
             return self._open[min(offered)]
-        if self._budget is not None:
-            messages = min(messages, self._budget)
-        if not messages:
+        if not self._most():
             return None
-        claim = self._claim(after, messages)
+        claim = self._claim(after)
+        self._note(claim)
+        return claim
+
+    def _most(self) -> int:
+        """Return the most messages that the next batch may have."""
+        return self._limit if self._budget is None else min(self._limit, self._budget)
+
+    def _note(self, claim: Claim | None) -> None:
         if claim is not None:
             self._last_claim = time.monotonic()
             self._open[claim.batch] = claim
             if self._budget is not None:
                 self._budget = max(0, self._budget - claim.rows)
-        return claim
 
-    def _claim(self, after: int, messages: int) -> Claim | None:
+    def _claim_ahead(self, claim: Claim) -> None:
+        """Claim the batch after ``claim`` while that is read, if more messages seem to be ready.
+
+        So a batch need not wait for its claim, which takes Redis a microsecond for each message.
+        """
+        is_full = 0 < self._limit <= claim.rows >= AHEAD_FROM
+        is_last = max(self._open, default=0) <= claim.batch
+        if is_full and is_last and self._most() and self._ahead is None:
+            self._ahead = ClaimAhead(partial(self._claim, claim.batch))
+
+    def _end_ahead(self) -> None:
+        """Wait for the claim on the other thread. Until then that thread alone claims."""
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            self._note(ahead.result())
+
+    def _claim(self, after: int) -> Claim | None:
         """Claim, but do not look at an empty queue all the time."""
         self._polling.wait()
-        claim = None if self._too_few() else self._shards.claim(after, messages)
+        claim = None if self._too_few() else self._shards.claim(after, self._most())
         self._polling.note(found=claim is not None)
         return claim
 
@@ -202,6 +232,7 @@ class _Driver:
                     batch=claim.batch,
                 )
             _LOG.warning("%s. failOnDataLoss is false, so the query goes on", lost)
+        self._claim_ahead(claim)
         return parts
 
     def done(self, batch: int) -> None:

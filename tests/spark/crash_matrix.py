@@ -24,6 +24,7 @@ from ackq import Queue
 from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import PipelineFailed
 from ackq.sharded import ShardedQueue
+from ackq.spark import stream
 from ackq.spark.pipeline import Pipeline, run
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
@@ -67,6 +68,7 @@ def plant(patched: pytest.MonkeyPatch, step: str, die: Callable[[], None]) -> No
 
         return dying
 
+    patched.setattr(stream, "AHEAD_FROM", 1)  # as for large batches
     if step.startswith(STREAMING):
         patched.setattr(Plan, "uses_current_time", lambda self, session: True)
         step = step.removeprefix(STREAMING)

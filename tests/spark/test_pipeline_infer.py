@@ -8,10 +8,15 @@ from pathlib import Path
 import click.testing
 import fastavro
 import pytest
+from google.protobuf import descriptor_pool, message_factory, timestamp_pb2
 
 from ackq import Queue
 from ackq.cli import main
 from ackq.spark.pipeline.infer import infer
+from tests.spark.formats.descriptors import TIMESTAMP, descriptor_set, file, map_of, message
+from tests.spark.formats.registry_server import registry
+from tests.spark.formats.test_bodies import as_avro
+from tests.spark.formats.test_registry import LATER_CAR, as_text, framed
 
 
 @pytest.mark.parametrize(
@@ -88,3 +93,60 @@ def test_the_schema_of_avro_names_the_columns(queue: Queue, url: str, tmp_path: 
     refused = click.testing.CliRunner().invoke(main, command)
     assert refused.exit_code == 3
     assert "format 'avro' needs either 'schemaFile' or 'schemaRegistry'" in refused.output
+
+
+def test_the_schema_of_protobuf_and_that_of_a_registry_name_the_columns(
+    queue: Queue, url: str, tmp_path: Path
+) -> None:
+    fields = ("string id", "int64 n", "double price", "optional bool ok", f"{TIMESTAMP} at")
+    kind = message("Reading", *fields, "bytes raw", "repeated int32 some", "enum.Kind kind")
+    map_of(kind, "counts", "string", "int32")
+    files = file(kind, message("Other", "int32 x"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.Add(files)
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("Reading"))
+    values = {"id": "a", "n": 2**60, "price": 0.5, "at": {"seconds": 9}, "raw": b"x", "some": [1]}
+    bodies = [made(**values, ok=True, kind=1, counts={"a": 1}).SerializeToString(), b"\xff"]
+    expected = {
+        "ddl": "id STRING,\nn BIGINT,\nprice DOUBLE,\nok BOOLEAN,\nat TIMESTAMP,\nraw STRING,\n"
+        "some ARRAY<BIGINT>,\nkind STRING,\ncounts STRUCT<a: BIGINT>\n",
+        "not_null": ["id", "n", "price", "ok", "at", "raw", "some", "kind", "counts"],
+    }
+    path = tmp_path / "readings.desc"
+    path.write_bytes(descriptor_set(files))
+
+    def inferred(*options: str) -> click.testing.Result:
+        command = ["pipeline", "infer", queue.name, "--url", url, *options]
+        return click.testing.CliRunner().invoke(main, command)
+
+    def schema(*options: str) -> object:
+        result = inferred(*options)
+        assert result.exit_code == 0, result.output
+        assert f", 1 of them not {options[1]} of the schema." in result.output
+        queue.purge()
+        return tomllib.loads(result.output)["schema"]
+
+    for body in bodies:
+        queue.push(body)
+    protobuf = ("--format", "protobuf", "--schema-file", str(path))
+    refused = inferred(*protobuf)
+    assert refused.exit_code == 3
+    assert "option 'messageType' is required, since the schema has Reading, Other" in refused.output
+    assert schema(*protobuf, "--message-type", "Reading") == expected
+    with registry() as server:
+        server.add(1, as_text(files), schemaType="PROTOBUF")
+        server.add(2, json.dumps(LATER_CAR))
+        for number, body in ((1, b"\x00" + bodies[0]), (5, b"\x00")):
+            queue.push(framed(number, body))
+        assert schema("--format", "protobuf", "--schema-registry", server.url) == expected
+        for number in (2, 5):
+            queue.push(framed(number, as_avro({"name": "a", "n": 1}, LATER_CAR)))
+        assert schema("--format", "avro", "--schema-registry", server.url) == {
+            "ddl": "n BIGINT,\nname STRING\n",
+            "not_null": ["n", "name"],
+        }
+    queue.push(framed(1, b""))
+    unreachable = inferred("--format", "avro", "--schema-registry", server.url)
+    assert unreachable.exit_code == 3
+    assert f"schema registry {server.url}" in unreachable.output

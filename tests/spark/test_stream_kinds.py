@@ -1,6 +1,7 @@
 """What the readers of a queue and of a delay queue have in common, driven as Spark drives them."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import redis
 from ackq import Queue
 from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import ClaimLost, Fenced
+from ackq.spark import stream
+from ackq.spark.shards import Shards
 from tests.spark.engine import STAGES, Checkpoint, Engine, Stage
 from tests.waiting import wait_until
 
@@ -100,12 +103,26 @@ def start(start_on: Start, kind: Listed, token: str) -> Start:
     return lambda checkpoint, **options: start_on(checkpoint, **{kind.option: token, **options})
 
 
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claim ahead of small batches, too."""
+    monkeypatch.setattr(stream, "AHEAD_FROM", 1)
+
+
+@pytest.mark.parametrize("ahead_from", [1, 11], ids=["ahead", "in turn"])
 @pytest.mark.parametrize("mode", ["eager", "commit"])
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_driver_that_dies_anywhere_loses_nothing_and_doubles_nothing(
-    start: Start, kind: Listed, stage: Stage, batch: int, mode: str
+    start: Start,
+    kind: Listed,
+    stage: Stage,
+    batch: int,
+    mode: str,
+    ahead_from: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(stream, "AHEAD_FROM", ahead_from)
     ids = kind.push(30)
     kind.push_later()
     log = Checkpoint()
@@ -130,6 +147,44 @@ def test_a_batch_ends_at_its_limits(start: Start, kind: Listed, limits: dict[str
     assert log.sizes() == [3, 3, 3, 1]
 
 
+@pytest.mark.usefixtures("ahead")
+def test_the_next_batch_is_claimed_while_a_full_one_is_read(start: Start, kind: Listed) -> None:
+    ids = kind.push(25)
+    kind.push_later()
+    log = Checkpoint()
+    for batch, claimed in enumerate([20, 15, 5]):  # the batch before is acked with the next claim
+        start(log, maxMessagesPerTrigger=10).run_until("reading", batch)
+        is_claimed = partial(lambda claimed: kind.claimed()[0] == claimed, claimed)
+        wait_until(is_claimed, "the claim of a batch")
+    start(log, maxMessagesPerTrigger=10).run()
+    assert log.ids() == ids
+    assert log.sizes() == [10, 10, 5]
+
+
+@pytest.mark.usefixtures("ahead")
+def test_an_error_of_a_claim_ahead_ends_the_query_before_the_next_batch(
+    start: Start, kind: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = kind.push(20)
+    log = Checkpoint()
+    doomed = start(log, maxMessagesPerTrigger=10)
+    claim = Shards.claim
+
+    def claim_once(shards: Shards, after: int, messages: int) -> Any:
+        if after:
+            raise redis.ConnectionError("Redis is gone")
+        return claim(shards, after, messages)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Shards, "claim", claim_once)
+        doomed.step()
+        with pytest.raises(redis.ConnectionError, match="gone"):
+            doomed.step()
+    start(log, maxMessagesPerTrigger=10).run()
+    assert log.ids() == ids
+
+
+@pytest.mark.usefixtures("ahead")
 def test_available_now_ends_though_messages_keep_coming(start: Start, kind: Listed) -> None:
     kind.push(10)
     log = Checkpoint()
