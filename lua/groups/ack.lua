@@ -156,10 +156,16 @@ local function head_of(tag)
   return heads[tag]
 end
 
+-- Return the range of these members, as Redis writes it.
+local function range_of(tag)
+  local head = head_of(tag) -- a digit follows; ':' is the next character
+  return '[' .. head, '(' .. head .. ':'
+end
+
 -- Return up to a number of a group's members of PARKED or RUNS, the first ones.
 local function first_of(zset, tag, number)
-  local head = head_of(tag) -- a digit follows; ':' is the next character
-  return redis.call('ZRANGEBYLEX', zset, '[' .. head, '(' .. head .. ':', 'LIMIT', '0', number)
+  local low, high = range_of(tag)
+  return redis.call('ZRANGEBYLEX', zset, low, high, 'LIMIT', '0', number)
 end
 
 local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
@@ -170,9 +176,9 @@ end
 
 -- Read the slots of several groups at once.
 local function know_slots(tags)
-  local numbers = redis.call('HMGET', busy, unpack(tags))
-  for i, tag in ipairs(tags) do
-    slots[tag] = slots[tag] or tonumber(numbers[i] or nil) or 0
+  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
+    local tag = tags[i]
+    slots[tag] = slots[tag] or tonumber(number or nil) or 0
   end
 end
 
@@ -198,9 +204,7 @@ local function turn(tag, since)
   if not are_parked then
     return
   end
-  local head = head_of(tag)
-  if is_free(tag)
-    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. ':') > 0 then
+  if is_free(tag) and redis.call('ZLEXCOUNT', parked, range_of(tag)) > 0 then
     turned = turned + 1
     redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
   else
@@ -208,11 +212,14 @@ local function turn(tag, since)
   end
 end
 
+local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
 local function write_slots()
   local taken, freed = {}, {}
   for tag in pairs(altered) do
-    if slots[tag] > 0 then
-      taken[#taken + 1], taken[#taken + 2] = tag, slots[tag]
+    local number = slots[tag]
+    if number > 0 then
+      printed[number] = printed[number] or string.format('%.0f', number)
+      taken[#taken + 1], taken[#taken + 2] = tag, printed[number]
     else
       freed[#freed + 1] = tag
     end
@@ -226,20 +233,45 @@ local function write_slots()
   altered = {}
 end
 
--- Free the slots of messages that are settled. Of a run, the next message becomes due if it waits
--- for this one only.
-local function free(keys)
-  local entries, tags, known, ran = redis.call('HMGET', flight, unpack(keys)), {}, {}, {}
-  local are_run = redis.call('ZCARD', runs) > 0
+-- Take settled messages out of the runs of their groups: all of a group, or some. If one message of
+-- a run is left, it is no longer a run. The first one that is left becomes due if it waits for an
+-- earlier one.
+local function leave_runs(keys, entries, known)
+  local members = {}
   for i, entry in ipairs(entries) do
+    local tag = entry and string.sub(entry, PLACE + 2)
+    if tag and slots_of(tag) > known[tag] then
+      members[#members + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+    end
+  end
+  if #members > 0 then
+    redis.call('ZREM', runs, unpack(members))
+  end
+  for tag, number in pairs(known) do
+    local before, left = slots_of(tag), slots_of(tag) - number
+    local first = before > 1 and left > 0 and first_of(runs, tag, 1)[1]
+    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
+    local entry = key and redis.call('HGET', flight, key)
+    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
+      redis.call('ZADD', delayed, 'XX', now_text, key)
+      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
+    end
+    if before > 1 and left <= 1 then
+      redis.call('ZREMRANGEBYLEX', runs, range_of(tag))
+    end
+  end
+end
+
+-- Free the slots of messages that are settled.
+local function free(keys)
+  local entries, tags, known = redis.call('HMGET', flight, unpack(keys)), {}, {}
+  for _, entry in ipairs(entries) do
     if entry then
       local tag = string.sub(entry, PLACE + 2)
-      if not known[tag] then
-        known[tag], tags[#tags + 1] = 0, tag
-      end
-      known[tag] = known[tag] + 1
-      if are_run then
-        ran[#ran + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+      if known[tag] then
+        known[tag] = known[tag] + 1
+      else
+        known[tag], tags[#tags + 1] = 1, tag
       end
     end
   end
@@ -248,18 +280,11 @@ local function free(keys)
   end
   know_slots(tags)
   redis.call('HDEL', flight, unpack(keys))
-  if #ran > 0 then
-    redis.call('ZREM', runs, unpack(ran))
+  if redis.call('ZCARD', runs) > 0 then
+    leave_runs(keys, entries, known)
   end
   for _, tag in ipairs(tags) do
     add_slots(tag, -known[tag])
-    local first = are_run and first_of(runs, tag, 1)[1]
-    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
-    local entry = key and redis.call('HGET', flight, key)
-    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
-      redis.call('ZADD', delayed, 'XX', now_text, key)
-      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
-    end
     turn(tag)
   end
 end

@@ -213,10 +213,16 @@ local function head_of(tag)
   return heads[tag]
 end
 
+-- Return the range of these members, as Redis writes it.
+local function range_of(tag)
+  local head = head_of(tag) -- a digit follows; ':' is the next character
+  return '[' .. head, '(' .. head .. ':'
+end
+
 -- Return up to a number of a group's members of PARKED or RUNS, the first ones.
 local function first_of(zset, tag, number)
-  local head = head_of(tag) -- a digit follows; ':' is the next character
-  return redis.call('ZRANGEBYLEX', zset, '[' .. head, '(' .. head .. ':', 'LIMIT', '0', number)
+  local low, high = range_of(tag)
+  return redis.call('ZRANGEBYLEX', zset, low, high, 'LIMIT', '0', number)
 end
 
 local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
@@ -227,9 +233,9 @@ end
 
 -- Read the slots of several groups at once.
 local function know_slots(tags)
-  local numbers = redis.call('HMGET', busy, unpack(tags))
-  for i, tag in ipairs(tags) do
-    slots[tag] = slots[tag] or tonumber(numbers[i] or nil) or 0
+  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
+    local tag = tags[i]
+    slots[tag] = slots[tag] or tonumber(number or nil) or 0
   end
 end
 
@@ -255,9 +261,7 @@ local function turn(tag, since)
   if not are_parked then
     return
   end
-  local head = head_of(tag)
-  if is_free(tag)
-    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. ':') > 0 then
+  if is_free(tag) and redis.call('ZLEXCOUNT', parked, range_of(tag)) > 0 then
     turned = turned + 1
     redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
   else
@@ -265,11 +269,14 @@ local function turn(tag, since)
   end
 end
 
+local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
 local function write_slots()
   local taken, freed = {}, {}
   for tag in pairs(altered) do
-    if slots[tag] > 0 then
-      taken[#taken + 1], taken[#taken + 2] = tag, slots[tag]
+    local number = slots[tag]
+    if number > 0 then
+      printed[number] = printed[number] or string.format('%.0f', number)
+      taken[#taken + 1], taken[#taken + 2] = tag, printed[number]
     else
       freed[#freed + 1] = tag
     end
@@ -283,20 +290,45 @@ local function write_slots()
   altered = {}
 end
 
--- Free the slots of messages that are settled. Of a run, the next message becomes due if it waits
--- for this one only.
-local function free(keys)
-  local entries, tags, known, ran = redis.call('HMGET', flight, unpack(keys)), {}, {}, {}
-  local are_run = redis.call('ZCARD', runs) > 0
+-- Take settled messages out of the runs of their groups: all of a group, or some. If one message of
+-- a run is left, it is no longer a run. The first one that is left becomes due if it waits for an
+-- earlier one.
+local function leave_runs(keys, entries, known)
+  local members = {}
   for i, entry in ipairs(entries) do
+    local tag = entry and string.sub(entry, PLACE + 2)
+    if tag and slots_of(tag) > known[tag] then
+      members[#members + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+    end
+  end
+  if #members > 0 then
+    redis.call('ZREM', runs, unpack(members))
+  end
+  for tag, number in pairs(known) do
+    local before, left = slots_of(tag), slots_of(tag) - number
+    local first = before > 1 and left > 0 and first_of(runs, tag, 1)[1]
+    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
+    local entry = key and redis.call('HGET', flight, key)
+    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
+      redis.call('ZADD', delayed, 'XX', now_text, key)
+      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
+    end
+    if before > 1 and left <= 1 then
+      redis.call('ZREMRANGEBYLEX', runs, range_of(tag))
+    end
+  end
+end
+
+-- Free the slots of messages that are settled.
+local function free(keys)
+  local entries, tags, known = redis.call('HMGET', flight, unpack(keys)), {}, {}
+  for _, entry in ipairs(entries) do
     if entry then
       local tag = string.sub(entry, PLACE + 2)
-      if not known[tag] then
-        known[tag], tags[#tags + 1] = 0, tag
-      end
-      known[tag] = known[tag] + 1
-      if are_run then
-        ran[#ran + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+      if known[tag] then
+        known[tag] = known[tag] + 1
+      else
+        known[tag], tags[#tags + 1] = 1, tag
       end
     end
   end
@@ -305,18 +337,11 @@ local function free(keys)
   end
   know_slots(tags)
   redis.call('HDEL', flight, unpack(keys))
-  if #ran > 0 then
-    redis.call('ZREM', runs, unpack(ran))
+  if redis.call('ZCARD', runs) > 0 then
+    leave_runs(keys, entries, known)
   end
   for _, tag in ipairs(tags) do
     add_slots(tag, -known[tag])
-    local first = are_run and first_of(runs, tag, 1)[1]
-    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
-    local entry = key and redis.call('HGET', flight, key)
-    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
-      redis.call('ZADD', delayed, 'XX', now_text, key)
-      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
-    end
     turn(tag)
   end
 end
@@ -379,7 +404,9 @@ local function read(body)
   local before = decoded
   local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
   local id, tag = string.match(head, USUAL)
-  if not id then
+  if id and #id <= LONG_ID and #tag <= LONG_ID then
+    return id, tag
+  elseif not id then
     local behind
     id, behind = string.match(head, '^{"id":%s?"([^"\\%c]+)"()')
     if not id then
@@ -433,7 +460,7 @@ if redis.call('EXISTS', paused) == 1 then
 end
 
 local reply = {'ok', refused, deadline, {}}
-local counts, leases, recounted, flights, ran = reply[4], {}, {}, {}, {}
+local counts, leases, recounted, entered, flights, ran = reply[4], {}, {}, {}, {}, {}
 local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
 local looked, deferred, gone = 0, 0, {} -- gone: keys of messages in flight that died
 local last_receive = max_receives > 0 and max_receives or math.huge
@@ -603,11 +630,14 @@ end
 local has_turns = redis.call('ZCARD', turns) > 0
 local last_place = tonumber(redis.call('HGET', busy, '') or nil) or 0
 local place = last_place
-local has_taken = {} -- lease key -> true
--- Of the groups that may have one message in flight: how many this call takes, the first one, and
--- whether the last one is short.
-local mine, groups, first_key, first_place, is_short = {}, {}, {}, {}, {}
-local parks = {} -- arguments of a ZADD
+local has_taken = {} -- lease key -> true, of messages that came back
+-- Of the groups that may have one message in flight: where in the reply the first one is that this
+-- call takes, its place if it has one, and how many it takes if that is more than one; and the
+-- groups that may have further ones, in the order found.
+local first_at, first_place, mine, followed, is_followed = {}, {}, {}, {}, {}
+-- Messages that this call moves aside: group -> id or false, body, id, body, ...; their groups in
+-- order; and the groups that may have others in PARKED.
+local aside, aside_tags, in_parked = {}, {}, {}
 
 -- Parts: dead_letter, must_wait
 local function dead_letter(key, body, reason, count, found, unique)
@@ -633,29 +663,33 @@ end
 -- End of parts (edit them in lua/parts)
 
 local function deliver(key, body, count, tag, at)
-  leases[2 * taken + 1], leases[2 * taken + 2] = lease, key
-  reply[2 * taken + 5], reply[2 * taken + 6] = key, body
+  local last = 2 * taken
+  leases[last + 1], leases[last + 2] = lease, key
+  reply[last + 5], reply[last + 6] = key, body
   taken, bytes = taken + 1, bytes + #body
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
-  has_taken[key] = true
-  if limit == 1 and tag ~= '' then
-    local before = mine[tag] or 0
-    if before == 0 then
-      groups[#groups + 1], first_key[tag], first_place[tag] = tag, key, at
-    elseif before == 1 then
-      ran[#ran + 1], ran[#ran + 2] = '0', head_of(tag) .. first_place[tag] .. first_key[tag]
+  if limit > 1 or tag == '' then
+    return
+  elseif not first_at[tag] then
+    first_at[tag] = last + 5
+    if at ~= FIRST then
+      first_place[tag] = at
     end
-    if before > 0 then
-      ran[#ran + 1], ran[#ran + 2] = '0', head_of(tag) .. at .. key
-    end
-    mine[tag], is_short[tag] = before + 1, #body < SHORT
+    return
+  elseif not mine[tag] then
+    mine[tag] = 1
+    ran[#ran + 1], ran[#ran + 2] = '0',
+      head_of(tag) .. (first_place[tag] or FIRST) .. reply[first_at[tag]]
   end
+  ran[#ran + 1], ran[#ran + 2] = '0', head_of(tag) .. at .. key
+  mine[tag] = mine[tag] + 1
 end
 
 -- Give a message a slot of its group.
 local function enter(key, tag, at)
   if tag ~= '' then
-    flights[#flights + 1], flights[#flights + 2] = key, '=' .. at .. tag
+    local number = #entered + 1
+    entered[number], flights[2 * number - 1], flights[2 * number] = key, key, '=' .. at .. tag
     add_slots(tag, 1)
   end
 end
@@ -675,13 +709,23 @@ local function is_receipt(key)
 end
 -- End of parts (edit them in lua/parts)
 
--- Move a message aside, behind those of its group, or to the place that it had.
-local function park(body, tag, at)
-  if not at then
-    place = math.max(place + 1, now)
-    at = string.format('%016.0f', place)
+-- The group of a message that this call takes may have others that are moved aside.
+local function follow(tag)
+  if first_at[tag] and not is_followed[tag] then
+    followed[#followed + 1], is_followed[tag] = tag, true
   end
-  parks[#parks + 1], parks[#parks + 2] = '0', head_of(tag) .. at .. body
+end
+
+-- Move a message aside, behind those of its group. It stays here until the call knows whether it
+-- delivers it after all.
+local function park(body, tag, id)
+  local messages = aside[tag]
+  if not messages then
+    messages = {}
+    aside[tag], aside_tags[#aside_tags + 1] = messages, tag
+    follow(tag)
+  end
+  messages[#messages + 1], messages[#messages + 2] = id or false, body
   bytes = bytes + #body
   if is_free(tag) then
     turned = turned + 1
@@ -690,10 +734,25 @@ local function park(body, tag, at)
   end
 end
 
-local function write_parks()
-  if #parks > 0 then
-    redis.call('ZADD', parked, unpack(parks))
-    parks, are_parked = {}, true
+local function next_place()
+  place = math.max(place + 1, now)
+  return string.format('%016.0f', place)
+end
+
+-- Store the messages moved aside, but the first ``used`` of each group.
+local function write_parks(used)
+  local members = {}
+  for _, tag in ipairs(aside_tags) do
+    local messages, head = aside[tag], head_of(tag)
+    for i = 2 * (used and used[tag] or 0) + 2, #messages, 2 do
+      members[#members + 1], members[#members + 2] = '0', head .. next_place() .. messages[i]
+      in_parked[tag] = true
+    end
+  end
+  aside, aside_tags = {}, {}
+  if #members > 0 then
+    redis.call('ZADD', parked, unpack(members))
+    are_parked = true
   end
 end
 
@@ -840,6 +899,8 @@ local function take_back(zset, keys, absent)
       end
       counts[#counts + 1] = count
       deliver(key, body, count, tag, at)
+      has_taken[key], in_parked[tag] = true, true
+      follow(tag)
     end
   end
 end
@@ -917,7 +978,7 @@ local function lease_one(body, id, tag, at)
     return true
   end
   local count = known and 1 + listed_count(known, body) or 1
-  if must_wait(count) then
+  if count >= last_receive and must_wait(count) then
     full = true
     return false
   end
@@ -963,30 +1024,64 @@ end
 -- is the turn of a group whose message was moved to the list, the list has to be read first.
 local is_served = false
 local function serve_turns()
-  write_parks()
-  while has_turns and not full do
-    local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
-    has_turns = tag ~= nil
-    if tag and woken_tag and tonumber(woken_since) <= tonumber(since) then
-      return
-    elseif tag then
-      local member = is_free(tag) and first_of(parked, tag, 1)[1]
-      if member and not take_parked(member, tag) then
-        return
-      elseif member then
-        redis.call('ZREM', parked, member)
-      end
-      is_served = true
-      turn(tag)
+  local is_over = not has_turns
+  while not (is_over or full) do
+    write_parks()
+    local due = redis.call('ZRANGE', turns, '0', math.min(SLICE, wanted - taken) - 1, 'WITHSCORES')
+    local tags, members, passed = {}, {}, 0
+    for i = 1, #due, 2 do
+      tags[#tags + 1] = due[i]
     end
+    know_slots(tags)
+    for i, tag in ipairs(tags) do
+      is_over = full or woken_tag and tonumber(woken_since) <= tonumber(due[2 * i])
+      local member = not is_over and is_free(tag) and first_of(parked, tag, 1)[1]
+      if is_over or member and not take_parked(member, tag) then
+        break
+      end
+      members[#members + 1], in_parked[tag], is_served, passed = member or nil, true, true, i
+      follow(tag)
+    end
+    if #members > 0 then
+      redis.call('ZREM', parked, unpack(members))
+    end
+    for i = 1, passed do
+      turn(tags[i])
+    end
+    has_turns = redis.call('ZCARD', turns) > 0
+    is_over = is_over or not has_turns
   end
 end
 
+-- Read the ids and groups of messages within the budget, and the slots of the groups. The group of
+-- a message that is too large is false.
+local function read_all(bodies)
+  local ids, tags, named, is_named, number = {}, {}, {}, {}, #bodies
+  for i = 1, number do
+    local body, id, tag = bodies[number + 1 - i], nil, false
+    if #body <= max_body then
+      id, tag = read(body)
+    end
+    if decoded > DECODE_BUDGET then
+      break
+    end
+    ids[i], tags[i] = id or false, tag
+    if tag and not slots[tag] and not is_named[tag] then
+      named[#named + 1], is_named[tag] = tag, true
+    end
+  end
+  if #named > 0 then
+    know_slots(named)
+  end
+  return ids, tags
+end
+
 -- Deliver the next message of a list or move it aside. Return whether it leaves the list.
-local function pass(body, list)
+local function pass(body, id, tag, list)
   if woken_tag and string.match(woken_note, '^[^ ]*') == mark(body) then
-    park(body, woken_tag, string.sub(woken_note, -PLACE))
     write_parks()
+    redis.call('ZADD', parked, '0', string.match(woken_note, '^[^ ]* [^ ]* (.*)$') .. body)
+    bytes, are_parked, in_parked[woken_tag] = bytes + #body, true, true
     forget_woken()
     has_turns = true
     serve_turns()
@@ -997,15 +1092,8 @@ local function pass(body, list)
     has_turns = redis.call('ZCARD', turns) > 0
     serve_turns()
   end
-  local id, tag
-  if #body <= max_body then
-    id, tag = read(body)
-  end
-  if decoded > DECODE_BUDGET then
-    return false
-  end
   local passes = not tag or (not has_turns and is_free(tag))
-  if passes and full and not is_served then
+  if tag == nil or (passes and full and not is_served) then
     return false
   end
   looked = looked + 1
@@ -1013,7 +1101,7 @@ local function pass(body, list)
     return lease_one(body, id, tag or '', FIRST)
   end
   is_served = true
-  park(body, tag)
+  park(body, tag, id)
   return true
 end
 
@@ -1032,45 +1120,81 @@ end
 local function read_list(list)
   local slice = 2
   while looked < may_look() do
-    local bodies = redis.call('LRANGE', list, -slice, -1)
+    local some = full and not is_served and 1 or math.min(slice, may_look() - looked)
+    local bodies = redis.call('LRANGE', list, -some, -1)
+    local ids, tags = read_all(bodies)
     local used, size = 0, 0
-    for i = #bodies, 1, -1 do
-      if looked >= may_look() then
-        break
-      elseif not pass(bodies[i], list) then
+    while used < #bodies and looked < may_look() do
+      local body = bodies[#bodies - used]
+      if not pass(body, ids[used + 1], tags[used + 1], list) then
         is_stopped = true -- messages behind it may be of the same group
         break
       end
-      used, size = used + 1, size + #bodies[i]
+      used, size = used + 1, size + #body
     end
     redis.call('LTRIM', list, '0', -used - 1)
-    if used < slice then
+    if used < some then
       return
     end
-    slice = size < used * SHORT and math.min(SLICE, 2 * slice) or 1
+    slice = size < used * SHORT and math.min(SLICE, 2 * some) or 1
   end
 end
 
+-- Deliver up to a number of the messages of a group that are parked. Return how many.
+local function extend_parked(tag, most)
+  local members, used = first_of(parked, tag, most), 0
+  while used < #members and not full and take_parked(members[used + 1], tag) do
+    used = used + 1
+  end
+  if used > 0 then
+    redis.call('ZREM', parked, unpack(members, 1, used))
+  end
+  return used, #(members[used] or '')
+end
+
+-- Deliver up to a number of the messages of a group that this call has moved aside, behind the
+-- first ``used``. Return how many.
+local function extend_aside(tag, most, used)
+  local messages, last = aside[tag] or {}, 2 * used
+  while most > 0 and messages[last + 2] and not full do
+    local body = messages[last + 2]
+    bytes = bytes - #body
+    if not lease_one(body, messages[last + 1] or nil, tag, next_place()) then
+      break
+    end
+    last, most = last + 2, most - 1
+  end
+  return last / 2 - used
+end
+
 -- Deliver further messages of the groups that this call alone has, in order: one consumer may work
--- on several messages of a group. Their lengths are known only after reading: see read_list.
+-- on several messages of a group. The lengths of those in PARKED are known only after reading: see
+-- read_list.
 local function extend_runs()
-  local is_over = not are_parked
-  while not full and not is_over do
-    is_over = true
-    local share = math.max(1, math.floor((wanted - taken) / math.max(1, #groups)))
-    for _, tag in ipairs(groups) do
-      local most = slots_of(tag) == mine[tag]
-        and math.min(share, SLICE, RUN - mine[tag], is_short[tag] and mine[tag] or 1) or 0
-      local members, used = most > 0 and not full and first_of(parked, tag, most) or {}, 0
-      while used < #members and not full and take_parked(members[used + 1], tag) do
-        used = used + 1
+  local used, slices = {}, {}
+  while not full and #followed > 0 do
+    local tags = followed
+    local share = math.max(1, math.floor((wanted - taken) / #tags))
+    followed = {}
+    for _, tag in ipairs(tags) do
+      local has = mine[tag] or 1
+      local most = slots_of(tag) == has and math.min(share, RUN - has) or 0
+      local is_done = most == 0 or full
+      if not is_done and in_parked[tag] then
+        local slice = math.min(most, slices[tag] or 1)
+        local got, size = extend_parked(tag, slice)
+        slices[tag] = size < SHORT and math.min(SLICE, 2 * slice) or 1
+        in_parked[tag] = got == slice -- if not, those that this call has moved aside are next
+      elseif not is_done then
+        local got = extend_aside(tag, most, used[tag] or 0)
+        used[tag], is_done = (used[tag] or 0) + got, got == 0
       end
-      if used > 0 then
-        redis.call('ZREM', parked, unpack(members, 1, used))
-        is_over = false
+      if not is_done then
+        followed[#followed + 1] = tag
       end
     end
   end
+  write_parks(used)
 end
 
 take_all_due(backup, 1)
@@ -1150,12 +1274,11 @@ if taken > 0 then
   end
   if #flights > 0 then
     -- The slots of earlier messages with these ids, which scripts without groups deleted.
-    local keys, stale = {}, {}
-    for i = 1, #flights, 2 do
-      keys[#keys + 1] = flights[i]
-    end
-    for i, entry in ipairs(redis.call('HMGET', flight, unpack(keys))) do
-      stale[#stale + 1] = entry and keys[i] or nil
+    local stale = {}
+    for i, entry in ipairs(redis.call('HMGET', flight, unpack(entered))) do
+      if entry then
+        stale[#stale + 1] = entered[i]
+      end
     end
     if #stale > 0 then
       free(stale)
@@ -1169,7 +1292,11 @@ if taken > 0 then
     end
   end
   if #ran > 0 then
-    redis.call('ZADD', runs, unpack(ran))
+    local is_long = #ran >= 2 * LONG_BATCH and redis.call('EXISTS', runs) == 0
+    redis.call('ZADD', runs, '0', is_long and LONG_KEY or ran[2], unpack(ran))
+    if is_long then
+      redis.call('ZREM', runs, LONG_KEY)
+    end
   end
   if #recounted > 0 then
     redis.call('HSET', receives, unpack(recounted))

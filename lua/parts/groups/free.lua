@@ -1,19 +1,44 @@
 -- Needs flight, runs, delayed, now_text.
 
--- Free the slots of messages that are settled. Of a run, the next message becomes due if it waits
--- for this one only.
-local function free(keys)
-  local entries, tags, known, ran = redis.call('HMGET', flight, unpack(keys)), {}, {}, {}
-  local are_run = redis.call('ZCARD', runs) > 0
+-- Take settled messages out of the runs of their groups: all of a group, or some. If one message of
+-- a run is left, it is no longer a run. The first one that is left becomes due if it waits for an
+-- earlier one.
+local function leave_runs(keys, entries, known)
+  local members = {}
   for i, entry in ipairs(entries) do
+    local tag = entry and string.sub(entry, PLACE + 2)
+    if tag and slots_of(tag) > known[tag] then
+      members[#members + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+    end
+  end
+  if #members > 0 then
+    redis.call('ZREM', runs, unpack(members))
+  end
+  for tag, number in pairs(known) do
+    local before, left = slots_of(tag), slots_of(tag) - number
+    local first = before > 1 and left > 0 and first_of(runs, tag, 1)[1]
+    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
+    local entry = key and redis.call('HGET', flight, key)
+    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
+      redis.call('ZADD', delayed, 'XX', now_text, key)
+      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
+    end
+    if before > 1 and left <= 1 then
+      redis.call('ZREMRANGEBYLEX', runs, range_of(tag))
+    end
+  end
+end
+
+-- Free the slots of messages that are settled.
+local function free(keys)
+  local entries, tags, known = redis.call('HMGET', flight, unpack(keys)), {}, {}
+  for _, entry in ipairs(entries) do
     if entry then
       local tag = string.sub(entry, PLACE + 2)
-      if not known[tag] then
-        known[tag], tags[#tags + 1] = 0, tag
-      end
-      known[tag] = known[tag] + 1
-      if are_run then
-        ran[#ran + 1] = head_of(tag) .. string.sub(entry, 2, PLACE + 1) .. keys[i]
+      if known[tag] then
+        known[tag] = known[tag] + 1
+      else
+        known[tag], tags[#tags + 1] = 1, tag
       end
     end
   end
@@ -22,18 +47,11 @@ local function free(keys)
   end
   know_slots(tags)
   redis.call('HDEL', flight, unpack(keys))
-  if #ran > 0 then
-    redis.call('ZREM', runs, unpack(ran))
+  if redis.call('ZCARD', runs) > 0 then
+    leave_runs(keys, entries, known)
   end
   for _, tag in ipairs(tags) do
     add_slots(tag, -known[tag])
-    local first = are_run and first_of(runs, tag, 1)[1]
-    local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
-    local entry = key and redis.call('HGET', flight, key)
-    if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
-      redis.call('ZADD', delayed, 'XX', now_text, key)
-      redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
-    end
     turn(tag)
   end
 end

@@ -10,10 +10,16 @@ local function head_of(tag)
   return heads[tag]
 end
 
+-- Return the range of these members, as Redis writes it.
+local function range_of(tag)
+  local head = head_of(tag) -- a digit follows; ':' is the next character
+  return '[' .. head, '(' .. head .. ':'
+end
+
 -- Return up to a number of a group's members of PARKED or RUNS, the first ones.
 local function first_of(zset, tag, number)
-  local head = head_of(tag) -- a digit follows; ':' is the next character
-  return redis.call('ZRANGEBYLEX', zset, '[' .. head, '(' .. head .. ':', 'LIMIT', '0', number)
+  local low, high = range_of(tag)
+  return redis.call('ZRANGEBYLEX', zset, low, high, 'LIMIT', '0', number)
 end
 
 local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
@@ -24,9 +30,9 @@ end
 
 -- Read the slots of several groups at once.
 local function know_slots(tags)
-  local numbers = redis.call('HMGET', busy, unpack(tags))
-  for i, tag in ipairs(tags) do
-    slots[tag] = slots[tag] or tonumber(numbers[i] or nil) or 0
+  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
+    local tag = tags[i]
+    slots[tag] = slots[tag] or tonumber(number or nil) or 0
   end
 end
 
@@ -52,9 +58,7 @@ local function turn(tag, since)
   if not are_parked then
     return
   end
-  local head = head_of(tag)
-  if is_free(tag)
-    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. ':') > 0 then
+  if is_free(tag) and redis.call('ZLEXCOUNT', parked, range_of(tag)) > 0 then
     turned = turned + 1
     redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
   else
@@ -62,11 +66,14 @@ local function turn(tag, since)
   end
 end
 
+local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
 local function write_slots()
   local taken, freed = {}, {}
   for tag in pairs(altered) do
-    if slots[tag] > 0 then
-      taken[#taken + 1], taken[#taken + 2] = tag, slots[tag]
+    local number = slots[tag]
+    if number > 0 then
+      printed[number] = printed[number] or string.format('%.0f', number)
+      taken[#taken + 1], taken[#taken + 2] = tag, printed[number]
     else
       freed[#freed + 1] = tag
     end

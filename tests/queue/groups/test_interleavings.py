@@ -244,8 +244,8 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "an ack frees two slots": ("groups/ack", "add_slots(tag, -known[tag])", "add_slots(tag, -2)"),
     "a woken message goes behind the others": (
         "groups/pop",
-        "park(body, woken_tag, string.sub(woken_note, -PLACE))",
-        "park(body, woken_tag)",
+        "redis.call('ZADD', parked, '0', string.match(woken_note, '^[^ ]* [^ ]* (.*)$') .. body)",
+        "park(body, woken_tag) write_parks()",
     ),
     "what is due passes": (
         "groups/pop",
