@@ -46,7 +46,7 @@ end
 local reply, bytes = {clock[1] * 1000000 + clock[2], found[1]}, 0
 
 -- Return when the first parked message of a group was moved aside, 0 if it is not read.
-local function first_of(head, last)
+local function first_place(head, last)
   if bytes >= BODY_BUDGET then
     return 0
   end
@@ -67,7 +67,7 @@ for i = 1, #found[2], 2 do
     reply[#reply + 1] = tonumber(held or nil) or 0
     reply[#reply + 1] = number
     reply[#reply + 1] = tonumber(since or nil) or 0
-    reply[#reply + 1] = number > 0 and first_of(head, last) or 0
+    reply[#reply + 1] = number > 0 and first_place(head, last) or 0
   end
 end
 return reply
