@@ -18,10 +18,12 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from ackq.config import QueueConfig
+from ackq.queue.group_record import record_of, settings_of
 from ackq.queue.messages import Message
 from ackq.worker.hooks import Hooks
 from ackq.worker.policy import Backoff, Settlement, Terms, settlement_of
@@ -109,7 +111,7 @@ class HeldMessages(Hooks):
         self._limits = limits
         self._usual = {name: Terms(max_receives=each.max_receives) for name, each in queues.items()}
         self._numbers = {name: number for number, name in enumerate(queues)}
-        settings = orjson.dumps(list(queues.values()))
+        settings = orjson.dumps([_written(each) for each in queues.values()])
         # Messages that the worker releases because they waited too long are overwritten in turn.
         self._records = 2 * (concurrency + prefetch) + 1000
         self._first_slot = _HEAD.size + len(settings)
@@ -224,10 +226,7 @@ class HeldBy:
         if written is None:
             return []
         slots, records, length = _HEAD.unpack_from(written, 0)
-        configs = [
-            QueueConfig(**fields)
-            for fields in orjson.loads(written[_HEAD.size : _HEAD.size + length])
-        ]
+        configs = [*map(_read, orjson.loads(written[_HEAD.size : _HEAD.size + length]))]
         first = _HEAD.size + length + slots * _SLOT.size
         held = []
         for place in range(records):
@@ -263,6 +262,17 @@ class HeldBy:
             except (OSError, ValueError):
                 return None
         return self._map if _HEAD.unpack_from(self._map, 0)[1] else None
+
+
+def _written(config: QueueConfig) -> tuple[dict[str, Any], str]:
+    """Return the settings of a queue as JSON can have them: its groups as in their record."""
+    plain = dataclasses.replace(config, groups=None, max_in_flight=None)
+    return plain.settings(), record_of(config)
+
+
+def _read(written: tuple[dict[str, Any], str]) -> QueueConfig:
+    plain, record = written
+    return QueueConfig(**plain | settings_of(record.encode()))
 
 
 def _computes(pid: int, thread: int) -> bool:

@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import orjson
 import redis
+from redis.exceptions import NoPermissionError
 
 from ackq.config import PopFrom, QueueConfig, RateLimit, RecordErrors
 from ackq.core.client import client_of
@@ -27,6 +29,7 @@ from ackq.ops.sharded import hides_list, is_sharded
 from ackq.process.figures import ChildHealth
 from ackq.process.held_messages import HeldMessages, Limits
 from ackq.process.retirement import Recycling
+from ackq.queue import group_record
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
@@ -243,14 +246,19 @@ class Plan:
             given = self._given()
             named = [handler.queue(name) for name, _ in self._queue_weights()]
             return [queue.with_config(**given) if given else queue for queue in named]
-        queues = [self._open(usual, name) for name, _ in self._queue_weights()]
-        return [
-            self._open(sharded, queue.name) if self._is_sharded(queue.name) else queue
-            for queue in queues
-        ]
+        opened = [self._open(usual, name) for name, _ in self._queue_weights()]
+        for number, queue in enumerate(opened):
+            name, (is_sharded, recorded) = queue.name, self._look_at(queue.name)
+            if is_sharded:
+                opened[number] = self._open(sharded, name)
+            elif recorded and not queue.config.grouped:
+                opened[number] = self._open(usual, name, recorded)
+        return opened
 
-    def _open(self, kind: Any, name: str) -> Any:
-        settings = {**self._in_module(name), **self._given()}
+    def _open(
+        self, kind: Any, name: str, recorded: Mapping[str, Any] = MappingProxyType({})
+    ) -> Any:
+        settings = {**self._in_module(name), **self._given(), **recorded}
         settings["max_receives"] = settings.get("max_receives") or None
         return kind.from_url(self.url, name, **settings)
 
@@ -267,14 +275,18 @@ class Plan:
         given = {setting: value for setting, value in chosen.items() if value is not None}
         return given if self.max_receives != 0 else {**given, "max_receives": None}
 
-    def _is_sharded(self, name: str) -> bool:
-        """Return whether a queue is sharded. While Redis is unreachable, keep trying."""
+    def _look_at(self, name: str) -> tuple[bool, dict[str, Any]]:
+        """Return whether a queue is sharded, and what is recorded of its groups and its limit.
+
+        While Redis is unreachable, keep trying.
+        """
         outages = Outages(name, redact(self.url) if self.url else "the embedded server")
         while True:
             try:
                 with client_of(self.url) as client:
                     sharded = is_sharded(client, name)
                     hides = sharded and hides_list(client, name)
+                recorded = {} if sharded else recorded_settings(self.url, name)
                 break
             except (redis.RedisError, OSError) as error:
                 outages.failed("look at the queue", error, time.monotonic())
@@ -284,7 +296,7 @@ class Plan:
         outages.succeeded("look at the queue", time.monotonic())
         if hides:
             log.warning("%r is a sharded queue: nothing is taken from the list of that name", name)
-        return sharded
+        return sharded, recorded
 
     def _in_module(self, name: str) -> dict[str, Any]:
         """Return the settings of the queue of that name in the handler's module, if any."""
@@ -410,6 +422,13 @@ def _exit_now(code: int) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(code)
+
+
+def recorded_settings(url: str | None, name: str) -> dict[str, Any]:
+    """Return the groups and the limit that are recorded of a list queue; none if not permitted."""
+    with Queue.from_url(url, name) as queue, contextlib.suppress(NoPermissionError):
+        return queue.execute(lambda spec: group_record.recorded(spec.keys))
+    return {}
 
 
 def import_object(path: str) -> Any:

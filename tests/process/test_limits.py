@@ -40,6 +40,23 @@ def test_a_stuck_handler_is_killed_counted_once_and_its_neighbours_are_handled(
         assert len(command.children()) == 1
 
 
+def test_a_queue_that_is_known_by_name_has_the_groups_that_are_recorded(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    """The process of a stuck handler is killed; then its group goes on where it was."""
+    grouped = queue.with_config(groups=ackq.Groups("of"))
+    assert grouped.pop() is None  # records the groups
+    grouped.push({"id": "a1", "of": "a", "stuck": True, "seconds": 0})
+    grouped.push_many({"id": f"{of}{n}", "of": of, "seconds": 0.02} for n in "2345" for of in "ab")
+    limits = ("--time-limit", "0.5", "--kill-after", "0.3", "--lease", "600")
+    with working(tmp_path, server.url, JOBS + "stuck", "-q", queue.name, *limits) as command:
+        wait_until(lambda: settled(grouped), "all, the stuck one at its second delivery", 40)
+        assert "did not end in time: killed" in command.log()
+        ended = [event["id"] for event in command.events("end")]
+    for of, numbers in (("a", "12345"), ("b", "2345")):
+        assert [each for each in ended if each[0] == of] == [of + n for n in numbers]
+
+
 def test_a_message_that_is_always_stuck_becomes_a_dead_letter_with_its_reason(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
