@@ -103,6 +103,9 @@ _SURVEY = pytest.StashKey[Survey]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # pytest 9.1 forgets the conftest.py of a folder if a file above the folder is named between two
+    # of its files (pytest#14971).
+    config.args.sort(key=_depth)
     gc.disable()  # the thousands of tests that are collected live to the end
     # What a shell started in the background ignores Ctrl-C, and so would the processes of tests.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -117,6 +120,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if not survey.offers:
         raise pytest.UsageError(f"no Redis to test on: {survey.absent}")
     config.stash[_SURVEY] = survey
+
+
+def _depth(argument: str) -> tuple[int, bool]:
+    path = Path(argument.partition("::")[0]).absolute()
+    return len(path.parts), path.is_dir()
 
 
 def survey_of(config: pytest.Config) -> Survey:
