@@ -317,7 +317,7 @@ class PushAccount(AckqError):
     stored_positions: tuple[int, ...] = ()
     #: Positions of the messages that may or may not be stored, because a reply was lost.
     unknown_positions: tuple[int, ...] = ()
-    #: Positions of the messages that are not stored.
+    #: Positions of the messages that are not stored. A unique message that was refused is one.
     not_stored_positions: tuple[int, ...] = ()
 
     def account(

@@ -13,7 +13,7 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import key_of_id
 from ackq.core.limits import MAX_DEDUP_WINDOW
 from ackq.core.retries import raise_if_unknown
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.queue import front
 from ackq.queue.messages import Pushed
 from ackq.queue.push_options import Terms
@@ -54,8 +54,8 @@ def store(
     keys: Sequence[str],
     window: Seconds,
     terms: Terms,
-) -> Operation[list[Pushed]]:
-    """Store those messages whose keys no push had within the window.
+) -> Operation[tuple[list[Pushed], NotConfirmed | None]]:
+    """Store those messages whose keys no push had within the window; see `Terms.send`.
 
     Raises:
         UnknownOutcome: the reply was lost, also that of a second attempt.
@@ -78,7 +78,7 @@ def store(
         confirm=terms.confirm,
     )
     try:
-        on_list, *rows = yield from terms.send(spec, request)
+        (on_list, *rows), unconfirmed = yield from terms.send(spec, request)
     except RedisError as error:
         raise_if_unknown(error, request)
         raise
@@ -92,4 +92,4 @@ def store(
     stored_bodies = [body for body, stored in zip(bodies, rows[::2], strict=True) if stored]
     if on_list:
         yield from front.hand_over(spec, on_list, stored_bodies[-1])
-    return pushed
+    return pushed, unconfirmed

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.errors import AckqError
+from ackq.errors import AckqError, NotConfirmed
 from ackq.queue.push_options import Terms
 from ackq.queue.spec import QueueSpec
 
@@ -18,12 +18,13 @@ from ackq.queue.spec import QueueSpec
 CHUNK_BYTES = 1024 * 1024
 
 
-def store(spec: QueueSpec, bodies: Sequence[bytes], terms: Terms) -> Operation[None]:
-    """Push messages before all ready ones, at most 1,000."""
+def store(spec: QueueSpec, bodies: Sequence[bytes], terms: Terms) -> Operation[NotConfirmed | None]:
+    """Push messages before all ready ones, at most 1,000; see `Terms.send`."""
     request = _request(spec, 0, *bodies)
     request.confirm = terms.confirm
-    on_list = yield from terms.send(spec, request)
+    on_list, unconfirmed = yield from terms.send(spec, request)
     yield from hand_over(spec, on_list, bodies[-1])
+    return unconfirmed
 
 
 def hand_over(spec: QueueSpec, on_list: int, last: bytes) -> Operation[None]:

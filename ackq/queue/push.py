@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -58,13 +57,11 @@ def push(spec: QueueSpec, message: Pushable, options: PushOptions) -> Operation[
     elif options.dedup is not None:
         deduplicated.check_key(options.dedup)
     yield from _compare_end(spec)
-    if unique is not None:
-        return (yield from uniqueness.store(spec, [id], [body], unique, terms))[0]
-    if options.dedup is None:
-        yield from _store(spec, [id], [body], terms)
-        return Pushed(id)
-    marked = deduplicated.store(spec, [id], [body], [options.dedup], options.dedup_window, terms)
-    return (yield from marked)[0]
+    keys = [] if options.dedup is None else [options.dedup]
+    (pushed,), unconfirmed = yield from _store(spec, [id], [body], keys, unique, options, terms)
+    if unconfirmed is not None:
+        raise unconfirmed
+    return pushed if isinstance(pushed, Pushed) else Pushed(pushed)
 
 
 @observed(Send("push", many=True))
@@ -103,21 +100,30 @@ def push_many(
     pushed: list[str] = []
     while (first := len(pushed)) < len(bodies):
         end = end_of_chunk(sizes, first, most, largest)
-        part = ids[first:end], bodies[first:end]
+        part = ids[first:end], bodies[first:end], keys[first:end]
         try:
-            if unique is not None:
-                pushed += yield from uniqueness.store(spec, *part, unique, terms)
-            elif options.dedup is not None:
-                pushed += yield from deduplicated.store(
-                    spec, *part, keys[first:end], options.dedup_window, terms
-                )
-            else:
-                yield from _store(spec, *part, terms)
-                pushed += part[0]
+            stored, unconfirmed = yield from _store(spec, *part, unique, options, terms)
+            pushed += stored
+            if unconfirmed is not None:
+                raise unconfirmed
         except (AckqError, RedisError, OSError) as error:
-            ended = account(error, range(first), range(first, end), range(end, len(bodies)))
+            ended = _account_of(error, pushed, end, len(bodies))
             raise ended from ended.__cause__
     return pushed
+
+
+def _account_of(error: Exception, pushed: Sequence[str], sent: int, total: int) -> Exception:
+    """Return the error to raise after ``error`` ended a push of ``total`` messages.
+
+    Args:
+        error: what ended it.
+        pushed: the messages whose outcome is known.
+        sent: how many messages were sent.
+        total: how many there are.
+    """
+    refused = [at for at, each in enumerate(pushed) if getattr(each, "stored", True) is False]
+    stored = sorted(set(range(len(pushed))).difference(refused))
+    return account(error, stored, range(len(pushed), sent), [*refused, *range(sent, total)])
 
 
 def check_groups(name: str, config: QueueConfig, options: PushOptions) -> None:
@@ -145,9 +151,9 @@ def account(
 
     Args:
         error: raised by the call that stores ``sending``.
-        stored: positions of the messages that earlier calls stored.
-        sending: positions of the messages of this call.
-        rest: positions of the messages that have not been sent.
+        stored: positions of the messages that are stored.
+        sending: positions of the messages of the call that failed.
+        rest: positions of the messages that were refused, or have not been sent.
     """
     if isinstance(error, NotConfirmed):
         return error.account([*stored, *sending], (), rest)
@@ -162,12 +168,24 @@ def account(
 
 
 def _store(
-    spec: QueueSpec, ids: Sequence[str], bodies: Sequence[bytes], terms: Terms
-) -> Operation[Any]:
+    spec: QueueSpec,
+    ids: Sequence[str],
+    bodies: Sequence[bytes],
+    keys: Sequence[str],
+    unique: UniqueTerms | None,
+    options: PushOptions,
+    terms: Terms,
+) -> Operation[tuple[Sequence[str], NotConfirmed | None]]:
+    """Store messages in one call; see `Terms.send`. Return their ids, and whether it did."""
+    if unique is not None:
+        return (yield from uniqueness.store(spec, ids, bodies, unique, terms))
+    if keys:
+        window = options.dedup_window
+        return (yield from deduplicated.store(spec, ids, bodies, keys, window, terms))
+    if terms.when == "front":
+        return ids, (yield from front.store(spec, bodies, terms))
     if terms.when == "now":
         request = Request((*spec.push_command, *bodies), confirm=terms.confirm)
-    elif terms.when == "front":
-        return front.store(spec, bodies, terms)
     else:
         pairs: list[Arg] = []
         for pair in zip(ids, bodies, strict=True):
@@ -177,7 +195,8 @@ def _store(
             scripts.load("schedule"),
             confirm=terms.confirm,
         )
-    return terms.send(spec, request)
+    _, unconfirmed = yield from terms.send(spec, request)
+    return ids, unconfirmed
 
 
 def _compare_end(spec: QueueSpec) -> Operation[None]:

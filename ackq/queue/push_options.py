@@ -12,7 +12,7 @@ from ackq.core.call import call
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Operation, Request
 from ackq.core.limits import MAX_DELAY
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.queue.spec import QueueSpec
 
 
@@ -87,15 +87,18 @@ class Terms:
         """Whether the messages are delayed."""
         return self.when in ("delay", "at")
 
-    def send(self, spec: QueueSpec, request: Request) -> Operation[Any]:
-        """Send a request that stores messages, and return its reply.
+    def send(self, spec: QueueSpec, request: Request) -> Operation[tuple[Any, NotConfirmed | None]]:
+        """Send a request that stores messages.
 
-        Raises:
-            NotConfirmed: stored, but too few servers confirmed it in time.
+        Returns:
+            Its reply, and the error to raise if too few servers confirmed it in time.
         """
         if self.confirm is None:
-            return (yield from call(spec, request))
+            return (yield from call(spec, request)), None
         yield from require_confirmable(self.confirm)
         reply, confirmation = yield from call(spec, request)
-        check_confirmed(self.confirm, confirmation)
-        return reply
+        try:
+            check_confirmed(self.confirm, confirmation)
+        except NotConfirmed as error:
+            return reply, error
+        return reply, None

@@ -16,7 +16,7 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import Pushable, mapping_of
 from ackq.core.ids import key_of_id, usable_id
 from ackq.core.limits import MAX_DEDUP_WINDOW
-from ackq.errors import ConfigurationError, InvalidMessage, KeyTypeError
+from ackq.errors import ConfigurationError, InvalidMessage, KeyTypeError, NotConfirmed
 from ackq.queue import front, places
 from ackq.queue.messages import Pushed
 from ackq.queue.push_options import PushOptions, Terms
@@ -153,15 +153,16 @@ def store(
     bodies: Sequence[bytes],
     unique: UniqueTerms,
     terms: Terms,
-) -> Operation[list[Pushed]]:
-    """Store those messages of which no other one is in the queue."""
+) -> Operation[tuple[list[Pushed], NotConfirmed | None]]:
+    """Store those messages of which no other one is in the queue; see `Terms.send`."""
     pushed = [Pushed(id) for id in ids]
     asked: dict[int, bytes] = dict.fromkeys(range(len(ids)), b"")
     for _ in range(SEARCHES):
         groups: list[Arg] = []
         for at, known in asked.items():
             groups += (ids[at], bodies[at], known)
-        on_list, *rows = yield from terms.send(spec, _request(spec, unique, terms, groups))
+        request = _request(spec, unique, terms, groups)
+        (on_list, *rows), unconfirmed = yield from terms.send(spec, request)
         stored = [rows[::2][n] in (b"stored", b"replaced") for n in range(len(asked))]
         if on_list:
             last = max(at for at, is_stored in zip(asked, stored, strict=True) if is_stored)
@@ -171,12 +172,12 @@ def store(
             pushed[at].stored = is_stored
             if status == b"search":
                 unknown[at] = notes
-        if not unknown:
-            break
+        if not unknown or unconfirmed is not None:
+            return pushed, unconfirmed
         asked = {}
         for at, notes in unknown.items():
             asked[at] = yield from search(spec, ids[at], notes)
-    return pushed
+    return pushed, None
 
 
 def search(spec: QueueSpec, message_id: str, notes: bytes) -> Operation[bytes]:

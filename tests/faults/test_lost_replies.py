@@ -350,6 +350,16 @@ def test_a_push_of_many_that_is_not_confirmed_says_what_is_stored(
     assert caught.value.stored_positions == tuple(range(1000))
     assert caught.value.not_stored_positions == tuple(range(1000, 1500))
     assert client.llen("jobs") == 1000
+    once: list[dict[str, Any]] = [{"unique": "done"}, {"dedup": lambda message: message["id"]}]
+    for options in once:
+        messages = [{"id": f"{next(iter(options))}-{number}"} for number in range(600)]
+        queue.push_many(messages[7:8], **options)
+        with pytest.raises(ackq.NotConfirmed) as caught:
+            queue.push_many(messages, confirm=ackq.Confirm(replicas=1, timeout=0.01), **options)
+        sent = len(caught.value.stored_positions) + 1
+        assert sent == {"unique": 100, "dedup": 500}[next(iter(options))]
+        assert caught.value.stored_positions == (*range(7), *range(8, sent))
+        assert caught.value.not_stored_positions == (7, *range(sent, 600))
 
 
 def test_an_ack_whose_replies_are_all_lost_says_so(

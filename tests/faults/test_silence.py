@@ -54,7 +54,7 @@ def unbounded(flavour: str, portal: Portal, path: str = "", **where: Any) -> Any
 
 def queue_of(client: Any, flavour: str, portal: Portal) -> Any:
     # A message whose delivery was lost comes back soon.
-    limits = {"visibility_timeout": 5.0}
+    limits: dict[str, Any] = {"visibility_timeout": 5.0}
     if flavour == "sync":
         return ackq.Queue(client, "jobs", **limits)
     return AsSync(portal, portal.call(ackq.AsyncQueue, client, "jobs", **limits))
