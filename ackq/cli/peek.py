@@ -64,6 +64,7 @@ def peek(
                     **({"queue": name} if opened.divided else {}),
                     **id_fields(message.id),
                     "receive_count": message.receive_count,
+                    "canceled": message.canceled,
                     "at": message.at,
                     "created_at": message.created_at,
                     "errors": [asdict(error) for error in message.errors],
@@ -79,8 +80,11 @@ def peek(
         "lease ends" if state == "in_flight" else "due": [
             short_time(message.at) for message in messages
         ],
+        "canceled": ["canceled" if message.canceled else "" for message in messages],
         "body": [message.body for message in messages],
     }
+    if not any(message.canceled for message in messages):
+        del columns["canceled"]
     if not any(message.created_at for message in messages):
         del columns["created"]
     print_table(tuple(columns), [*zip(*columns.values(), strict=True)])

@@ -35,6 +35,9 @@ class PeekedMessage:
     #: What `run_now` and `cancel` of a list queue take: this message, as long as it is due at this
     #: time. Empty in other states and for other queues.
     entry: str = ""
+    #: Whether it was canceled deep in the ready list, so that it becomes a dead letter and is not
+    #: delivered. False for other queues.
+    canceled: bool = False
 
     @property
     def task(self) -> str | None:

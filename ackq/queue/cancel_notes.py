@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from redis.exceptions import NoPermissionError
 
 from ackq.core.call import call
 from ackq.core.effects import Operation, Request
 from ackq.core.failure_notes import mark
-from ackq.core.inspection_results import Found
+from ackq.core.inspection_results import Found, PeekedMessage
 from ackq.queue.spec import QueueSpec
 
 #: Notes that one call reads, of at most 2 KiB each.
@@ -21,12 +22,14 @@ READ = 500
 #: How long a note counts, in µs.
 LASTS = 7 * 86400 * 1_000_000
 
+Listed = TypeVar("Listed", Found, PeekedMessage)
+
 _FIELD = b"\0canceled"
 _HEAD = re.compile(rb"([0-9]+):[0-9]+")
 _LINE = re.compile(rb"([0-9]+):([0-9]+):([^\n]+)")
 
 
-def with_notes(spec: QueueSpec, seen: Sequence[Found], now: int) -> Operation[list[Found]]:
+def with_notes(spec: QueueSpec, seen: Sequence[Listed], now: int) -> Operation[list[Listed]]:
     """Return messages of lists, with a mark on those that a pop will make dead letters.
 
     A user who may not read the notes gets the messages as they are.

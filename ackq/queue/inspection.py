@@ -25,6 +25,7 @@ from ackq.core.ids import text_of_key
 from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.errors import ConfigurationError, PopFromMismatch
 from ackq.queue import group_record, held_lists, moved_aside, pop_from
+from ackq.queue.cancel_notes import with_notes
 from ackq.queue.chosen_messages import entry_of
 from ackq.queue.claims import end_holds
 from ackq.queue.keys import QueueKeys
@@ -202,7 +203,8 @@ def peek(
                 f" {state} in {spec.name!r}"
             )
         return (yield from _moved_aside(spec, skip, wanted, group))
-    names = [held.name for held in (yield from held_lists.lists(spec))[1]]
+    now, held = yield from held_lists.lists(spec)
+    names = [each.name for each in held]
     # Each list goes in front of those returned before it.
     front = [name for name in names if held_lists.mode_of(spec, name) == "front"][-PEEKED:][::-1]
     back = [name for name in names if held_lists.mode_of(spec, name) == "back"][:PEEKED]
@@ -235,6 +237,9 @@ def peek(
         aside = yield from _moved_aside(spec, first, wanted - len(seen))
         seen += aside
         kept += [b""] * len(aside)
+    elif state == "ready":
+        listed = iter((yield from with_notes(spec, [each for each in seen if not each.at], now)))
+        seen = [each if each.at else next(listed) for each in seen]
     return (yield from with_errors(spec, spec.keys.errors, seen, kept))
 
 

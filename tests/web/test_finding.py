@@ -12,11 +12,13 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
+from ackq.core.failure_notes import mark
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
 from ackq.web import search
 from ackq.web.requests import Ask
 from ackq.web.search import Searches, Wanted
+from tests.servers import Target
 from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE
 from tests.web.test_operating import Operator
@@ -166,6 +168,18 @@ def test_ready_and_running_messages_are_canceled_and_run_next(
         Ask("cancel_running", "topic", name, id="a"),
     ):
         assert operator.post(wrong).status_code == 400, wrong
+
+
+def test_a_ready_message_that_is_canceled_is_marked_and_cannot_be_chosen(
+    page: TestClient, target: Target, queue: Queue, name: str
+) -> None:
+    queue.push_many([{"id": "a"}, {"id": "b"}])
+    now = int(target.control.time()[0]) * 1_000_000
+    note = b"%d:1:%s" % (now + 1_000_000_000, mark(b'{"id":"a"}'))
+    target.control.hset(f"{name}RECEIVES", "\0canceled", f"{now - 604_000_000_000}:1")
+    target.control.hset(f"{name}RECEIVES", "\0canceled:a", note)
+    shown = page.get(path_of("queue", name=name)).text
+    assert re.search("a canceled 10 B 0 b 10 B 0 Run now Cancel", texts_of(shown)), texts_of(shown)
 
 
 def test_schedules_are_shown_paused_and_removed(

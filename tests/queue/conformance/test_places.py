@@ -120,6 +120,8 @@ def test_what_is_canceled_deep_in_the_list_is_what_pop_makes_dead(
     found = [(each.position, each.canceled) for each in queue.find_all("a")]
     assert found == [(0, True), (1, False), (2, True), (5, False)]
     assert [queue.find(each).canceled for each in "ab"] == [True, False]
+    peeked = [(each.body, each.canceled) for each in queue.peek(6)]
+    assert peeked == [(body, at in (0, 2)) for at, body in enumerate(bodies)]
     assert [message.body for message in queue.pop_many(10)] == [bodies[at] for at in (1, 3, 4, 5)]
     assert [letter.body for letter in queue.dead_letters()] == [bodies[0]] * 2
 
