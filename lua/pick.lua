@@ -41,7 +41,6 @@ local REACHED = 2000000 -- messages that Redis may pass over to reach those that
 local NOTED = 10000 -- ids that may have a note
 local BODIES = 16 -- bodies of one id that may have a note
 local SWEPT = 100 -- notes that a call looks at if there are too many
-local NAME = 16 -- bytes; looking at a field costs as much as decoding these
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 -- Parts: outside
@@ -78,7 +77,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
--- Parts: count_up, mark, failures, unique_notes, noted_mark, natural_key, cancels, walk
+-- Parts: count_up, mark, failures, unique_notes, noted_mark, natural_key, wanted_key
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
   if watched == nil and number > 0 then
@@ -164,6 +163,40 @@ local function natural_key(body)
   end
 end
 
+local NAME = 16 -- bytes; looking at a field costs as much as decoding these
+
+-- Return, without decoding it, whether a body may have a wanted id that is not in front, and how
+-- many fields of this name were looked at.
+local function names_wanted(body)
+  local names, _, named = 0, string.find(body, '"id"', 1, true)
+  while named do
+    names = names + 1
+    local id = string.match(body, '^%s*:%s*"([^"]*)"', named + 1)
+    if not id or wanted[id] or string.find(id, '\\', 1, true) then
+      return true, names
+    end
+    _, named = string.find(body, '"id"', named + 1, true)
+  end
+  return false, names
+end
+
+-- Return the lease key that pop would give to a body, if it is wanted.
+local function wanted_key(body)
+  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
+  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
+  if not id and #body <= MAX_DECODED then
+    local is_named, names = names_wanted(body)
+    if is_named then
+      id = natural_key(body)
+    else
+      decoded = decoded + #body / 8
+    end
+    decoded = decoded + NAME * names
+  end
+  return id and wanted[id] and id
+end
+-- End of parts (edit them in lua/parts)
+-- Parts: cancels, canceled_message, walk
 -- A message deep in a list is canceled by a note in RECEIVES, under CANCELS and its id: for each
 -- body a line of the time (µs) at which the note ends, how many such messages are canceled, and the
 -- mark of the body. Under CANCELS itself are the time (µs) from which notes count, and how many ids
@@ -248,6 +281,38 @@ local function open_cancels(head, known_ids)
   return cancels
 end
 
+-- Return what is known of a message that is on a list, or was moved aside from it.
+local function listed_message(key, body)
+  local noted, of = redis.call('HGET', receives, key), mark(body)
+  local count, whose = string.match(noted or '', '^(%d+):(%d+:%x+)')
+  local is_own = whose == of
+  count = is_own and tonumber(count) or 0
+  local note = count > 0 and has_errors and redis.call('HGET', errors, key) or ''
+  local is_taken = noted_mark(redis.call('HGET', receives, TAKEN .. key)) == of
+  return {
+    key = key, body = body, count = count, note = note, is_own = is_own, is_taken = is_taken,
+    is_unique = is_taken or (is_own and noted_mark(noted) ~= nil),
+    cost = #body + 4 * #note, -- a pattern reads it, which takes longer than moving it
+  }
+end
+
+-- Make a dead letter of it, which frees the id of a unique push.
+local function dead_letter(message)
+  local errors_known = failures_of(message.note, message.body, message.count + 1)
+  redis.call('XADD', dead, '*', 'key', message.key, 'body', message.body, 'reason', 'canceled',
+    'count', message.count, 'time', now_text,
+    unpack(last_fields(errors_known, message.is_unique)))
+  if message.count > 0 then
+    redis.call('HDEL', errors, message.key)
+  end
+  if message.is_own then
+    redis.call('HDEL', receives, message.key)
+  end
+  if message.is_taken then
+    redis.call('HDEL', receives, TAKEN .. message.key)
+  end
+end
+
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
 local MAX_IN_CALL = 2000 -- messages of a list one call may look at
 local PASSED = 5000000 -- messages of a list that Redis may pass over to reach those that are read
@@ -287,37 +352,6 @@ if ends == 0 then
 end
 local ends_text = string.format('%.0f', ends)
 
--- Return, without decoding it, whether a body may have a wanted id that is not in front, and how
--- many fields of this name were looked at.
-local function names_wanted(body)
-  local names, _, named = 0, string.find(body, '"id"', 1, true)
-  while named do
-    names = names + 1
-    local id = string.match(body, '^%s*:%s*"([^"]*)"', named + 1)
-    if not id or wanted[id] or string.find(id, '\\', 1, true) then
-      return true, names
-    end
-    _, named = string.find(body, '"id"', named + 1, true)
-  end
-  return false, names
-end
-
--- Return the lease key that pop would give to a body, if it is wanted.
-local function wanted_key(body)
-  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
-  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
-  if not id and #body <= MAX_DECODED then
-    local is_named, names = names_wanted(body)
-    if is_named then
-      id = natural_key(body)
-    else
-      decoded = decoded + #body / 8
-    end
-    decoded = decoded + NAME * names
-  end
-  return id and wanted[id] and id
-end
-
 local found = {}
 local left, size = walk(walked, is_right, from, function(body, offset)
   local distance = math.min(offset, length - offset)
@@ -332,17 +366,10 @@ local left, size = walk(walked, is_right, from, function(body, offset)
   if not key then
     return #body
   end
-  local noted, of = redis.call('HGET', receives, key), mark(body)
-  local count, whose = string.match(noted or '', '^(%d+):(%d+:%x+)')
-  local is_own = whose == of
-  count = is_own and tonumber(count) or 0
-  local note = count > 0 and has_errors and redis.call('HGET', errors, key) or ''
-  local is_taken = noted_mark(redis.call('HGET', receives, TAKEN .. key)) == of
-  found[#found + 1] = {
-    key = key, body = body, offset = offset, count = count, note = note, is_own = is_own,
-    is_taken = is_taken, is_unique = is_taken or (is_own and noted_mark(noted) ~= nil),
-  }
-  return #body + 4 * #note -- a pattern reads it, which takes longer than moving it
+  local message = listed_message(key, body)
+  message.offset = offset
+  found[#found + 1] = message
+  return message.cost
 end)
 
 local reply = {string.format('%.0f', left), size, ends_text, 0, 0}
@@ -384,23 +411,6 @@ local function note_cancel(key, body)
   lines[#lines + 1] = {ends_text, 1, of}
   cancels.change(key)
   return true
-end
-
--- Make a dead letter, which frees the id of a unique push.
-local function dead_letter(message)
-  local errors_known = failures_of(message.note, message.body, message.count + 1)
-  redis.call('XADD', dead, '*', 'key', message.key, 'body', message.body, 'reason', 'canceled',
-    'count', message.count, 'time', now_text,
-    unpack(last_fields(errors_known, message.is_unique)))
-  if message.count > 0 then
-    redis.call('HDEL', errors, message.key)
-  end
-  if message.is_own then
-    redis.call('HDEL', receives, message.key)
-  end
-  if message.is_taken then
-    redis.call('HDEL', receives, TAKEN .. message.key)
-  end
 end
 
 local from_taken, from_pushed = math.min(from, size), size - left

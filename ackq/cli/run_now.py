@@ -18,7 +18,8 @@ def run_now(queue: str, url: str | None, ids: tuple[str, ...]) -> None:
     """Make the messages of QUEUE with these IDs the next ones to be delivered.
 
     Finds delayed and ready messages. Prints how many were moved, and exits with 1 if there were
-    none. A ready message with more than 50,000 messages before and behind it stays where it is.
+    none. A ready message with more than 50,000 messages before and behind it stays where it is. A
+    queue with groups keeps the order of ready messages, and only its delayed ones can be run now.
     """
     with open_any(url, queue, "cancel") as opened:
         moved = opened.client.run_now(ids=ids)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from redis.exceptions import ResponseError
 
@@ -13,7 +11,7 @@ from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import key_of_id
 from ackq.errors import ConfigurationError
-from ackq.queue import pop_from
+from ackq.queue import delayed_entries, places, pop_from
 from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call makes ready.
@@ -22,27 +20,23 @@ RUN_CHUNK = 500
 CANCEL_CHUNK = 1000
 #: Most ids that are looked for at once on the lists.
 PICK_CHUNK = 1000
-
-_ENTRY = re.compile(r"([0-9]{1,16})-([!-~]+)")
-
-
-def entry_of(due: bytes, key: bytes) -> str:
-    """Return `PeekedMessage.entry` of a delayed message: its due time in µs and its lease key.
-
-    The key alone would also name a later message with the same id.
-    """
-    return f"{float(due):.0f}-{quote_from_bytes(key, safe='')}"
+#: Messages at the end that is taken, among which is one that was moved there to wake a consumer.
+WOKEN = 16
 
 
 def run_now(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -> Operation[int]:
     """Make messages the next ones to be delivered; see `ackq.Queue.run_now`."""
-    chosen, keys = _chosen(spec, entries, ids)
+    chosen, keys = _chosen(entries, ids)
+    if spec.keys.grouped:
+        yield from _refuse_ready(spec, keys)
     moved = 0
     for first in range(0, len(chosen), 2 * RUN_CHUNK):
         chunk = chosen[first : first + 2 * RUN_CHUNK]
         # Not resent: a repeat would return 0.
         request = Request((*spec.keys.passed("run_now"), *chunk), script=scripts.load("run_now"))
         moved += yield from call(spec, request)
+    if spec.keys.grouped:
+        return moved
     # Those that are picked from the ready list go to the hand-off list, so that is looked at first.
     return moved + (yield from _pick(spec, "run_now", ("handoff", "ready"), keys))
 
@@ -51,12 +45,17 @@ def cancel(
     spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int], running: bool
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.cancel`."""
-    chosen, keys = _chosen(spec, entries, ids)
+    chosen, keys = _chosen(entries, ids)
     canceled = yield from _cancel_recorded(spec, chosen, running)
     if keys:
         # Messages go from the ready list to the hand-off list, then into flight, then perhaps into
         # a delay. Those that did so meanwhile are found in the end.
-        canceled += yield from _pick(spec, "cancel", ("ready", "handoff"), keys)
+        lists = ("ready", "handoff")
+        canceled += yield from _pick(spec, "cancel", lists, keys)
+        if spec.keys.grouped:
+            canceled += yield from cancel_moved_aside(spec, keys)
+            # One of these may have been moved to the end that is taken, to wake a consumer.
+            canceled += yield from _pick(spec, "cancel", lists, keys, WOKEN)
         recorded = [part for key in keys for part in ("", key)]
         canceled += yield from _cancel_recorded(spec, recorded, running)
     return canceled
@@ -75,15 +74,59 @@ def _cancel_recorded(spec: QueueSpec, chosen: Sequence[Arg], running: bool) -> O
     return canceled
 
 
-def _pick(spec: QueueSpec, verb: str, places: Sequence[str], keys: Sequence[str]) -> Operation[int]:
-    """Pick messages with these lease keys from lists, and return how many."""
+def cancel_moved_aside(spec: QueueSpec, keys: Sequence[str]) -> Operation[int]:
+    """Cancel messages that were moved aside, because their groups were busy."""
+    passed = spec.keys.passed("groups/cancel")
+    canceled = 0
+    for first in range(0, len(keys), PICK_CHUNK):
+        after, is_over = b"", False
+        while not is_over:
+            chunk = keys[first : first + PICK_CHUNK]
+            request = Request((*passed, after, *chunk), script=scripts.load("groups/cancel"))
+            after, count = yield from call(spec, request)
+            canceled += count
+            is_over = not after
+    return canceled
+
+
+def _refuse_ready(spec: QueueSpec, keys: Sequence[str]) -> Operation[None]:
+    """Check that none of these messages is ready: those of a queue with groups keep their order.
+
+    Raises:
+        ConfigurationError: one is.
+    """
+    for key in keys:
+        found = yield from places.find(spec, key, None)
+        if found is not None and found.state == "ready" and not found.entry:
+            raise ConfigurationError(
+                f"message {key!r} of queue {spec.name!r} is ready, and a queue with groups keeps"
+                " the order of ready messages: only delayed ones can be run now"
+            )
+
+
+def _pick(
+    spec: QueueSpec,
+    verb: str,
+    lists: Sequence[str],
+    keys: Sequence[str],
+    within: int = 2**53 - 1,
+) -> Operation[int]:
+    """Pick messages with these lease keys from lists, and return how many.
+
+    Args:
+        spec: of the queue.
+        verb: what to do with them.
+        lists: where to look for them.
+        keys: of the messages.
+        within: how many messages to look at, from the end that is taken. Defaults to all.
+    """
     passed = spec.keys.passed("pick")
     picked = 0
     for first in range(0, len(keys), PICK_CHUNK):
         chunk = keys[first : first + PICK_CHUNK]
         ends: Arg = 0
-        for place in places:
-            left: Arg = 2**53 - 1
+        for place in lists:
+            left: Arg = within
             while int(left):
                 # Not resent: it would note a canceled message twice.
                 request = Request(
@@ -100,26 +143,13 @@ def _pick(spec: QueueSpec, verb: str, places: Sequence[str], keys: Sequence[str]
     return picked
 
 
-def _chosen(
-    spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]
-) -> tuple[list[Arg], list[str]]:
+def _chosen(entries: Sequence[str], ids: Iterable[str | int]) -> tuple[list[Arg], list[str]]:
     """Return pairs of a due time and a lease key, and the keys for which any due time will do."""
     pairs: list[Arg] = []
     keys: list[str] = []
     for entry in entries:
-        matched = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
-        if matched is None:
-            raise ConfigurationError(
-                f"{entry!r} is not a delayed message: pass PeekedMessage.entry, as"
-                " '1795252215312092-order-7', or ids=['order-7']"
-            )
-        pairs += (matched[1], unquote_to_bytes(matched[2]))
+        pairs += delayed_entries.parts_of(entry)
     for message_id in ids:
-        if spec.keys.grouped:
-            raise ConfigurationError(
-                f"queue {spec.name!r} has groups, so its messages cannot be chosen by their ids:"
-                " pass entries of delayed messages"
-            )
         key = key_of_id(message_id)
         if key is None:
             raise ConfigurationError(f"{message_id!r} is not the id of a message")

@@ -26,8 +26,8 @@ from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.errors import ConfigurationError, PopFromMismatch
 from ackq.queue import group_record, held_lists, moved_aside, pop_from
 from ackq.queue.cancel_notes import with_notes
-from ackq.queue.chosen_messages import entry_of
 from ackq.queue.claims import end_holds
+from ackq.queue.delayed_entries import entry_of
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import (
     AuditFinding,

@@ -24,7 +24,7 @@ from ackq.core.inspection_results import Found, Place
 from ackq.core.search_terms import WITHIN, Fields, OnProgress, check_within, no_progress
 from ackq.errors import ConfigurationError
 from ackq.queue import cancel_notes, held_lists, inspection, moved_aside, registry
-from ackq.queue.chosen_messages import entry_of
+from ackq.queue.delayed_entries import entry_of
 from ackq.queue.spec import QueueSpec
 
 #: Lease keys that one call looks up.

@@ -139,10 +139,12 @@ class WholeQueue:
             entries: delayed messages, by the `PeekedMessage.entry` that `peek` returned. One that
                 was delayed again since then is left alone.
             ids: also the delayed and ready messages with these ids. A ready one with more than
-                50,000 messages before and behind it stays where it is.
+                50,000 messages before and behind it stays where it is. In a queue with groups,
+                only delayed ones, since ready messages keep their order.
 
         Raises:
-            ConfigurationError: that is not an entry, or not an id.
+            ConfigurationError: that is not an entry, or not an id; or the queue has groups, and
+                a message with this id is ready.
             UnknownOutcome: the reply was lost, so up to 500 messages may or may not be ready.
         """
         return self._on_each(chosen_messages.run_now, entries, list(ids))

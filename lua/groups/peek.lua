@@ -30,11 +30,14 @@ if outside(wanted, 1, 1000) or (after ~= '' and not string.find(after, string.re
   return redis.error_reply('ACKQ_ARGUMENT groups/peek: an argument is out of range')
 end
 
--- Bodies follow the place, and no two messages have the same one.
+-- Parts: groups/from_behind
+-- Return where a range of PARKED begins that leaves out this place and those before it. Bodies
+-- follow the place, and no two messages have the same one.
 local function from_behind(place)
   return '[' .. string.sub(place, 1, -PLACE - 1)
     .. string.format('%016.0f', string.sub(place, -PLACE) + 1)
 end
+-- End of parts (edit them in lua/parts)
 
 local reply, bytes, slice = {''}, 0, 1
 local from, to = '-', '+'

@@ -180,8 +180,8 @@ test_pick.test_far_from_an_end_a_call_picks_fewer
   + #found > 80
 test_pick.test_notes_of_failures_count_against_the_budget
   notes cost nothing
-  - return #body + 4 * #note -- a
-  + return #body -- a
+  - cost = #body + 4 * #note,
+  + cost = #body,
 test_pick.test_one_call_decodes_72_kib
   decodes any number of bytes
   - decoded = decoded + #body / 8 + (named and #body or 0)

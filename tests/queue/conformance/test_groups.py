@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackq import Groups
-from ackq.errors import GroupsMismatch
+from ackq.errors import ConfigurationError, GroupsMismatch, LeaseLost
 from ackq.queue import Claims
 from tests.conftest import MakeQueue
 from tests.servers import Target
@@ -90,6 +90,54 @@ def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: Callable[..., A
     taken = queue.pop_many(10)
     assert ids(taken) == ["a0", "a1"]
     assert ids(queue.pop_many(10, ack=taken[1])) == ["a2"]
+
+
+def test_messages_are_canceled_by_their_ids_wherever_they_are(grouped: Callable[..., Any]) -> None:
+    queue = grouped()
+    queue.push_many([{"id": f"a{number}"} for number in range(5)], group="a")
+    held = queue.pop()
+    assert queue.pop() is None  # a1 to a4 are moved aside
+    queue.push({"id": "later"}, group="b", delay=600)
+    queue.push_many([{"id": "b0"}, {"id": "listed"}], group="b")
+    assert queue.cancel(ids=["a1", "a3", "later", "listed", "none", held.id]) == 4
+    assert ids(queue.dead_letters(9)) == ["later", "listed", "a1", "a3"]
+    assert {letter.reason for letter in queue.dead_letters(9)} == {"canceled"}
+    assert queue.cancel(ids=[held.id], running=True) == 1
+    with pytest.raises(LeaseLost):
+        queue.ack(held)
+    assert sorted(ids(queue.pop_many(9))) == ["a2", "a4", "b0"]
+    assert queue.stats().groups.moved_aside == 0
+    assert queue.redrive() == 5
+    queue.purge()
+
+
+def test_a_group_whose_messages_are_canceled_is_not_served(grouped: Callable[..., Any]) -> None:
+    queue = grouped()
+    queue.push_many([{"id": "a0"}, {"id": "a1"}], group="a")
+    held = queue.pop()
+    assert queue.pop() is None
+    queue.ack(held)
+    assert queue.stats().groups.ready == 1
+    assert queue.cancel(ids=["a1"]) == 1
+    assert queue.groups() == []
+    queue.push({"id": "a2"}, group="a")
+    assert queue.pop().id == "a2"
+    assert not queue.audit().findings
+
+
+def test_only_delayed_messages_run_now(grouped: Callable[..., Any]) -> None:
+    queue = grouped()
+    queue.push_many([{"id": "a0"}, {"id": "a1"}], group="a")
+    queue.push({"id": "later"}, group="b", delay=600)
+    for _ in range(2):  # a1 is on the list, then moved aside
+        with pytest.raises(ConfigurationError, match="keeps the order of ready messages"):
+            queue.run_now(ids=["later", "a1"])
+        taken = queue.pop_many(1)
+    assert not taken
+    assert queue.stats().delayed == 1
+    assert queue.run_now(ids=["later", "none", "a0"]) == 1
+    assert queue.pop().id == "later"
+    queue.purge()
 
 
 def test_a_waiting_consumer_wakes_when_a_group_is_free(

@@ -202,6 +202,9 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
                 yield Request((b"LREM", spec.keys.ready, -1, body))
         elif what == 4:
             yield from inspection.stats(spec)
+        elif what == 5 and walk.order:
+            ids = draw.sample(sorted(walk.order), min(3, len(walk.order)))
+            yield from chosen_messages.cancel(spec, (), ids, draw.random() < 0.5)
 
     return again_and_again(step)
 

@@ -94,6 +94,14 @@ def test_ready_messages_can_be_canceled_on_a_full_server(own_space: Space) -> No
     assert own_space.pop().status == "again"
 
 
+def test_messages_that_were_moved_aside_can_be_canceled_on_a_full_server(own_space: Space) -> None:
+    parked = own_space.key("GROUPS:PARKED")
+    own_space.client.zadd(parked, {b"001x%016d" % 1 + body("a"): 0})
+    exhaust_memory(own_space)
+    assert own_space.call("groups/cancel", "", "a") == [b"", 1]
+    assert own_space.client.zcard(parked) == 0
+
+
 @pytest.mark.parametrize("script", ["ack_id", "purge", "drain"])
 def test_what_frees_works_on_a_full_server(own_space: Space, script: str) -> None:
     fill(own_space)

@@ -1,0 +1,82 @@
+"""The facts of groups/cancel.lua: see `tests.facts.facts`."""
+
+from ackq.queue import chosen_messages
+from benchmarks.worst.scene import KIB, LARGE, Act, Scene, times
+from tests.facts.example import GROUPED
+from tests.facts.facts import Facts
+from tests.facts.groups.list import PARKED
+
+FACTS = Facts(
+    "groups/cancel",
+    calls=(("", "a"), ("001a0000000000000000", "a", "b")),
+    operation=lambda: chosen_messages.cancel_moved_aside(GROUPED, ["m"]),
+    replies=[[b"", 1]],
+    passes={"after": [b""], "ids": ["m"]},
+    fewest=2,
+    refused={
+        "no place": ("001a", "a"),
+        "no id": ("",),
+        "1,001 ids": ("", *["id"] * 1001),
+    },
+    named_arguments="some",
+    mistakes=r"""
+test_groups_cancel.test_the_chosen_ones_leave_and_a_group_without_messages_has_no_turn
+  is dead and parked at once
+  - redis.call('ZREM', parked, message.member)
+  no dead letter
+  -   dead_letter(message)
+  a group without messages has a turn
+  -     redis.call('ZREM', turns, string.sub(message.head, 4))
+  a group with messages has no turn
+  - '(' .. message.head .. ':') == 0
+  + '(' .. message.head .. ':') >= 0
+test_groups_cancel.test_what_is_noted_of_the_message_goes_with_it
+  an earlier cancel counts for the next message
+  - cancels.use(message.key, message.body)
+  the notes are not written
+  - cancels.write()
+  - return {after, #found}
+  + return {after, #found}
+test_groups_cancel.test_one_call_cancels_a_hundred_and_reads_a_mebibyte
+  any number of dead letters
+  - (key and #found == CANCELED)
+  + false
+  any number of messages
+  - looked < LOOKED_AT and
+  + looked >= 0 and
+  any number of bytes
+  - and bytes < BODY_BUDGET do
+  + do
+  decodes any number of bytes
+  - (decoded > DECODE_BUDGET and before > 0)
+  + false
+  begins again
+  - and '-' or from_behind(after)
+  + and '-' or '-'
+""",
+)
+
+
+def _cancel(scene: Scene, *ids: str) -> Act:
+    spec = scene.queue(groups=GROUPED.config.groups).execute
+    return times(1, lambda: spec(lambda spec: chosen_messages.cancel_moved_aside(spec, ids)))
+
+
+@FACTS.worst("none of 100,000 in as many groups")
+def cancel_none(scene: Scene) -> Act:
+    scene.fill(PARKED, scene.of_groups("PARKED"), scene.many(100_000))
+    return _cancel(scene, "none")
+
+
+@FACTS.worst("200 x 0.9 MiB behind 31 short ones")
+def cancel_large(scene: Scene) -> Act:
+    keys = scene.of_groups("PARKED")
+    scene.fill(PARKED, keys, 31, 100)
+    scene.fill(PARKED, keys, 200, scene.size(LARGE), first=100)
+    return _cancel(scene, *(f"m{number:07}" for number in range(100, 300)))
+
+
+@FACTS.worst("1,000 x 4 KiB")
+def cancel_medium(scene: Scene) -> Act:
+    scene.fill(PARKED, scene.of_groups("PARKED"), 1000, scene.size(4 * KIB))
+    return _cancel(scene, *(f"m{number:07}" for number in range(1000)))
