@@ -419,7 +419,7 @@ _ELSEWHERE = {
     "drop-in": (*_OF_POP, *_OF_KEYS),
     "worker, threads, groups": (*_OF_GROUPS, *_OF_PARKED),
     "worker, tasks, groups": (*_OF_GROUPS, *_OF_PARKED),
-    "worker, processes, groups": _OF_PARKED,
+    "worker, processes, groups": _OF_KEYS,
     "worker, threads": (*_OF_POP, *_OF_KEYS),
     "worker, tasks": (*_OF_POP, *_OF_KEYS),
     "worker, processes": _OF_KEYS,

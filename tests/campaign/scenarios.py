@@ -24,6 +24,7 @@ CHILDREN: Faults = {
 }
 #: Of Spark drivers, which start slowly, of the processes that start them, and of producers.
 SPARK: Faults = {"kill a worker process": 20.0, "kill a consumer": 45.0, "kill a producer": 2.0}
+PAUSES: Faults = {"pause the queue": 1.0}
 RESIZES: Faults = {"resize the queue": 0.7}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
 CRASHES: Faults = {"kill the server": 0.6}
@@ -152,6 +153,12 @@ _ALL = (
         for name, (faults, settings) in _SINGLE.items()
     ),
     Scenario("queue, groups: everything", "queue, groups", ALL),
+    Scenario("queue, groups: bulk", "queue, groups, bulk", BULK),
+    Scenario(
+        "queue, groups: operated",
+        "queue, groups, operated",
+        {**KILLS, **FREEZES, **CRASHES, **PAUSES},
+    ),
     Scenario("queue, groups, asyncio: cancellations", "queue, groups, asyncio", {}),
     *(
         Scenario(f"worker, {each}, groups: kills", f"worker, {each}, groups", {**KILLS, **CRASHES})
@@ -166,6 +173,7 @@ _ALL = (
         for name, binary in _SERVERS.items()
         for workload in (
             "queue",
+            "queue, groups",
             "drop-in",
             "RSMQ",
             "delay queue, partitions",
@@ -197,7 +205,7 @@ _ALL = (
     ),
     *(
         Scenario(f"{workload}: {name}, confirmed", f"{workload}, confirmed", faults, **settings)
-        for workload in ("drop-in", "topic", "sharded queue")
+        for workload in ("queue, groups", "drop-in", "topic", "sharded queue")
         for name, (faults, settings) in _CONFIRMED.items()
     ),
     Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
@@ -212,11 +220,14 @@ _ALL = (
             "threads, batches, limited",
         )
     ),
-    Scenario(
-        "worker, processes: kills",
-        "worker, processes",
-        {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
-        sizes={"consumer": 2, "producer": 2},
+    *(
+        Scenario(
+            f"{workload}: kills",
+            workload,
+            {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
+            sizes={"consumer": 2, "producer": 2},
+        )
+        for workload in ("worker, processes", "worker, processes, groups")
     ),
     *(
         Scenario(f"{each}: kills", each, SPARK, sizes={"consumer": 1, "producer": 1})

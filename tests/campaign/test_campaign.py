@@ -28,6 +28,7 @@ from .scenarios import (
     FAILOVERS,
     NETWORK,
     PARTITIONS,
+    PAUSES,
     RESIZES,
     SCENARIOS,
     Scenario,
@@ -47,7 +48,7 @@ def once(nemeses: Iterable[str]) -> list[Strike]:
 
 
 SHORT = {
-    "queue": (Scenario("short", "queue, batches", {}), once([*ALL, *CLOCK])),
+    "queue": (Scenario("short", "queue, batches", {}), once([*ALL, *CLOCK, *PAUSES])),
     "asyncio": (Scenario("short", "queue, asyncio", {}, proxied=True), once(NETWORK)),
     "topic": (Scenario("short", "topic", {}), once(ALL)),
     "delay": (Scenario("short", "delay queue, partitions", {}), once(ALL)),

@@ -1,6 +1,6 @@
 """The faults, by name. Each is a function of the stage, and of random numbers of its own."""
 
-from . import clock, disk, failover, network, processes, server_states, shards
+from . import clock, disk, failover, network, operators, processes, server_states, shards
 from .stage import NEMESES, Stage
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "disk",
     "failover",
     "network",
+    "operators",
     "processes",
     "server_states",
     "shards",

@@ -5,7 +5,7 @@ from typing import Any
 from .delayed import DelayRig, PartitionedRig
 from .dropin import DropInRig
 from .listed import GroupsRig, ListRig
-from .processes import ProcessWorkerRig
+from .processes import GroupsProcessWorkerRig, ProcessWorkerRig
 from .rig import Workload
 from .rsmq import RSMQRig
 from .sharded import ResizedRig, ShardedRig
@@ -62,6 +62,9 @@ _ALL = [
     ),
     Workload("queue, groups", GroupsRig),
     Workload("queue, groups, asyncio", GroupsRig, asynchronous=True, crews=24),
+    Workload("queue, groups, bulk", GroupsRig, **_BULK),
+    Workload("queue, groups, confirmed", GroupsRig, settings={"confirm": 1}),
+    Workload("queue, groups, operated", GroupsRig, settings={"near": 20}),
     Workload("drop-in", DropInRig),
     *(
         Workload(f"{name}{of}", rig, asynchronous="tasks" in name, **settings)
@@ -80,6 +83,7 @@ _ALL = [
     Workload("worker, threads, typed, limited", TypedTasksRig, settings={"max_receives": 3}),
     Workload("worker, threads, batches, limited", BatchTasksRig, settings={"max_receives": 3}),
     Workload("worker, processes", ProcessWorkerRig),
+    Workload("worker, processes, groups", GroupsProcessWorkerRig),
     Workload("Spark, files", PipelineRig, settings={"sink": "files"}),
     Workload("Spark, queue", PipelineRig, settings={"sink": "queue"}),
     Workload("Spark source", SourceRig, settings={"sink": "files"}),

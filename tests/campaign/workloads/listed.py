@@ -29,6 +29,8 @@ class ListRig(Rig, products.ListQueue):
     """
 
     delayed = 0.1
+    #: The states of messages that an operator chooses.
+    operated: tuple[str, ...] = ("ready", "ready", "in_flight", "delayed")
 
     def _open(self) -> Any:
         make = ackq.AsyncQueue if self.workload.asynchronous else ackq.Queue
@@ -42,7 +44,7 @@ class ListRig(Rig, products.ListQueue):
     async def operate(self, log: Log, draw: random.Random) -> None:
         if not self.settings.get("near") or draw.random() > OPERATING:
             return
-        state = draw.choice(("ready", "ready", "in_flight", "delayed"))
+        state = draw.choice(self.operated)
         seen = (await self.attempt(self._seen(state), draw, log)).result or []
         chosen = draw.sample(seen, min(len(seen), draw.choice((1, 1, 2, 5))))
         if not chosen:
@@ -50,7 +52,7 @@ class ListRig(Rig, products.ListQueue):
         verb = draw.choice(("cancel", "cancel", "run now"))
         ids = [str(each.id) for each in chosen]
         call = log.begin(verb, ids=ids)
-        found = await self.attempt(self._choose(verb, ids, draw.random() < 0.7), draw, log)
+        found = await self.attempt(self._choose(verb, chosen, draw.random() < 0.7), draw, log)
         state = found.state_of_chosen(len(ids))
         # An error may have come after the first of several requests.
         log.end(call, "unknown" if found.state == "fail" else state)
@@ -59,7 +61,8 @@ class ListRig(Rig, products.ListQueue):
         seen: list[Any] = await value(self.queue.peek(100, state))
         return seen
 
-    async def _choose(self, verb: str, ids: list[str], running: bool) -> int:
+    async def _choose(self, verb: str, chosen: list[Any], running: bool) -> int:
+        ids = [each.id for each in chosen]
         if verb == "run now":
             count: int = await value(self.queue.run_now(ids=ids))
         else:
@@ -80,6 +83,12 @@ class GroupsRig(products.GroupedListQueue, ListRig):
     """`Queue` or `AsyncQueue` with groups, one message of a group at a time."""
 
     delayed = 0.05
+    operated = ("delayed",)
 
     def _open(self) -> Any:
         return super()._open().with_config(groups=ackq.Groups("of"))
+
+    async def _choose(self, verb: str, chosen: list[Any], running: bool) -> int:
+        act = self.queue.run_now if verb == "run now" else self.queue.cancel
+        count: int = await value(act(*(each.entry for each in chosen)))
+        return count

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from ackq import Message
 from tests.histories.log import FileLog
-from tests.products import LEASE
+from tests.products import LEASE, value
 
-from .listed import ListRig
+from .listed import GroupsRig, ListRig
 from .rig import Role
 from .workers import Deliveries, stop_when_over
 
@@ -51,6 +51,16 @@ class ProcessWorkerRig(ListRig):
         threading.Thread(target=stop_when_over, args=(role, processes), daemon=True).start()
         role.log.close()  # to show that this process has begun
         processes.run()
+
+
+class GroupsProcessWorkerRig(ProcessWorkerRig, GroupsRig):
+    """The same, of a queue with groups, which they know from its record."""
+
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "split_runs": True}
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        await value(self.queue.pop())  # records the groups
 
 
 def handle(message: Message) -> None:
