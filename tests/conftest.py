@@ -44,7 +44,8 @@ REAPERS: list[subprocess.Popen[bytes]] = []
 pytest_plugins = ["pytester", "tests.interleaving", "tests.examples"]
 
 #: Where tests run on every server: connections, TLS, failover are the same for all that ackq has.
-EVERYWHERE = ("tests.queue.conformance", "tests.servers")
+CONFORMANCE = "tests.queue.conformance"
+EVERYWHERE = (CONFORMANCE, "tests.servers")
 #: Where the others run: what differs for a script is the version, and declared keys.
 USUALLY = ("oldest", "cluster")
 #: Servers that every test process starts. The others would mostly be idle there, which takes a
@@ -71,6 +72,10 @@ for _module in (ackq.embedded.binaries, ackq.embedded.server):
     setattr(_module, "server_release", functools.cache(server_release))  # noqa: B010
 watch()
 
+#: Servers that answer as others do, and only are reached in another way, which is the same for all
+#: requests. There the conformance suite runs the tests of pushes and takes.
+OTHER_ROUTES = ("tls", "sentinel", "valkey-cluster", "valkey-sentinel")
+ON_ALL_ROUTES = ("tests.queue.conformance.test_push", "tests.queue.conformance.test_take")
 #: Servers that asyncio reaches as it reaches another: a plain one, a cluster or a Sentinel.
 SAME_ROUTE = ("debian", "container", "valkey", "valkey-cluster", "valkey-sentinel")
 #: Products whose blocking clients are generated from the asyncio ones, and whose routes to a server
@@ -154,6 +159,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         offers = survey_of(metafunc.config).offers
         if not metafunc.module.__name__.startswith(EVERYWHERE) and not asked_for():
             offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
+        if metafunc.module.__name__.startswith(CONFORMANCE) and not asked_for():
+            reached = metafunc.module.__name__ in ON_ALL_ROUTES
+            offers = {
+                kind: each for kind, each in offers.items() if reached or kind not in OTHER_ROUTES
+            }
         if _needs_no_server(metafunc.definition) or (
             metafunc.definition.get_closest_marker("one_server") is not None
         ):
@@ -209,14 +219,16 @@ def _is_shown(item: pytest.Function, survey: Survey) -> bool:
     params = item.callspec.params if hasattr(item, "callspec") else {}
     flavour, target = params.get("flavour"), params.get("target")
     module = item.module.__name__
+    if flavour == "sync" and module.startswith(CONFORMANCE):
+        return target == "newest" and target != survey.first(PLAIN)
     if flavour == "sync":
         both = "cluster" in survey.offers and not _needs_no_server(item)
         return both and target == survey.first(PLAIN) and module.startswith(GENERATED)
     if flavour != "async":
         return False
-    if module.startswith("tests.queue.conformance"):
-        # What a server answers differently shows on a blocking connection too. So asyncio runs on
-        # one server of each way to connect, and on the newest.
+    if module.startswith(CONFORMANCE):
+        # What a server answers differently shows in one flavour. So asyncio runs on one server of
+        # each way to connect, and on the newest, where blocking clients do not.
         return target in SAME_ROUTE and target != survey.first(PLAIN)
     return target == "cluster" and not module.startswith(EVERYWHERE)
 

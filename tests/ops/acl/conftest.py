@@ -10,11 +10,14 @@ import redis
 from ackq import Queue
 from ackq.config import PopFrom
 from ackq.ops.acl import rules
-from tests.servers import Fleet, Survey, Target
+from tests.conftest import asked_for, survey_of
+from tests.servers import Fleet, Target
 
 #: ``as_role("consumer", "jobs")``: a client that is that user of queue jobs.
 AsRole = Callable[..., redis.Redis]
 PLAIN = ("oldest", "debian", "newest", "container")
+#: The oldest server has no selectors.
+USUALLY = ("oldest", "newest")
 
 
 def has_selectors(admin: redis.Redis) -> bool:
@@ -22,11 +25,19 @@ def has_selectors(admin: redis.Redis) -> bool:
     return int(admin.info("server")["redis_version"].split(".")[0]) >= 7
 
 
-@pytest.fixture(params=PLAIN)
-def server(request: pytest.FixtureRequest, survey: Survey, fleet: Fleet) -> Target:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on a server with selectors and on one without; on every plain one if asked for."""
+    if "server" not in metafunc.fixturenames:
+        return
+    here = [each for each in PLAIN if each in survey_of(metafunc.config).offers]
+    if not asked_for():
+        here = [each for each in USUALLY if each in here] or here
+    metafunc.parametrize("server", here, indirect=True)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, fleet: Fleet) -> Target:
     """One plain server after the other."""
-    if request.param not in survey.offers:
-        pytest.skip(f"there is no {request.param} server here")
     return fleet.get(request.param)
 
 
