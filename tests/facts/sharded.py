@@ -49,14 +49,14 @@ sharded.test_choice.test_a_look_counts_what_a_pop_would_take
   forgets what was handed over
   - + redis.call('LLEN', handoff)
   ended leases do not count
-  - {backup, delayed, held}
-  + {delayed, held}
+  - {backup, delayed, held,
+  + {delayed, held,
   due messages do not count
-  - {backup, delayed, held}
-  + {backup, held}
+  - {backup, delayed, held,
+  + {backup, held,
   held lists do not count
-  - {backup, delayed, held}
-  + {backup, delayed}
+  - {backup, delayed, held,
+  + {backup, delayed,
   waits for the last event
   - tonumber(first) - now < wait
   + tonumber(first) - now > wait
@@ -69,7 +69,7 @@ sharded.test_choice.test_a_look_counts_the_groups_whose_turn_it_is
   + held}
   nobody is known to wait
   - redis.pcall('SET', looks,
-  + redis.pcall('GET', looks
+  + redis.pcall('GET', looks,
   notes a consumer that finds messages
   - count == 0 and looks
   + looks
