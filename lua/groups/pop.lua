@@ -628,6 +628,10 @@ end
 -- End of parts (edit them in lua/parts)
 
 local has_turns = redis.call('ZCARD', turns) > 0
+if has_turns and not are_parked then
+  redis.call('DEL', turns) -- somebody has deleted PARKED
+  has_turns = false
+end
 local last_place = tonumber(redis.call('HGET', busy, '') or nil) or 0
 local place = last_place
 local has_taken = {} -- lease key -> true, of messages that came back

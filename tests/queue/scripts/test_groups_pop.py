@@ -490,6 +490,19 @@ def test_a_message_on_the_list_keeps_the_turn_of_its_group(space: Space) -> None
     assert ids(pop(space, 1)) == ["a2"]
 
 
+@pytest.mark.timeout(20)
+def test_turns_of_parked_messages_that_are_gone_end(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"), ("b1", "b"))
+    first = pop(space, 1)
+    assert ids(pop(space, 1)) == ["b1"]
+    assert space.call("groups/ack", first.deadline, 1, "a1") == [1]
+    assert turns(space) == ["a"]
+    space.client.delete(space.key("GROUPS:PARKED"))
+    assert pop(space, 1).status == "empty"
+    assert turns(space) == []
+
+
 def test_a_bare_pop_of_a_message_that_woke_a_consumer_blocks_nobody(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
