@@ -23,6 +23,7 @@ PACKAGES = (
     "queue",
     "delay",
     "worker",
+    "tasks",
     "dropin",
     "topic",
     "rsmq",

@@ -25,6 +25,7 @@ TESTS = (
     "membership",
     "staging",
     "worker",
+    "tasks",
     "dropin",
     "faults",
     "ops",

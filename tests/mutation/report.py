@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from .survivors import reason_of
 
-RESULTS = Path(__file__).parents[2] / "docs" / "_mutation"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "_mutation"
 #: Of a normal distribution: 95 % lie within this many standard deviations.
 Z = 1.96
 
@@ -60,7 +61,8 @@ def page(stored: dict[str, Any]) -> str:
         [
             f"{len(results)} mutants drawn by seed {stored['seed']}, first tried on commits"
             f" {', '.join(stored['first tried on'])}, and those that survived again on commit"
-            f" {stored['commit']}. Python {stored['python']}, redis-py {stored['redis-py']}.",
+            f" {stored['commit']}. Python {stored['python']}, redis-py {stored['redis-py']}."
+            f"{_gone_since(results)}",
             "",
             f"| {stored.get('of', 'package')} | mutants | tried | equivalent | noticed | score |"
             " 95 % interval | noticed with the tests written since | score then |",
@@ -74,6 +76,19 @@ def page(stored: dict[str, Any]) -> str:
             ),
         ]
     )
+
+
+def _gone_since(results: list[Result]) -> str:
+    """Say how many mutants are of code that is no longer there; the lists leave them out."""
+    count = sum(is_gone(result["mutant"]) for result in results)
+    return f" Since then, the modules of {count} of them have been renamed or removed." * bool(
+        count
+    )
+
+
+def is_gone(mutant: str) -> bool:
+    """Whether the module of a mutant has been renamed or removed since."""
+    return not (ROOT / mutant.partition(":")[0]).is_file()
 
 
 def _row(package: str, mutants: int, results: list[Result]) -> str:
@@ -100,6 +115,8 @@ def interval(noticed: int, tried: int) -> tuple[float, float]:
 
 def _survivors(results: list[Result], kind: Literal["equivalent", "gap"]) -> Iterable[str]:
     for result in results:
+        if is_gone(result["mutant"]):
+            continue
         if result["by"] is None and _is_equivalent(result) == (kind == "equivalent"):
             reason = reason_of(result["mutant"], kind)
             because = f": {reason}" if reason else ""

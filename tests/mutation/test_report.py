@@ -2,15 +2,16 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from . import report
-from .survivors import reason_of
+from .survivors import FILE, reason_of
 
-EQUIVALENT = "ackq/core/x.py: f: zip(a, b, strict=True) -> zip(a, b, strict=False)"
+EQUIVALENT = "ackq/core/encode.py: f: zip(a, b, strict=True) -> zip(a, b, strict=False)"
 STORED: dict[str, Any] = {
     "commit": "c0ffee",
     "first tried on": ["cafe", "face"],
@@ -19,9 +20,25 @@ STORED: dict[str, Any] = {
     "redis-py": "8.1.0",
     "mutants": {"core": 1381, "delay": 2035},
     "results": [
-        {"package": "core", "mutant": "ackq/core/x.py: f: a -> b", "by": "test", "at first": True},
-        {"package": "core", "mutant": "ackq/core/x.py: f: a -> c", "by": "test", "at first": False},
-        {"package": "core", "mutant": "ackq/core/x.py: f: a -> d", "by": None, "at first": False},
+        {
+            "package": "core",
+            "mutant": "ackq/core/encode.py: f: a -> b",
+            "by": "test",
+            "at first": True,
+        },
+        {
+            "package": "core",
+            "mutant": "ackq/core/encode.py: f: a -> c",
+            "by": "test",
+            "at first": False,
+        },
+        {
+            "package": "core",
+            "mutant": "ackq/core/encode.py: f: a -> d",
+            "by": None,
+            "at first": False,
+        },
+        {"package": "core", "mutant": "ackq/core/x.py: f: a", "by": None, "at first": False},
         {"package": "core", "mutant": EQUIVALENT, "by": None, "at first": False},
     ],
 }
@@ -37,10 +54,26 @@ def test_the_page_is_made_from_the_stored_results() -> None:
 def test_a_score_leaves_out_equivalent_mutants_and_tells_before_from_after() -> None:
     text = report.page(STORED)
     assert "first tried on commits cafe, face" in text
-    assert "| core | 1,381 | 4 | 1 | 1 | 33 % | 6 % to 79 % | 2 | 67 % |" in text
-    assert "- `ackq/core/x.py: f: a -> d`\n" in text
+    assert "| core | 1,381 | 5 | 1 | 1 | 25 % | 5 % to 70 % | 2 | 50 % |" in text
+    assert "- `ackq/core/encode.py: f: a -> d`\n" in text
     assert f"- `{EQUIVALENT}`: {reason_of(EQUIVALENT)}\n" in text
     assert "delay" not in text
+    assert (
+        "redis-py 8.1.0. Since then, the modules of 1 of them have been renamed or removed." in text
+    )
+    assert "x.py" not in text
+
+
+def test_reasons_and_most_of_a_sample_are_of_modules_that_exist() -> None:
+    survivors = tomllib.loads(FILE.read_text())
+    given = [each["mutant"] for kind in survivors.values() for each in kind]
+    named = [mutant for mutant in given if "..." not in mutant.partition(":")[0]]
+    assert len(named) > 20
+    assert list(filter(report.is_gone, named)) == []
+    for path in report.RESULTS.glob("*.json"):
+        mutants = [each["mutant"] for each in json.loads(path.read_text())["results"]]
+        gone = sum(map(report.is_gone, mutants))
+        assert 5 * gone < len(mutants), f"{path.name} is old: draw a sample with another seed"
 
 
 def test_no_path_of_a_machine_is_stored(tmp_path: Path) -> None:
@@ -71,4 +104,4 @@ def test_the_interval_is_wilsons() -> None:
 def test_a_reason_holds_for_a_mutant_and_no_other() -> None:
     assert reason_of(EQUIVALENT)
     assert reason_of(EQUIVALENT.replace("=False", "=False, c")) is not None
-    assert reason_of("ackq/core/x.py: f: a -> b") is None
+    assert reason_of("ackq/core/encode.py: f: a -> b") is None
