@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import redis
+from redis.exceptions import ResponseError
 
 from ackq.config import PopFrom, QueueConfig, Seconds, in_seconds
 from ackq.core.claim_groups import Claim
 from ackq.core.claims_client import ClaimsBase
+from ackq.core.effects import Operation
 from ackq.core.io.outside import SYSTEM
-from ackq.queue import claims
+from ackq.errors import GroupsMismatch
+from ackq.queue import claims, group_record
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
+
+
+class _Claimed(QueueSpec):
+    """A queue as claims see it."""
+
+    def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
+        """Raise the error that a reply means."""
+        try:
+            yield from super().raise_for_reply(error)
+        except GroupsMismatch as mismatch:
+            what = "A claim takes messages whatever their groups, so Spark cannot read this queue"
+            raise group_record.refusal(self.name, what, mismatch) from None
+        raise error  # only for mypy: the lines before always raise
 
 
 class Claims(ClaimsBase):
@@ -55,7 +73,7 @@ class Claims(ClaimsBase):
             ConfigurationError: the timeout is out of range.
         """
         config = QueueConfig(pop_from=pop_from)
-        spec = QueueSpec(name, QueueKeys.of(name, pop_from), config, outside=SYSTEM)
+        spec = _Claimed(name, QueueKeys.of(name, pop_from), config, outside=SYSTEM)
         self._group = claims.Group(spec, group, in_seconds(timeout))
         super().__init__(client, name)
 

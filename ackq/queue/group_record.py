@@ -129,6 +129,21 @@ def is_missing(error: ResponseError) -> bool:
     return str(error).startswith("ACKQ_GROUPS")
 
 
+def refusal(name: str, what: str, mismatch: GroupsMismatch) -> GroupsMismatch:
+    """Return the error for what no queue with groups supports, whatever its settings.
+
+    Args:
+        name: of the queue.
+        what: a sentence on what is refused, and why.
+        mismatch: the error for a client without groups.
+    """
+    return GroupsMismatch(
+        f"queue {name!r} has {mismatch.recorded}. {what}. Nothing was changed. Use workers, or stop"
+        f" the consumers and take the groups away: ackq groups {name} --off",
+        recorded=mismatch.recorded,
+    )
+
+
 def _raise_mismatch(keys: QueueKeys, answer: bytes, config: QueueConfig) -> NoReturn:
     name, known = keys.ready.decode(), settings_of(answer)
     if known:

@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from redis.exceptions import NoPermissionError, ResponseError
 
@@ -19,7 +19,7 @@ from ackq import scripts
 from ackq.config import PopFrom, QueueConfig
 from ackq.core.call import Keys, call, raise_for_type
 from ackq.core.effects import Operation, Request
-from ackq.errors import PopFromMismatch
+from ackq.errors import KeyTypeError, PopFromMismatch
 from ackq.queue import group_record
 from ackq.queue.keys import QueueKeys
 
@@ -71,6 +71,7 @@ def record(keys: QueueKeys) -> Operation[None]:
 
     Raises:
         PopFromMismatch: a consumer that pops from the right holds leases or claims.
+        GroupsMismatch: the queue has groups.
         KeyTypeError: a key has another type.
     """
     if (yield from _call(keys, b"record")) != b"left":
@@ -93,7 +94,12 @@ def _call(keys: QueueKeys, verb: bytes) -> Operation[bytes]:
     passed = keys.passed("pop_from")
     request = Request((*passed, verb), script=scripts.load("pop_from"), resend=True)
     expected = keys.types() | {keys.record: "record of the left end"}
-    end: bytes = yield from call(Keys(f"queue {keys.ready.decode()!r}", expected), request)
+    try:
+        end: bytes = yield from call(Keys(f"queue {keys.ready.decode()!r}", expected), request)
+    except KeyTypeError:
+        if (yield from group_record.recorded(keys)):
+            yield from group_record.compare(keys, QueueConfig())
+        raise
     return end
 
 
@@ -145,6 +151,15 @@ def recorded(keys: QueueKeys) -> Operation[PopFrom]:
     if kind == b"string" and (yield from _record_of(keys)) == b"left":
         return "left"
     return "right"
+
+
+def recorded_settings(keys: QueueKeys) -> Operation[dict[str, Any]]:
+    """Return the settings that are recorded of a queue: its end, or its groups and its limit."""
+    try:
+        record = yield from compare(keys)
+    except PopFromMismatch:
+        return {"pop_from": "left"}
+    return group_record.settings_of(record)
 
 
 def is_missing(error: ResponseError) -> bool:

@@ -13,7 +13,8 @@ from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import client_of
 from ackq.core.effects import Operation
 from ackq.core.io.outside import SYSTEM
-from ackq.queue import held_lists
+from ackq.errors import GroupsMismatch
+from ackq.queue import group_record, held_lists
 from ackq.queue import pop_from as pop_end
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
@@ -28,7 +29,12 @@ class _QueueStaging(StagingSpec):
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise the error that a reply means, as for the queue's own scripts."""
-        return pop_end.raise_for_reply(self.queue.keys, self.keys.types(), error)
+        try:
+            yield from pop_end.raise_for_reply(self.queue.keys, self.keys.types(), error)
+        except GroupsMismatch as mismatch:
+            what = "Its consumers do not take staged rows, so Spark cannot write to this queue"
+            raise group_record.refusal(self.queue.name, what, mismatch) from None
+        raise error  # only for mypy: the lines before always raise
 
 
 class Staging(StagingBase):

@@ -49,6 +49,18 @@ def test_a_key_of_the_wrong_type(r: dropin.Redis, name: str) -> None:
     assert r.get(name) == b"text"
 
 
+def test_a_list_with_groups(r: dropin.Redis, name: str, plain_client: redis.Redis) -> None:
+    with ackq.Queue(plain_client, name, groups=ackq.Groups("customer")) as queue:
+        queue.push_many([{"id": "a"}, {"id": "b"}], group="c")
+        (taken,) = queue.pop_many(1)
+        for call in (r.rpop, r.brpop, r.lpop, r.blpop):
+            with pytest.raises(redis.RedisError, match=r"has groups=Groups\(field='cust") as found:
+                call(name)
+            assert isinstance(found.value, dropin.Refused)
+        assert queue.pop(ack=taken) is not None
+        queue.purge()
+
+
 def test_a_server_that_may_evict_messages(
     r: dropin.Redis, name: str, plain_client: redis.Redis
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.ops.survey import Survey, Surveyor, bodies, neighbours
 from ackq.ops.survey.advice import advise
@@ -289,17 +289,26 @@ def test_a_survey_reports_the_list_and_what_lies_beside_it(client: redis.Redis, 
     assert surveyed(client, name).expires_in is None
 
 
-def test_a_queue_that_ackq_pops_from_the_left_is_counted(client: redis.Redis, name: str) -> None:
-    with Queue(client, name, pop_from="left") as queue:
-        queue.push_many([{"id": number} for number in range(5)])
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"pop_from": "left"}, "popped from the left"),
+        ({"groups": Groups("of")}, "with groups=Groups(field='of'"),
+    ],
+)
+def test_a_queue_with_recorded_settings_is_counted(
+    client: redis.Redis, name: str, settings: dict[str, Any], words: str
+) -> None:
+    with Queue(client, name, **settings) as queue:
+        queue.push_many([{"id": number, "of": "a"} for number in range(5)])
         queue.pop()
         survey = surveyed(client, name)
-    assert survey.recorded == "left"
+    assert settings.items() <= survey.recorded.items()
     assert survey.stats is not None
     assert (survey.stats.ready, survey.stats.in_flight) == (4, 1)
     findings = {finding.check: finding for finding in advise(survey).findings}
     assert findings["keys of ackq"].verdict == "ok"
-    assert "popped from the left" in findings["keys of ackq"].text
+    assert words in findings["keys of ackq"].text
 
 
 def test_a_side_key_of_another_type_is_reported_and_stops_nothing(

@@ -10,7 +10,6 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.config import PopFrom
 from ackq.core.effects import Operation
-from ackq.errors import PopFromMismatch
 from ackq.membership.shards import whole
 from ackq.ops.kinds.kind import MAX_BODY_BYTES, Kind, Opened, Redis, Verb, unchecked
 from ackq.ops.read_lists import read_alone
@@ -20,7 +19,7 @@ from ackq.ops.trials import is_denial
 from ackq.queue import claims, group_record, inspection
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
-from ackq.queue.pop_from import compare
+from ackq.queue.pop_from import recorded_settings
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
@@ -85,12 +84,9 @@ def _has_keys(queue: Queue) -> bool:
 def recorded(queue: Queue) -> dict[str, Any]:
     """Return the settings of a queue that are recorded: its end, or its groups and its limit."""
     try:
-        record = queue.execute(lambda spec: compare(spec.keys))
-    except PopFromMismatch:
-        return {"pop_from": "left"}
+        return queue.execute(lambda spec: recorded_settings(spec.keys))
     except NoPermissionError:
         return {}
-    return group_record.settings_of(record)
 
 
 def _stats(queue: Queue | ShardedQueue) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import redis
 from redis.exceptions import ResponseError
 
-from ackq.config import PopFrom, QueueConfig
+from ackq.config import QueueConfig
 from ackq.core.client import Client
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.io.outside import SYSTEM
@@ -23,7 +23,7 @@ from ackq.ops.trials import is_denial
 from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import QueueStats
-from ackq.queue.pop_from import recorded
+from ackq.queue.pop_from import recorded_settings
 from ackq.queue.spec import QueueSpec
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Survey:
             may work on other lists.
         calls: the calls of each list command on this server meanwhile, on any list.
         sample: what some of its messages showed.
-        recorded: the end that ackq pops, "left" or "right", if a consumer of it recorded one.
+        recorded: the settings that a consumer of ackq recorded: its end, or its groups and limit.
         side_keys: keys of ackq for a queue with this name, with their types.
         stats: the counts of that queue, if there are side keys.
         search: lists that look like its processing lists.
@@ -61,7 +61,7 @@ class Survey:
     clients: dict[str, Users] | None = None
     calls: dict[str, int] | None = None
     sample: Sample | None = None
-    recorded: PopFrom | None = None
+    recorded: dict[str, Any] = field(default_factory=dict)
     side_keys: dict[bytes, str] | None = None
     stats: QueueStats | None = None
     search: Search | None = None
@@ -145,12 +145,13 @@ def _survey_neighbours(survey: Survey, key: bytes) -> Operation[None]:
         keys = QueueKeys.of(survey.name)
     except AckqError:
         return
-    end = yield from _seen(survey, "TYPE of ackq's keys", recorded(keys))
-    keys = QueueKeys.of(survey.name, end or "right")
+    settings = (yield from _seen(survey, "TYPE of ackq's keys", recorded_settings(keys))) or {}
+    config = QueueConfig(**settings)
+    keys = QueueKeys.of(survey.name, config.pop_from, config.grouped)
     survey.side_keys = yield from _seen(survey, "TYPE of ackq's keys", side_keys(keys))
     if survey.side_keys and survey.kind in ("list", "none"):
-        survey.recorded = end
-        spec = QueueSpec(survey.name, keys, QueueConfig(pop_from=keys.pop_from), outside=SYSTEM)
+        survey.recorded = settings
+        spec = QueueSpec(survey.name, keys, config, outside=SYSTEM)
         try:
             survey.stats = yield from _seen(
                 survey, "the counts of the queue", inspection.stats(spec)

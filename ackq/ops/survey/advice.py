@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ackq.config import QueueConfig
 from ackq.core.names import has_hash_tag
 from ackq.core.server import is_cluster
 from ackq.errors import QueueNameError
@@ -14,6 +15,7 @@ from ackq.ops.survey import Survey
 from ackq.ops.survey.bodies import Sample
 from ackq.ops.survey.clients import HIDDEN, MOVES, PUSHES, TAKES, Users
 from ackq.ops.survey.edges import End, Traffic
+from ackq.queue.group_record import in_words
 from ackq.queue.keys import QueueKeys
 
 
@@ -212,7 +214,9 @@ def _beside(survey: Survey) -> list[Finding]:
             findings.append(Finding("keys of ackq", "problem", f"{wrong}: rename it"))
         elif survey.stats is not None:
             now = survey.stats
-            end = ", popped from the left" if survey.recorded == "left" else ""
+            known = survey.recorded
+            end = ", popped from the left" if "pop_from" in known else ""
+            end += f", with {in_words(known)}" if "groups" in known else ""
             findings.append(
                 Finding(
                     "keys of ackq",
@@ -231,7 +235,8 @@ def _beside(survey: Survey) -> list[Finding]:
 
 
 def _wrong_types(survey: Survey) -> str:
-    types = QueueKeys.of(survey.name, survey.recorded or "right").types()
+    config = QueueConfig(**survey.recorded)
+    types = QueueKeys.of(survey.name, config.pop_from, config.grouped).types()
     return "; ".join(
         f"{_text(key)} is a {kind}, not a {types[key]}"
         for key, kind in (survey.side_keys or {}).items()

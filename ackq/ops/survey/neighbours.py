@@ -81,7 +81,7 @@ def is_kept_by_ackq(key: bytes, other: bytes) -> bool:
 def side_keys(keys: QueueKeys) -> Operation[dict[bytes, str]]:
     """Return the side keys of ackq that exist, with their types."""
     kinds = {}
-    for key in (*keys.all()[1:], *keys.if_left):
+    for key in [*dict.fromkeys((*keys.all(), *keys.types()))][1:]:
         kind: bytes = yield Request((b"TYPE", key), resend=True)
         if kind != b"none":
             kinds[key] = kind.decode()

@@ -10,7 +10,8 @@ import pytest
 
 from ackq import Groups
 from ackq.errors import ConfigurationError, GroupsMismatch, LeaseLost
-from ackq.queue import Claims
+from ackq.queue import Claims, Staging
+from ackq.staging.keys import Staged
 from tests.conftest import MakeQueue
 from tests.servers import Target
 from tests.waiting import wait_until
@@ -171,11 +172,19 @@ def test_clients_without_groups_are_refused(
     with pytest.raises(GroupsMismatch):
         make_queue(pop_from="right", groups=Groups("other")).pop()
     client = target.make_client()
-    with Claims(client, name, "readers") as claims:
+    with Claims(client, name, "readers") as claims, Staging(client, name, "writer") as staging:
         claims.begin()
-        with pytest.raises(GroupsMismatch):
+        with pytest.raises(GroupsMismatch, match=f"Spark cannot read.*ackq groups {name} --off"):
             claims.claim(0, messages=10)
+        staged = Staged("only")
+        staging.stage(0, staged, [b"row"])
+        with pytest.raises(GroupsMismatch, match="Spark cannot write"):
+            staging.commit(0, [staged])
     client.close()
+    target.control.delete(*target.control.scan_iter(f"{name}STAG*"))
+    for use in (lambda left: left.pop(), lambda left: left.push({"id": "x"})):
+        with pytest.raises(GroupsMismatch, match="has groups="):
+            use(make_queue(pop_from="left"))
     make_queue(pop_from="right").push({"id": "plain", "customer": "other"})
     assert queue.pop(ack=held).id == "b"
     queue.drain()
