@@ -82,7 +82,8 @@ class Groups:
     #: Messages of a group that are handled at a time, 1 to 1000. With 1, a `pop_many` may
     #: return several of one group, in order, to be handled one by one. Defaults to 1.
     in_flight: int = 1
-    #: How often messages of a group are taken, for each group. Defaults to None: no limit.
+    #: How many messages of a group are taken in a time, for each group. A redelivered message waits
+    #: like any other. Defaults to None: no limit.
     rate: RateLimit | None = None
     #: What a dead letter does to its group: "continue": the next message follows; "stop": the group
     #: waits until the dead letter is redriven or dropped. Defaults to "continue".
@@ -96,8 +97,8 @@ class Groups:
         """
         _check_member(self.field, "groups.field")
         check_integer(self.in_flight, "groups.in_flight", 1, 1000)
-        if self.rate is not None:
-            raise ConfigurationError("groups.rate cannot be set yet")
+        if self.rate is not None and not isinstance(self.rate, RateLimit):
+            raise ConfigurationError(f"groups.rate is a RateLimit, not {self.rate!r}")
         if self.on_dead != "continue":
             raise ConfigurationError("groups.on_dead is 'continue'; 'stop' cannot be set yet")
 

@@ -17,6 +17,7 @@
 -- KEYS[15] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place, group
 -- KEYS[16] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[17] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
+-- KEYS[18] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
 --
 -- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
 --
@@ -27,7 +28,7 @@
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, errors, ready, handoff = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local turns, flight, runs, woken = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local turns, flight, runs, woken, rates = KEYS[14], KEYS[15], KEYS[16], KEYS[17], KEYS[18]
 local settled = 1
 
 local SCRIPT = 'ack' -- in errors
@@ -48,11 +49,21 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
--- Parts: groups/known
+-- Parts: groups/rules, groups/known
+-- Return what a record says, or nil if it is of another kind: see groups/record.lua.
+local function rules_of(text)
+  local limit, count, period, burst, on_dead, most, field = string.match(text or '',
+    '^groups:(%d+):(%d+)/(%d+)/(%d+):(%a+):(%d+):(.*)$')
+  return limit and {
+    limit = tonumber(limit), burst = tonumber(burst), stops = on_dead == 'stop',
+    each = tonumber(count) > 0 and period / count or nil, most = tonumber(most), field = field,
+  }
+end
+
 -- Of a queue with groups, read every type before the first write.
-local limit, are_parked, woken_note
+local rules, are_parked, woken_note
 if record then
-  limit = tonumber(string.match(redis.call('GET', record) or '', '^groups:(%d+):') or nil) or 1
+  rules = rules_of(redis.call('GET', record)) or {limit = 1}
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)
@@ -61,10 +72,11 @@ if record then
   redis.call('HLEN', flight)
   redis.call('ZCARD', runs)
   woken_note = redis.call('GET', woken) or ''
+  redis.call('ZCARD', rates)
 end
 -- End of parts (edit them in lua/parts)
 
--- Parts: holds, whole_batch, settle, mark, groups/slots, groups/free, groups/wake
+-- Parts: holds, whole_batch, settle, mark, groups/rates, groups/slots, groups/free, groups/wake
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
@@ -146,6 +158,24 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
+-- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
+-- was set back would stop it for the step.
+local ahead = {}
+local function ahead_of(tag)
+  local till = not ahead[tag] and tonumber(redis.call('ZSCORE', rates, tag) or nil) or now
+  ahead[tag] = ahead[tag] or math.min(rules.burst * rules.each, math.max(0, till - now))
+  return ahead[tag]
+end
+
+-- Return the µs until the next message of a group may be taken: 0 if one may be.
+local function pause_of(tag)
+  if not rules.each or tag == '' then
+    return 0
+  end
+  local free = (rules.burst - 1) * rules.each + 0.000001
+  return math.max(0, math.ceil(ahead_of(tag) - free))
+end
+
 local PLACE = 16 -- digits of the place of a message in the order of its group
 
 -- Return what members of PARKED and RUNS begin with if they are of this group. The length of its
@@ -195,18 +225,20 @@ local woken_since, woken_tag = string.match(woken_note,
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag and (tag == '' or slots_of(tag) < limit)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit)
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
--- where it was.
+-- where it was, or where its rate permits the next message.
 local function turn(tag, since)
   if not are_parked then
     return
   end
   if is_free(tag) and redis.call('ZLEXCOUNT', parked, range_of(tag)) > 0 then
     turned = turned + 1
-    redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
+    local pause = pause_of(tag)
+    since = pause == 0 and since or string.format('%.0f', now + (pause > 0 and pause or turned))
+    redis.call('ZADD', turns, since, tag)
   else
     redis.call('ZREM', turns, tag)
   end
@@ -310,6 +342,9 @@ local function wake()
   end
   forget_woken()
   local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
+  if pause_of(tag) > 0 then
+    return -- a pop has told the consumers when to look
+  end
   local member = first_of(parked, tag, 1)[1]
   redis.call('ZREM', turns, tag)
   if member then

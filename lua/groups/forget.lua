@@ -7,13 +7,14 @@
 -- KEYS[5] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place, group
 -- KEYS[6] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[7] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
+-- KEYS[8] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
 --
 -- Returns the record that the queue has now; empty: none. Messages in flight lose their slots.
 -- Atomic because no message may be moved aside between the check and the deletion.
 -- Cost: O(1); UNLINK frees the memory in the background.
 -- Roles: operator, doctor
 local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local flight, runs, woken = KEYS[5], KEYS[6], KEYS[7]
+local flight, runs, woken, rates = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 if redis.call('TYPE', record).ok ~= 'string' then
   return ''
@@ -27,5 +28,6 @@ redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
 redis.call('GET', woken)
-redis.call('UNLINK', record, busy, turns, flight, runs, woken)
+redis.call('ZCARD', rates)
+redis.call('UNLINK', record, busy, turns, flight, runs, woken, rates)
 return ''

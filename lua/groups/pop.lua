@@ -20,6 +20,7 @@
 --                                  name, place (16 digits), body of a message moved aside. The
 --                                  place is the µs at which that was done, or more: it only grows
 -- KEYS[16] {name}GROUPS:TURNS   ZSET    group that has parked messages and a free slot -> since, µs
+--                                  (in the future: when its rate permits a message)
 -- KEYS[17] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place (16 digits), group; > if the
 --                                  message waits in DELAYED for another one of its run
 -- KEYS[18] {name}GROUPS:RUNS    ZSET    as PARKED, with lease keys instead of bodies: messages of a
@@ -27,6 +28,7 @@
 -- KEYS[19] {name}GROUPS:WOKEN   STRING  length:hash of a message moved to the list to wake a
 --                                  consumer, since when it was its group's turn (µs), and what its
 --                                  member of PARKED began with, separated by spaces
+-- KEYS[20] {name}GROUPS:RATES   ZSET    group -> when it may have its whole burst again, µs
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
@@ -40,7 +42,8 @@
 --
 -- A group has at most as many messages in flight as the record says. If that is one, a call may
 -- deliver several of a group, in order; the group is then busy until all are settled. Messages of a
--- busy group are moved aside, in order, and groups that may go on take turns.
+-- busy group are moved aside, in order, and groups that may go on take turns. A rate is a limit of
+-- deliveries: a message that came back waits in DELAYED until its group's rate permits one more.
 -- Returns what pop.lua returns, but never 'held'. 'last' also means that nothing is parked.
 -- The error ACKQ_GROUPS: the record is missing or differs; nothing was done.
 -- Atomic because a slot of a group must be taken and freed with the message that has it.
@@ -52,7 +55,7 @@ local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local record, counters, errors, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local busy, parked, turns, flight = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local runs, woken = KEYS[18], KEYS[19]
+local runs, woken, rates = KEYS[18], KEYS[19], KEYS[20]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, expected = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local waited, settled = tonumber(ARGV[7]), 8
@@ -68,6 +71,7 @@ local WITHOUT_ROOM = 100 -- of them while it has no room, so a busy group hides 
 local RUN = 100 -- messages of one group in a run
 local RECHECKED = 1000000 -- µs after which the first message of a run looks again for the others
 local LOOKS_OF_RUN = 8 -- messages of a run that are read for as much as looking at one costs
+local STEP = 1000000 -- µs by which a clock that is set back is not noticed
 local SWEPT = 100 -- counts, notes and slots that one call looks at, whose messages may be gone
 local SWEEPS = 8 -- one in this many calls that take messages looks at a tenth of those slots
 local LONG_BATCH = 20 -- messages
@@ -79,9 +83,19 @@ local SAMPLED = 64 -- one in this many calls counts the length of its leases
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local FIRST = string.rep('0', 16) -- the place of a message that was never parked
 
--- Parts: outside
+-- Parts: outside, groups/rules
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+-- Return what a record says, or nil if it is of another kind: see groups/record.lua.
+local function rules_of(text)
+  local limit, count, period, burst, on_dead, most, field = string.match(text or '',
+    '^groups:(%d+):(%d+)/(%d+)/(%d+):(%a+):(%d+):(.*)$')
+  return limit and {
+    limit = tonumber(limit), burst = tonumber(burst), stops = on_dead == 'stop',
+    each = tonumber(count) > 0 and period / count or nil, most = tonumber(most), field = field,
+  }
 end
 -- End of parts (edit them in lua/parts)
 
@@ -99,11 +113,11 @@ local is_waiting = waited >= 0
 local lease = string.format('%.0f', deadline)
 
 -- Check every type before the first write, so that an error means that nothing was done.
-local limit, group_field = string.match(expected or '', '^groups:(%d+):[^:]*:[^:]*:[^:]*:(.*)$')
-if not limit or redis.call('GET', record) ~= expected then
+local rules = rules_of(expected)
+if not rules or redis.call('GET', record) ~= expected then
   return redis.error_reply('ACKQ_GROUPS pop: the record of the groups is missing or another one')
 end
-limit = tonumber(limit)
+local limit = rules.limit
 redis.call('LLEN', ready)
 redis.call('LLEN', handoff)
 local has_receives = redis.call('HLEN', receives) > 0
@@ -118,6 +132,7 @@ redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 local has_runs = redis.call('ZCARD', runs) > 0
 local woken_note = redis.call('GET', woken) or ''
+redis.call('ZCARD', rates)
 
 -- Parts: holds, whole_batch, settle
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
@@ -196,11 +211,29 @@ if #done > 0 then
 end
 -- End of parts (edit them in lua/parts)
 
--- Parts: mark, groups/slots, groups/free, groups/wake
+-- Parts: mark, groups/rates, groups/slots, groups/free, groups/wake
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
 -- may have the same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
+-- was set back would stop it for the step.
+local ahead = {}
+local function ahead_of(tag)
+  local till = not ahead[tag] and tonumber(redis.call('ZSCORE', rates, tag) or nil) or now
+  ahead[tag] = ahead[tag] or math.min(rules.burst * rules.each, math.max(0, till - now))
+  return ahead[tag]
+end
+
+-- Return the µs until the next message of a group may be taken: 0 if one may be.
+local function pause_of(tag)
+  if not rules.each or tag == '' then
+    return 0
+  end
+  local free = (rules.burst - 1) * rules.each + 0.000001
+  return math.max(0, math.ceil(ahead_of(tag) - free))
 end
 
 local PLACE = 16 -- digits of the place of a message in the order of its group
@@ -252,18 +285,20 @@ local woken_since, woken_tag = string.match(woken_note,
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag and (tag == '' or slots_of(tag) < limit)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit)
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
--- where it was.
+-- where it was, or where its rate permits the next message.
 local function turn(tag, since)
   if not are_parked then
     return
   end
   if is_free(tag) and redis.call('ZLEXCOUNT', parked, range_of(tag)) > 0 then
     turned = turned + 1
-    redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
+    local pause = pause_of(tag)
+    since = pause == 0 and since or string.format('%.0f', now + (pause > 0 and pause or turned))
+    redis.call('ZADD', turns, since, tag)
   else
     redis.call('ZREM', turns, tag)
   end
@@ -367,6 +402,9 @@ local function wake()
   end
   forget_woken()
   local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
+  if pause_of(tag) > 0 then
+    return -- a pop has told the consumers when to look
+  end
   local member = first_of(parked, tag, 1)[1]
   redis.call('ZREM', turns, tag)
   if member then
@@ -379,70 +417,99 @@ local function wake()
 end
 -- End of parts (edit them in lua/parts)
 
-local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
-local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for a name
-local LONG_ID = 64 -- bytes; the rest of an id or a group counts half as much as decoding
-local LONG_NAME = 512 -- bytes; of a group with a longer name its hash is stored
-local HEAD = 1200 -- bytes in which the longest id and the group behind it end
-local NUMBER = '(%-?[1-9]' .. string.rep('%d?', 14) .. ')[,}]'
-local QUOTED = '"' .. group_field .. '"'
-local NAMED = ',%s?' .. string.gsub(QUOTED, '%W', '%%%0') .. ':%s?'
-local USUAL = '^{"id":%s?"([^"\\%c]+)"' .. NAMED .. '"([^"\\%c]+)"'
-local decoded = 0
+local charged = {} -- groups whose rate is written
 
--- Return an id or a group as text, or nil. A whole number is the same as its digits in quotes.
-local function name_of(value)
-  if type(value) == 'number' and value % 1 == 0 and math.abs(value) < 9007199254740992 then
-    return string.format('%.0f', value + 0)
+-- Charge a group for a message that is taken.
+local function take_permit(tag)
+  if rules.each and tag ~= '' then
+    ahead[tag], charged[tag] = ahead_of(tag) + rules.each, true
   end
-  return type(value) == 'string' and value ~= '' and value or nil
 end
 
--- Return the id of a JSON object as a lease key, or nil, and its group, or ''. ackq's producers put
--- them first, so the usual message needs no decoding.
-local function read(body)
-  local before = decoded
-  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
-  local id, tag = string.match(head, USUAL)
-  if id and #id <= LONG_ID and #tag <= LONG_ID then
-    return id, tag
-  elseif not id then
-    local behind
-    id, behind = string.match(head, '^{"id":%s?"([^"\\%c]+)"()')
-    if not id then
-      id, behind = string.match(head, '^{"id":%s?([1-9]' .. string.rep('%d?', 14) .. ')()[,}]')
+local function write_permits()
+  local spent, later = {}, {}
+  for tag in pairs(charged) do
+    spent[#spent + 1], spent[#spent + 2] = string.format('%.0f', now + math.ceil(ahead[tag])), tag
+    local pause = pause_of(tag)
+    if pause > 0 then
+      later[#later + 1], later[#later + 2] = string.format('%.0f', now + pause), tag
     end
-    tag = id and (string.match(head, '^' .. NAMED .. '"([^"\\%c]+)"', behind)
-      or string.match(head, '^' .. NAMED .. NUMBER, behind))
   end
-  if not (id and tag) and #body <= MAX_DECODED then
-    local named = not id and string.find(body, '"id"', 1, true)
-      or not tag and string.find(body, QUOTED, 1, true)
-    decoded = decoded + #body / 8 + (named and #body or 0)
-    if named and decoded <= DECODE_BUDGET then
-      local valid, object = pcall(cjson.decode, body)
-      if valid and type(object) == 'table' then
-        id = id or name_of(object.id)
-        tag = tag or name_of(object[group_field])
+  if #spent > 0 then
+    redis.call('ZADD', rates, unpack(spent))
+  end
+  if #later > 0 then
+    redis.call('ZADD', turns, 'XX', 'GT', unpack(later))
+  end
+end
+
+local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for a name
+local decoded = 0
+local read
+do
+  local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
+  local LONG_ID = 64 -- bytes; the rest of an id or a group counts half as much as decoding
+  local LONG_NAME = 512 -- bytes; of a group with a longer name its hash is stored
+  local HEAD = 1200 -- bytes in which the longest id and the group behind it end
+  local NUMBER = '(%-?[1-9]' .. string.rep('%d?', 14) .. ')[,}]'
+  local QUOTED = '"' .. rules.field .. '"'
+  local NAMED = ',%s?' .. string.gsub(QUOTED, '%W', '%%%0') .. ':%s?'
+  local USUAL = '^{"id":%s?"([^"\\%c]+)"' .. NAMED .. '"([^"\\%c]+)"'
+
+  -- Return an id or a group as text, or nil. A whole number is the same as its digits in quotes.
+  local function name_of(value)
+    if type(value) == 'number' and value % 1 == 0 and math.abs(value) < 9007199254740992 then
+      return string.format('%.0f', value + 0)
+    end
+    return type(value) == 'string' and value ~= '' and value or nil
+  end
+
+  -- Return the id of a JSON object as a lease key, or nil, and its group, or ''. ackq's producers
+  -- put them first, so the usual message needs no decoding.
+  function read(body)
+    local before = decoded
+    local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
+    local id, tag = string.match(head, USUAL)
+    if id and #id <= LONG_ID and #tag <= LONG_ID then
+      return id, tag
+    elseif not id then
+      local behind
+      id, behind = string.match(head, '^{"id":%s?"([^"\\%c]+)"()')
+      if not id then
+        id, behind = string.match(head, '^{"id":%s?([1-9]' .. string.rep('%d?', 14) .. ')()[,}]')
+      end
+      tag = id and (string.match(head, '^' .. NAMED .. '"([^"\\%c]+)"', behind)
+        or string.match(head, '^' .. NAMED .. NUMBER, behind))
+    end
+    if not (id and tag) and #body <= MAX_DECODED then
+      local named = not id and string.find(body, '"id"', 1, true)
+        or not tag and string.find(body, QUOTED, 1, true)
+      decoded = decoded + #body / 8 + (named and #body or 0)
+      if named and decoded <= DECODE_BUDGET then
+        local valid, object = pcall(cjson.decode, body)
+        if valid and type(object) == 'table' then
+          id = id or name_of(object.id)
+          tag = tag or name_of(object[rules.field])
+        end
       end
     end
+    if id and (#id > 512 or string.byte(id) == 0) then
+      id = nil
+    end
+    if id and #id > LONG_ID then
+      decoded = decoded + (#id - LONG_ID) / 2
+    end
+    if tag and #tag > LONG_ID then
+      decoded = decoded + (#tag - LONG_ID) / 2
+    end
+    if before == 0 then
+      decoded = math.min(decoded, DECODE_BUDGET) -- the first body of a call is always within it
+    end
+    if tag and #tag > LONG_NAME then
+      tag = '\1' .. redis.sha1hex(tag)
+    end
+    return id, tag or ''
   end
-  if id and (#id > 512 or string.byte(id) == 0) then
-    id = nil
-  end
-  if id and #id > LONG_ID then
-    decoded = decoded + (#id - LONG_ID) / 2
-  end
-  if tag and #tag > LONG_ID then
-    decoded = decoded + (#tag - LONG_ID) / 2
-  end
-  if before == 0 then
-    decoded = math.min(decoded, DECODE_BUDGET) -- the first body of a call is always within it
-  end
-  if tag and #tag > LONG_NAME then
-    tag = '\1' .. redis.sha1hex(tag)
-  end
-  return id, tag or ''
 end
 
 -- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
@@ -627,7 +694,34 @@ local function open_cancels(head, known_ids)
 end
 -- End of parts (edit them in lua/parts)
 
-local has_turns = redis.call('ZCARD', turns) > 0
+-- Return whether it may be some group's turn.
+local function are_due()
+  if not rules.each then
+    return redis.call('ZCARD', turns) > 0
+  end
+  local first = redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES')
+  return first[2] ~= nil and tonumber(first[2]) <= now + turned
+end
+
+-- Return whether a message of a group may be taken although others of it may be parked.
+local function may_pass(tag)
+  return is_free(tag) and pause_of(tag) == 0
+    and not (rules.each and redis.call('ZSCORE', turns, tag))
+end
+
+if rules.each then
+  local spent = redis.call('ZRANGEBYSCORE', rates, '-inf', now_text, 'LIMIT', '0', wanted + SWEPT)
+  if #spent > 0 then
+    redis.call('ZREM', rates, unpack(spent))
+  end
+  -- A group of the far future has waited there since before the clock was set back.
+  local far = string.format('(%.0f', now + rules.each + STEP)
+  for _, tag in ipairs(redis.call('ZRANGEBYSCORE', turns, far, '+inf', 'LIMIT', '0', SWEPT)) do
+    redis.call('ZADD', turns, now_text, tag)
+  end
+end
+
+local has_turns = are_due()
 if has_turns and not are_parked then
   redis.call('DEL', turns) -- somebody has deleted PARKED
   has_turns = false
@@ -672,6 +766,7 @@ local function deliver(key, body, count, tag, at)
   reply[last + 5], reply[last + 6] = key, body
   taken, bytes = taken + 1, bytes + #body
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
+  take_permit(tag)
   if limit > 1 or tag == '' then
     return
   elseif not first_at[tag] then
@@ -732,9 +827,11 @@ local function park(body, tag, id)
   messages[#messages + 1], messages[#messages + 2] = id or false, body
   bytes = bytes + #body
   if is_free(tag) then
+    local pause = pause_of(tag)
     turned = turned + 1
-    redis.call('ZADD', turns, 'NX', string.format('%.0f', now + turned), tag)
-    has_turns = true
+    redis.call('ZADD', turns, 'NX',
+      string.format('%.0f', now + (pause > 0 and pause or turned)), tag)
+    has_turns = has_turns or pause == 0
   end
 end
 
@@ -797,10 +894,11 @@ local function waits_until(key, tag)
   return till and till + rank
 end
 
--- Let a message of a run wait in DELAYED. If its lease has ended, this delivery does not count.
-local function defer(zset, key, entry, noted, till)
+-- Let a message wait in DELAYED, for another one of its run or for its group's rate. If its lease
+-- has ended, that delivery counts if ``charge`` is 1.
+local function defer(zset, key, entry, noted, till, charge)
   if zset == backup then
-    local count = (tonumber(noted) or 1) - 1
+    local count = (tonumber(noted) or 1) - 1 + charge
     local text = count > 0 and string.format('%.0f', count) or ''
     if is_unique(noted) then
       text = text .. (count > 0 and ' ' or ':')
@@ -815,7 +913,7 @@ local function defer(zset, key, entry, noted, till)
     count_up('ended', 1)
   end
   redis.call('ZADD', delayed, string.format('%.0f', till), key)
-  redis.call('HSET', flight, key, '>' .. string.sub(entry, 2))
+  redis.call('HSET', flight, key, entry)
   has_delayed, deferred = true, deferred + 1
 end
 
@@ -837,6 +935,7 @@ local function park_back(zset, key, body, tag, count, noted)
 end
 
 -- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
+local queued = {} -- group -> its messages that wait for its rate now
 local function take_back(zset, keys, absent)
   local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
   local entries = #keys > 0 and redis.call('HMGET', flight, unpack(keys)) or {}
@@ -864,7 +963,7 @@ local function take_back(zset, keys, absent)
       dead_letter(key, '', 'body missing', count - 1, {})
       gone[#gone + 1], has_taken[key] = key, true
     elseif till then
-      defer(zset, key, entry, known[i], till)
+      defer(zset, key, '>' .. string.sub(entry, 2), known[i], till, 0)
     elseif max_receives > 0 and count > max_receives then
       local note = has_errors and redis.call('HGET', errors, key)
       local found = failures_of(note, body, count)
@@ -880,7 +979,13 @@ local function take_back(zset, keys, absent)
       gone[#gone + 1], has_taken[key] = key, true
     elseif must_wait(count) or is_receipt(key) then
       full = true
-    elseif not entry and tag ~= '' and (has_turns or not is_free(tag)) then
+    elseif entry and pause_of(tag) > 0 then
+      -- The next one that waits gets the permit after this one.
+      local before = queued[tag] or 0
+      queued[tag], charged[tag] = before + 1, true
+      defer(zset, key, '=' .. string.sub(entry, 2), known[i],
+        now + pause_of(tag) + math.ceil(before * rules.each), 1)
+    elseif not entry and tag ~= '' and (has_turns or not may_pass(tag)) then
       park_back(zset, key, body, tag, count - 1, known[i])
       full = full or bytes >= BODY_BUDGET
     else
@@ -1038,8 +1143,12 @@ local function serve_turns()
     end
     know_slots(tags)
     for i, tag in ipairs(tags) do
-      is_over = full or woken_tag and tonumber(woken_since) <= tonumber(due[2 * i])
-      local member = not is_over and is_free(tag) and first_of(parked, tag, 1)[1]
+      local pause, since = pause_of(tag), tonumber(due[2 * i])
+      is_over = full or woken_tag and tonumber(woken_since) <= since or pause > 0 and since > now
+      if pause > 0 then
+        charged[tag] = true -- the clock may have been set back
+      end
+      local member = not is_over and pause == 0 and is_free(tag) and first_of(parked, tag, 1)[1]
       if is_over or member and not take_parked(member, tag) then
         break
       end
@@ -1052,7 +1161,7 @@ local function serve_turns()
     for i = 1, passed do
       turn(tags[i])
     end
-    has_turns = redis.call('ZCARD', turns) > 0
+    has_turns = are_due()
     is_over = is_over or not has_turns
   end
 end
@@ -1093,10 +1202,10 @@ local function pass(body, id, tag, list)
   elseif woken_tag and list == ready then
     write_parks()
     forget_woken() -- it would have been the first one here
-    has_turns = redis.call('ZCARD', turns) > 0
+    has_turns = are_due()
     serve_turns()
   end
-  local passes = not tag or (not has_turns and is_free(tag))
+  local passes = not tag or (not has_turns and may_pass(tag))
   if tag == nil or (passes and full and not is_served) then
     return false
   end
@@ -1147,7 +1256,8 @@ end
 -- Deliver up to a number of the messages of a group that are parked. Return how many.
 local function extend_parked(tag, most)
   local members, used = first_of(parked, tag, most), 0
-  while used < #members and not full and take_parked(members[used + 1], tag) do
+  while used < #members and not full and pause_of(tag) == 0
+    and take_parked(members[used + 1], tag) do
     used = used + 1
   end
   if used > 0 then
@@ -1160,7 +1270,7 @@ end
 -- first ``used``. Return how many.
 local function extend_aside(tag, most, used)
   local messages, last = aside[tag] or {}, 2 * used
-  while most > 0 and messages[last + 2] and not full do
+  while most > 0 and messages[last + 2] and not full and pause_of(tag) == 0 do
     local body = messages[last + 2]
     bytes = bytes - #body
     if not lease_one(body, messages[last + 1] or nil, tag, next_place()) then
@@ -1208,7 +1318,7 @@ end
 write_parks()
 if #gone > 0 then
   free(gone)
-  has_turns = redis.call('ZCARD', turns) > 0
+  has_turns = are_due()
 end
 serve_turns()
 read_list(handoff)
@@ -1216,7 +1326,7 @@ read_list(ready)
 if woken_tag and redis.call('EXISTS', ready, handoff) == 0 then
   write_parks()
   forget_woken()
-  has_turns = redis.call('ZCARD', turns) > 0
+  has_turns = are_due()
 end
 serve_turns()
 extend_runs()
@@ -1323,6 +1433,7 @@ local function sweep_slots(some)
 end
 
 write_slots()
+write_permits()
 if taken > 0 and jitter % SWEEPS == 1 then
   sweep_slots(SWEPT / 10) -- a queue may never be empty
 end
@@ -1342,7 +1453,7 @@ end
 
 -- Nothing can be taken.
 local some = redis.call('EXISTS', parked) == 1 and SWEPT or SWEPT / 10
-if sweep_slots(some) and redis.call('ZCARD', turns) > 0 then
+if sweep_slots(some) and are_due() then
   return {'again', refused}
 end
 if redis.call('EXISTS', parked, flight) == 0 then
@@ -1371,5 +1482,5 @@ for i = 1, #keys do
 end
 -- End of parts (edit them in lua/parts)
 
-local wait = next_event(backup, delayed)
+local wait = next_event(backup, delayed, rules.each and turns or nil)
 return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(true) or nil}

@@ -7,6 +7,7 @@
 -- KEYS[5] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[6] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 -- KEYS[7] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[8] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
 --
 -- Returns how many messages were deleted. Call purge.lua afterwards: it deletes those in flight,
 -- whose slots are forgotten here. The record stays.
@@ -14,7 +15,7 @@
 -- Cost: O(1); UNLINK frees the memory in the background.
 -- Roles: operator, doctor
 local busy, parked, turns, flight = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local runs, woken, counters = KEYS[5], KEYS[6], KEYS[7]
+local runs, woken, counters, rates = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 -- Check every type first, so that an error means that nothing was deleted.
 redis.call('HLEN', busy)
@@ -22,6 +23,7 @@ redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
 redis.call('GET', woken)
+redis.call('ZCARD', rates)
 local deleted = redis.call('ZCARD', parked)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
@@ -37,6 +39,6 @@ local function count_up(field, number)
 end
 -- End of parts (edit them in lua/parts)
 
-redis.call('UNLINK', busy, parked, turns, flight, runs, woken)
+redis.call('UNLINK', busy, parked, turns, flight, runs, woken, rates)
 count_up('dropped', deleted)
 return deleted

@@ -1,9 +1,9 @@
--- Needs record, ready, handoff, busy, parked, turns, flight, runs, woken.
+-- Needs rules_of, record, ready, handoff, busy, parked, turns, flight, runs, woken, rates.
 
 -- Of a queue with groups, read every type before the first write.
-local limit, are_parked, woken_note
+local rules, are_parked, woken_note
 if record then
-  limit = tonumber(string.match(redis.call('GET', record) or '', '^groups:(%d+):') or nil) or 1
+  rules = rules_of(redis.call('GET', record)) or {limit = 1}
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)
@@ -12,4 +12,5 @@ if record then
   redis.call('HLEN', flight)
   redis.call('ZCARD', runs)
   woken_note = redis.call('GET', woken) or ''
+  redis.call('ZCARD', rates)
 end

@@ -1,4 +1,4 @@
--- Needs busy, parked, turns, limit, now, woken_note, are_parked.
+-- Needs busy, parked, turns, rules, now, woken_note, are_parked, pause_of.
 
 local PLACE = 16 -- digits of the place of a message in the order of its group
 
@@ -49,18 +49,20 @@ local woken_since, woken_tag = string.match(woken_note,
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag and (tag == '' or slots_of(tag) < limit)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit)
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
--- where it was.
+-- where it was, or where its rate permits the next message.
 local function turn(tag, since)
   if not are_parked then
     return
   end
   if is_free(tag) and redis.call('ZLEXCOUNT', parked, range_of(tag)) > 0 then
     turned = turned + 1
-    redis.call('ZADD', turns, since or string.format('%.0f', now + turned), tag)
+    local pause = pause_of(tag)
+    since = pause == 0 and since or string.format('%.0f', now + (pause > 0 and pause or turned))
+    redis.call('ZADD', turns, since, tag)
   else
     redis.call('ZREM', turns, tag)
   end

@@ -21,6 +21,9 @@ local function wake()
   end
   forget_woken()
   local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
+  if pause_of(tag) > 0 then
+    return -- a pop has told the consumers when to look
+  end
   local member = first_of(parked, tag, 1)[1]
   redis.call('ZREM', turns, tag)
   if member then

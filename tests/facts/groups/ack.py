@@ -34,6 +34,17 @@ test_groups_pop.test_a_freed_slot_wakes_a_consumer_that_waits
   -   write_slots()
   -   wake()
   +   write_slots()
+test_groups_rates.test_an_ack_wakes_no_group_before_its_rate_permits_it
+  wakes it at once
+  -   if pause_of(tag) > 0 then
+  +   if false then
+  is its turn at once
+  - return math.max(0, math.ceil(ahead_of(tag) - free))
+  + return 0
+test_groups_rates.test_an_ack_wakes_a_group_whose_rate_permits_it
+  waits for its whole burst
+  -   local free = (rules.burst - 1) * rules.each + 0.000001
+  +   local free = -0.5
 test_groups_pop.test_no_message_moves_to_the_list_while_nobody_waits
   wakes without need
   - or redis.call('EXISTS', looks) == 0 then

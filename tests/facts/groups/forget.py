@@ -20,6 +20,11 @@ test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
   keeps the slots
   - record, busy, turns, flight,
   + record, turns,
+test_groups_rates.test_nothing_is_left_of_rates
+  given: script="groups/forget"
+  keeps the rates
+  - runs, woken, rates)
+  + runs, woken)
 test_groups_pop.test_forget_leaves_other_records_alone
   forgets any record
   - string.find(known, 'groups:', 1, true) ~= 1 then

@@ -17,6 +17,12 @@ test_groups_pop.test_purge_deletes_what_is_parked
   the slots stay
   - 'UNLINK', busy, parked,
   + 'UNLINK', parked,
+test_groups_rates.test_nothing_is_left_of_rates
+  given: script="groups/purge"
+  keeps the rates
+  - runs, woken, rates)
+  + runs, woken)
+test_groups_pop.test_purge_deletes_what_is_parked
   counts nothing
   - local deleted = redis.call('ZCARD', parked)
   + local deleted = 0

@@ -252,7 +252,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     ),
     "what is due passes": (
         "groups/pop",
-        "elseif not entry and tag ~= '' and (has_turns or not is_free(tag)) then",
+        "elseif not entry and tag ~= '' and (has_turns or not may_pass(tag)) then",
         "elseif false then",
     ),
 }

@@ -1,8 +1,10 @@
 """The record of a queue's groups and limits."""
 
+from datetime import timedelta
+
 import pytest
 
-from ackq import Groups, QueueConfig
+from ackq import Groups, QueueConfig, RateLimit
 from ackq.queue import group_record
 
 
@@ -11,6 +13,10 @@ from ackq.queue import group_record
     [
         ("groups:1:0/0/0:continue:0:customer", QueueConfig(groups=Groups("customer"))),
         ("groups:9:0/0/0:continue:0:a:b", QueueConfig(groups=Groups("a:b", 9))),
+        (
+            "groups:1:10/60000000/1:continue:0:customer",
+            QueueConfig(groups=Groups("customer", rate=RateLimit(10, per=timedelta(minutes=1)))),
+        ),
     ],
 )
 def test_settings_are_read_as_they_were_recorded(record: str, config: QueueConfig) -> None:

@@ -72,6 +72,7 @@ def fill_groups(space: Space) -> None:
         runs = {"001b0000000000000001gone": 0, "001b0000000000000002later": 0}
         client.zadd(keys.key("GROUPS:RUNS"), runs)
         client.set(keys.key("GROUPS:WOKEN"), f"9:0 {PAST} 001d0000000000000003")
+        client.zadd(keys.key("GROUPS:RATES"), {"b": FUTURE})
         client.set(keys.key("WAITERS:LOOKS"), f"{PAST}:1.000", px=100_000)
 
 

@@ -27,7 +27,7 @@ LOCALS = {
     "WAITERS:LOOKS": "looks",
     **{
         f"GROUPS:{name.upper()}": name
-        for name in ["busy", "parked", "turns", "flight", "runs", "woken"]
+        for name in ["busy", "parked", "turns", "flight", "runs", "woken", "rates"]
     },
 }
 
@@ -86,6 +86,7 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "GROUPS:FLIGHT": "hash",
         "GROUPS:RUNS": "zset",
         "GROUPS:WOKEN": "string",
+        "GROUPS:RATES": "zset",
     }
     if script == "pop_from":
         types |= {"HELD": "string", "HELD:LEFT": "zset"}
