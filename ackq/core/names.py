@@ -52,7 +52,10 @@ HISTORY = ":history:"
 HELD_LEFT = "HELD:LEFT"
 #: What a queue with groups knows of them, and the messages that it moved aside. With a colon, as
 #: above.
-GROUPS = tuple(f"GROUPS:{name}" for name in ("BUSY", "PARKED", "TURNS", "FLIGHT", "RUNS", "WOKEN"))
+GROUPS = tuple(
+    f"GROUPS:{name}"
+    for name in ("BUSY", "PARKED", "TURNS", "FLIGHT", "RUNS", "WOKEN", "CLOSED", "SINCE")
+)
 #: Longest name in bytes, so that every key stays short enough to read in a log.
 MAX_NAME = 200
 

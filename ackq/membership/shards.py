@@ -51,6 +51,8 @@ class Shards:
         """Return the names of former shards that may still have messages."""
         numbers = self.draining
         former = [each for number in numbers for each in shard_names(name, number, self.format)]
+        if self.format == GROUPED:
+            return tuple(former)
         return tuple(sorted(set(former).difference(self.names(name))))
 
 

@@ -33,7 +33,7 @@ from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.errors import AckqError
 from ackq.queue import group_stats, held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys
-from ackq.queue.keys import QueueKeys
+from ackq.queue.keys import QueueKeys, Stage
 from ackq.queue.messages import AuditReport, GroupStats, Message, Pushed, Redriven
 from ackq.queue.push_options import PLAIN, PushOptions
 from ackq.queue.renewal import Renewer
@@ -167,23 +167,25 @@ class Queue(WholeQueue, Client):
         """
         changed = copy.copy(self)
         config = self._spec.config.changed(changes)
-        keys = QueueKeys.of(self._spec.name, config.pop_from, config.grouped)
+        stage = self._spec.keys.stage
+        keys = QueueKeys.of(self._spec.name, config.pop_from, config.grouped, stage)
         changed._spec = replace(self._spec, keys=keys, config=config)
         return changed
 
-    def beside(self, name: str) -> Self:
+    def beside(self, name: str, *, stage: Stage = "open") -> Self:
         """Return queue ``name`` with the settings and the connections of this one.
 
         Closing one of them closes the idle connections of both.
 
         Args:
             name: the list that producers push to.
+            stage: of a shard of a sharded queue with groups. Defaults to "open".
 
         Raises:
             QueueNameError: the name cannot be used.
         """
         own = self._spec.keys
-        keys = QueueKeys.of(name, own.pop_from, own.grouped)
+        keys = QueueKeys.of(name, own.pop_from, own.grouped, stage)
         other = self._beside(name)
         other._spec = replace(self._spec, name=name, keys=keys)
         other._renewer = Renewer(other._extend_one)

@@ -18,6 +18,9 @@ from ackq.core.effects import Operation, Request
 from ackq.errors import ConfigurationError, GroupsMismatch
 from ackq.queue.keys import QueueKeys
 
+#: What the record begins with while consumers must not take from a new shard; see
+#: `ackq.sharded.resize`.
+WAITS = b"held "
 _RECORD = re.compile(r"groups:(\d+):(\d+)/(\d+)/(\d+):(\w+):(\d+):(.*)")
 
 
@@ -92,8 +95,9 @@ def forget(keys: QueueKeys) -> Operation[bool]:
 
 def _call(keys: QueueKeys, script: str, *args: str) -> Operation[bytes]:
     request = Request((*keys.passed(script), *args), script=scripts.load(script), resend=True)
-    expected = QueueKeys.of(keys.ready.decode(), grouped=True).types()
-    answer: bytes = yield from call(Keys(f"queue {keys.ready.decode()!r}", expected), request)
+    name = keys.base.decode()
+    expected = QueueKeys.of(name, grouped=True, stage=keys.stage).types()
+    answer: bytes = yield from call(Keys(f"queue {name!r}", expected), request)
     return answer
 
 
@@ -120,6 +124,8 @@ def check(keys: QueueKeys, record: bytes, config: QueueConfig) -> None:
         GroupsMismatch: they differ.
     """
     expected = record_of(config).encode() if config.grouped else b""
+    if config.grouped and record.startswith(WAITS):
+        return  # the record of the shards has the groups
     if record != expected and (config.grouped or settings_of(record)):
         _raise_mismatch(keys, record, config)
 
@@ -145,11 +151,13 @@ def refusal(name: str, what: str, mismatch: GroupsMismatch) -> GroupsMismatch:
 
 
 def _raise_mismatch(keys: QueueKeys, answer: bytes, config: QueueConfig) -> NoReturn:
-    name, known = keys.ready.decode(), settings_of(answer)
+    name, known = keys.base.decode(), settings_of(answer)
     if known:
         why = f"has {in_words(known)}, recorded at its first use"
     elif answer == b"left":
         why = "is popped from the left"
+    elif answer.startswith(WAITS):
+        why = "waits for the former shards of its sharded queue"
     elif answer == b"busy":
         why = "has no groups, and consumers without groups hold messages of it now"
     else:

@@ -351,7 +351,15 @@ def redrive(
         entries: which, instead.
         on_step: called with the number so far, unless there are entries. Defaults to None.
         force: also those whose ids are in the queue. Defaults to False.
+
+    Raises:
+        ConfigurationError: one of the entries is none, or the queue is a sealed shard.
     """
+    if spec.keys.stage == "sealed":
+        raise ConfigurationError(
+            f"queue {spec.name!r} is a former shard, which delivers no messages any more: redrive"
+            " with ShardedQueue.redrive, which pushes its dead letters to the new shards"
+        )
     redriven = 0
     refused: list[str] = []
     for entry in entries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ackq import scripts
 from ackq.config import PopFrom, check_pop_from
@@ -26,6 +27,18 @@ from ackq.core.names import (
 )
 from ackq.core.waits import seconds_of
 
+#: A former shard of a sharded queue with groups is closed to producers, and sealed once it has only
+#: dead letters. Its name is then that of a string, and so is CONTEXT once it is sealed.
+Stage = Literal["open", "closed", "sealed"]
+#: The suffix of the list of a closed shard.
+CLOSED = b"GROUPS:CLOSED"
+#: The suffixes of keys in whose place the list of such a shard is passed. LOOKS: a consumer is
+#: woken by a move to the list only if it exists, but nobody waits for the list of a closed shard.
+_REPLACED: dict[Stage, tuple[str, ...]] = {
+    "open": (),
+    "closed": (LOOKS,),
+    "sealed": (LOOKS, "CONTEXT"),
+}
 #: The fields of `QueueKeys` with the suffixes of the keys.
 _FIELDS = tuple((suffix.lower(), suffix.encode()) for suffix in SUFFIXES)
 
@@ -52,9 +65,12 @@ class QueueKeys:
     pop_from: PopFrom = "right"
     #: Whether the queue has groups or a limit, which are recorded.
     grouped: bool = False
+    stage: Stage = "open"
 
     @classmethod
-    def of(cls, name: str, pop_from: PopFrom = "right", grouped: bool = False) -> QueueKeys:
+    def of(
+        cls, name: str, pop_from: PopFrom = "right", grouped: bool = False, stage: Stage = "open"
+    ) -> QueueKeys:
         """Return the keys of queue ``name``.
 
         If it is popped from the left, or has groups or a limit, its HELD is the record of that, and
@@ -66,16 +82,24 @@ class QueueKeys:
         """
         check_name(name)
         check_pop_from(pop_from)
-        ready = name.encode()
-        named = {field: ready + suffix for field, suffix in _FIELDS}
+        base = name.encode()
+        named = {field: base + suffix for field, suffix in _FIELDS}
         if pop_from == "left" or grouped:
-            named["held"] = ready + HELD_LEFT.encode()
-        return cls(ready=ready, **named, pop_from=pop_from, grouped=grouped)
+            named["held"] = base + HELD_LEFT.encode()
+        ready = base if stage == "open" else base + CLOSED
+        if stage == "sealed":
+            named["context"] = ready
+        return cls(ready=ready, **named, pop_from=pop_from, grouped=grouped, stage=stage)
+
+    @property
+    def base(self) -> bytes:
+        """The list that producers push to. All other names begin with its name."""
+        return self.ready if self.stage == "open" else self.ready.removesuffix(CLOSED)
 
     @property
     def record(self) -> bytes:
         """The key that is a string if the queue has groups, a limit, or is popped from the left."""
-        return self.ready + b"HELD"
+        return self.base + b"HELD"
 
     def wait(self, seconds: float) -> tuple[Arg, ...]:
         """Return the command that waits for a push, and moves the message to the hand-off list."""
@@ -89,46 +113,46 @@ class QueueKeys:
 
     def dedup(self, marker: str) -> bytes:
         """Return the key of an idempotent push's marker."""
-        return self.ready + (DEDUP + marker).encode()
+        return self.base + (DEDUP + marker).encode()
 
     def claims(self, group: str) -> bytes:
         """Return the key of the record of a group of claims."""
-        return self.ready + (CLAIMS + group).encode()
+        return self.base + (CLAIMS + group).encode()
 
     def claim(self, group: str, batch: int) -> bytes:
         """Return the key of one claim's messages."""
-        return self.ready + f"{CLAIM}{group}:{batch}".encode()
+        return self.base + f"{CLAIM}{group}:{batch}".encode()
 
     @property
     def rate(self) -> bytes:
         """The key of the rate limit that all workers share."""
-        return self.ready + RATELIMIT.encode()
+        return self.base + RATELIMIT.encode()
 
     @property
     def looks(self) -> bytes:
         """The key from which the consumers that wait are estimated. It expires."""
-        return self.ready + LOOKS.encode()
+        return self.base + LOOKS.encode()
 
     @property
     def history(self) -> bytes:
         """The key of what happened to the queue. It expires."""
-        return self.ready + f"{HISTORY}list".encode()
+        return self.base + f"{HISTORY}list".encode()
 
     @property
     def ticks(self) -> bytes:
         """The key of the ticks of schedules."""
-        return self.ready + TICKS.encode()
+        return self.base + TICKS.encode()
 
     @property
     def schedules(self) -> bytes:
         """The key of the stored schedules."""
-        return self.ready + SCHEDULES.encode()
+        return self.base + SCHEDULES.encode()
 
     @property
     def workers(self) -> tuple[bytes, bytes, bytes]:
         """The keys of the list of workers: when each was seen, its record, and its order."""
         names = (WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS)
-        return tuple(self.ready + name.encode() for name in names)  # type: ignore[return-value]
+        return tuple(self.base + name.encode() for name in names)  # type: ignore[return-value]
 
     def passed(self, script: str, *own: bytes) -> tuple[Arg, ...]:
         """Return the number of keys that a script gets, and the keys: its header names them.
@@ -157,8 +181,10 @@ class QueueKeys:
 
     def _named(self, name: str, kind: str) -> bytes:
         suffix = name[name.index("}") + 1 :]  # behind {name} or {shard}
+        if not suffix or suffix in _REPLACED[self.stage]:
+            return self.ready
         # The record has the name that held lists have in a queue popped from the right.
-        return self.held if (suffix, kind) == ("HELD", "ZSET") else self.ready + suffix.encode()
+        return self.held if (suffix, kind) == ("HELD", "ZSET") else self.base + suffix.encode()
 
     def types(self) -> dict[bytes, str]:
         """Return the type of every key that holds messages: those that the audit looks at."""

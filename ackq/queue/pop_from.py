@@ -95,7 +95,7 @@ def _call(keys: QueueKeys, verb: bytes) -> Operation[bytes]:
     request = Request((*passed, verb), script=scripts.load("pop_from"), resend=True)
     expected = keys.types() | {keys.record: "record of the left end"}
     try:
-        end: bytes = yield from call(Keys(f"queue {keys.ready.decode()!r}", expected), request)
+        end: bytes = yield from call(Keys(f"queue {keys.base.decode()!r}", expected), request)
     except KeyTypeError:
         if (yield from group_record.recorded(keys)):
             yield from group_record.compare(keys, QueueConfig())
@@ -141,7 +141,7 @@ def raise_for_reply(
     if "WRONGTYPE" in str(error) and not keys.grouped:
         with contextlib.suppress(NoPermissionError):  # a bare producer may not look
             group_record.check(keys, (yield from compare(keys)), QueueConfig())
-    yield from raise_for_type(f"queue {keys.ready.decode()!r}", expected, error)
+    yield from raise_for_type(f"queue {keys.base.decode()!r}", expected, error)
     raise error  # only for mypy: the line before always raises
 
 
@@ -175,7 +175,7 @@ def _record_of(keys: QueueKeys) -> Operation[bytes]:
 
 
 def _raise_mismatch(keys: QueueKeys, recorded: str) -> NoReturn:
-    name = keys.ready.decode()
+    name = keys.base.decode()
     since = "recorded at its first use" if recorded == "left" else "and messages are in flight now"
     raise PopFromMismatch(
         f"queue {name!r} is popped from the {recorded}, {since}; this client has"

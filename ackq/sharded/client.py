@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 import redis
 
 from ackq.config import Confirm, Groups, PopFrom, QueueConfig, RecordErrors, Seconds
-from ackq.core import observation
+from ackq.core import fencing, observation
 from ackq.core.client import Closable, client_of
 from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, several
@@ -23,7 +23,7 @@ from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
-from ackq.errors import AckqError, ConfigurationError, KeyTypeError, LeaseLost
+from ackq.errors import AckqError, ConfigurationError, GroupsMismatch, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, shard_names, whole
@@ -32,6 +32,7 @@ from ackq.queue import unique as uniqueness
 from ackq.queue.client import Queue
 from ackq.queue.dedup import DedupKeys, keys_of
 from ackq.queue.group_names import group_to_push, grouped
+from ackq.queue.keys import Stage
 from ackq.queue.messages import Message, Pushed, Redriven
 from ackq.queue.push import account, check_groups
 from ackq.queue.push_options import PushOptions
@@ -45,6 +46,9 @@ from ackq.sharded.shards import ShardSet, run
 READ_INTERVAL, READ_AGAIN_LATER = 1.0, 10.0
 #: Tries of a take that does not wait: other consumers may be faster after the first look.
 TRIES = 3
+#: Seconds after it is known that a queue with groups is resized in which refused calls are made
+#: again.
+PATIENCE = 10.0
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -130,7 +134,10 @@ class ShardedQueue(WholeQueue, Closable):
             groups=groups,
         )
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
-        self._queues: dict[str, Queue] = {}
+        self._queues: dict[tuple[str, Stage], Queue] = {}
+        #: Of the shards that are not open.
+        self._stages: dict[str, Stage] = {}
+        self._patient_until = 0.0
         self._shards: ShardSet | None = None
         self._former: list[ShardSet] = []
         self._next_read = 0.0
@@ -212,6 +219,14 @@ class ShardedQueue(WholeQueue, Closable):
         opened = self._opened()
         if not opened.draining:
             return opened.queues
+        if opened.recorded.groups:
+            stages = run([shard.beginning(resize.stage_of) for shard in opened.draining])
+            former = [
+                self._queue_of(shard.name, stage)
+                for shard, stage in zip(opened.draining, stages, strict=True)
+                if stage is not None
+            ]
+            return (*opened.used, *former)
         closed = run([shard.beginning(resize.is_retired) for shard in opened.draining])
         living = [
             shard for shard, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
@@ -226,19 +241,30 @@ class ShardedQueue(WholeQueue, Closable):
         closed. Messages of one key are not delivered in order meanwhile: to keep the order, stop
         the producers, and wait until the queue is empty. An interrupted call can be repeated.
 
+        With groups, the order of each group is kept. Producers push to the new shards at once, and
+        consumers take from a new shard when the former ones that had messages of its groups have
+        nothing to deliver: no messages that are ready, delayed or in flight, and no stopped group.
+
         Args:
             shards: how many, 1 to 1024.
 
         Raises:
-            ConfigurationError: out of range, or the queue has format 1, in which the number of
-                shards cannot be changed.
+            ConfigurationError: out of range; or the queue has format 1, in which the number of
+                shards cannot be changed; or it has groups, and former shards still have messages.
         """
         check_shards(self.name, shards)
         while True:
-            recorded = self._reopened().recorded
+            opened = self._reopened()
+            recorded = opened.recorded
             operations.check_resizable(self.name, recorded)
             if recorded.number == shards:
+                if recorded.groups and opened.draining:
+                    opened.switch()
                 return
+            if recorded.groups:
+                if self._resize_groups(opened, shards):
+                    return
+                continue
             former = resize.announced(recorded, shards)
             version = self._change(recorded.version, recorded.number, former)
             if not version:
@@ -512,9 +538,15 @@ class ShardedQueue(WholeQueue, Closable):
                     shards.wait(left)
                 elif messages is None or (tries >= TRIES and left <= 0):
                     return []
-            except KeyTypeError:
+            except (KeyTypeError, GroupsMismatch):
                 if not self._changed(shards):
                     raise
+                # A shard that has just been closed to producers applied no ack.
+                acked = {
+                    self._queue_of(name): some
+                    for name, messages in grouped.items()
+                    if (some := [each for each in messages if fencing.is_open(each)])
+                }
 
     def ack(
         self, *messages: Message | Iterable[Message], confirm: int | Confirm | None = None
@@ -579,10 +611,27 @@ class ShardedQueue(WholeQueue, Closable):
         def redrive() -> None:
             for queue in self.shards():
                 left = None if n is None else n - sum(counts)
-                counts.append(queue.redrive(left, force=force))
+                if self.config.groups is not None:
+                    counts.append(self._redrive_here_or_there(queue, left, force))
+                else:
+                    counts.append(queue.redrive(left, force=force))
 
         self._opening(redrive)
         return Redriven.of(sum(counts), [each for count in counts for each in count.refused])
+
+    def _redrive_here_or_there(self, queue: Queue, n: int | None, force: bool) -> Redriven:
+        """Redrive dead letters of a shard; those of a sealed one are pushed to the new shards.
+
+        They are deleted afterwards. If it ends in between, some are both dead and ready.
+        """
+        if not queue.execute(resize.is_sealed):
+            return queue.redrive(n, force=force)
+        left = queue.stats().dead if n is None else n
+        redriven = 0
+        while redriven < left and (found := queue.dead_letters(min(100, left - redriven))):
+            self.push_many([letter.body for letter in found])
+            redriven += queue.drop_dead_letters(*(letter.entry for letter in found))
+        return Redriven.of(redriven, [])
 
     def search(
         self,
@@ -649,10 +698,13 @@ class ShardedQueue(WholeQueue, Closable):
             recorded = former.recorded if stored is None else stored
         operations.check_groups(self.name, recorded, self.config)
         if former is None or recorded != former.recorded:
+            draining = recorded.draining_names(self.name)
+            self._stages = dict.fromkeys(draining if recorded.groups else (), "closed")
+            self._patient_until = time.monotonic() + PATIENCE
             self._shards = ShardSet(
                 recorded,
                 [*map(self._queue_of, recorded.names(self.name))],
-                [*map(self._queue_of, recorded.draining_names(self.name))],
+                [*map(self._queue_of, draining)],
                 self._members_of(recorded),
             )
             if former is not None:
@@ -665,12 +717,46 @@ class ShardedQueue(WholeQueue, Closable):
     def _change(self, version: int, number: int, draining: Iterable[int]) -> int:
         return self._home.execute(resize.change, self.name, version, number, draining)
 
+    def _resize_groups(self, opened: ShardSet, shards: int) -> bool:
+        """Change the number of shards of a queue with groups; return False to look again.
+
+        Raises:
+            ConfigurationError: a former shard has messages, or a new one does.
+        """
+        recorded = opened.recorded
+        if opened.draining:
+            if not opened.advance():
+                raise ConfigurationError(
+                    f"sharded queue {self.name!r} still has messages, dead letters or a pause on"
+                    " the shards of its former number. Wait until consumers have emptied them, and"
+                    " redrive or drop the dead letters"
+                )
+            self._change(recorded.version, recorded.number, ())
+            return False
+        names = shard_names(self.name, shards, recorded.format)
+        retiring = [
+            self._queue_of(name).beginning(resize.retire, recorded.version) for name in names
+        ]
+        if not all(run(retiring)):
+            raise ConfigurationError(
+                f"one of the new shards has messages of another program: {', '.join(names)}"
+            )
+        if not self._change(recorded.version, shards, (recorded.number,)):
+            return False
+        self._reopened().switch()
+        return True
+
     def _changed(self, opened: ShardSet) -> bool:
         """Return whether a shard that refused a call no longer does: another try may help."""
         now = self._reopened()
         if now.recorded != opened.recorded:
             return True
         version = now.recorded.version
+        if now.recorded.groups and now.draining and time.monotonic() < self._patient_until:
+            # New shards refuse pushes until the former ones do.
+            now.switch()
+            self._home.execute(operations.pause)
+            return True
         if not version:
             return False
         revived = [shard.beginning(resize.revive, version) for shard in now.used]
@@ -784,13 +870,19 @@ class ShardedQueue(WholeQueue, Closable):
             session_timeout=self._session_timeout,
         )
 
-    def _queue_of(self, name: str) -> Queue:
-        """Return the queue of a shard. For any other name, one that refuses its messages."""
+    def _queue_of(self, name: str, stage: Stage | None = None) -> Queue:
+        """Return the queue of a shard. For any other name, one that refuses its messages.
+
+        Args:
+            name: of the shard.
+            stage: of the shard. Defaults to None: as the record says.
+        """
         if not is_shard(name, self.name):
             return self._home
-        if name not in self._queues:
-            self._queues[name] = self._home.beside(name)
-        return self._queues[name]
+        known = stage or self._stages.get(name, "open")
+        if (name, known) not in self._queues:
+            self._queues[name, known] = self._home.beside(name, stage=known)
+        return self._queues[name, known]
 
     def _shard_for(self, opened: ShardSet, key: str | None) -> Queue:
         size = len(opened.used)
@@ -808,7 +900,7 @@ class ShardedQueue(WholeQueue, Closable):
         failed: Exception | None = None
         for name, part in operations.by_queue(messages, method).items():
             try:
-                settled += settling(self._queue_of(name), part)
+                settled += self._settle_part(name, part, settling)
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)
@@ -818,3 +910,19 @@ class ShardedQueue(WholeQueue, Closable):
             raise failed
         operations.raise_lost(lost, settled)
         return settled
+
+    def _settle_part(
+        self,
+        name: str,
+        part: list[Message],
+        settling: Callable[[Queue, list[Message]], int],
+    ) -> int:
+        """Settle messages of one shard; again, if it has just been closed to producers."""
+        try:
+            return settling(self._queue_of(name), part)
+        except KeyTypeError:
+            opened = self._shards
+            if not self.config.groups or opened is None or not self._changed(opened):
+                raise
+            left = [message for message in part if fencing.is_open(message)]
+            return len(part) - len(left) + settling(self._queue_of(name), left)

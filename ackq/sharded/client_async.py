@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 import redis.asyncio
 
 from ackq.config import Confirm, Groups, PopFrom, QueueConfig, RecordErrors, Seconds
-from ackq.core import observation
+from ackq.core import fencing, observation
 from ackq.core.client_async import Closable, client_of
 from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, several
@@ -22,7 +22,7 @@ from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
-from ackq.errors import AckqError, ConfigurationError, KeyTypeError, LeaseLost
+from ackq.errors import AckqError, ConfigurationError, GroupsMismatch, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, shard_names, whole
@@ -31,6 +31,7 @@ from ackq.queue import unique as uniqueness
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.dedup import DedupKeys, keys_of
 from ackq.queue.group_names import group_to_push, grouped
+from ackq.queue.keys import Stage
 from ackq.queue.messages import Message, Pushed, Redriven
 from ackq.queue.push import account, check_groups
 from ackq.queue.push_options import PushOptions
@@ -44,6 +45,9 @@ from ackq.sharded.shards_async import AsyncShardSet, run
 READ_INTERVAL, READ_AGAIN_LATER = 1.0, 10.0
 #: Tries of a take that does not wait: other consumers may be faster after the first look.
 TRIES = 3
+#: Seconds after it is known that a queue with groups is resized in which refused calls are made
+#: again.
+PATIENCE = 10.0
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -129,7 +133,10 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             groups=groups,
         )
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
-        self._queues: dict[str, AsyncQueue] = {}
+        self._queues: dict[tuple[str, Stage], AsyncQueue] = {}
+        #: Of the shards that are not open.
+        self._stages: dict[str, Stage] = {}
+        self._patient_until = 0.0
         self._shards: AsyncShardSet | None = None
         self._former: list[AsyncShardSet] = []
         self._next_read = 0.0
@@ -211,6 +218,14 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         opened = await self._opened()
         if not opened.draining:
             return opened.queues
+        if opened.recorded.groups:
+            stages = await run([shard.beginning(resize.stage_of) for shard in opened.draining])
+            former = [
+                self._queue_of(shard.name, stage)
+                for shard, stage in zip(opened.draining, stages, strict=True)
+                if stage is not None
+            ]
+            return (*opened.used, *former)
         closed = await run([shard.beginning(resize.is_retired) for shard in opened.draining])
         living = [
             shard for shard, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
@@ -225,19 +240,30 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         closed. Messages of one key are not delivered in order meanwhile: to keep the order, stop
         the producers, and wait until the queue is empty. An interrupted call can be repeated.
 
+        With groups, the order of each group is kept. Producers push to the new shards at once, and
+        consumers take from a new shard when the former ones that had messages of its groups have
+        nothing to deliver: no messages that are ready, delayed or in flight, and no stopped group.
+
         Args:
             shards: how many, 1 to 1024.
 
         Raises:
-            ConfigurationError: out of range, or the queue has format 1, in which the number of
-                shards cannot be changed.
+            ConfigurationError: out of range; or the queue has format 1, in which the number of
+                shards cannot be changed; or it has groups, and former shards still have messages.
         """
         check_shards(self.name, shards)
         while True:
-            recorded = (await self._reopened()).recorded
+            opened = await self._reopened()
+            recorded = opened.recorded
             operations.check_resizable(self.name, recorded)
             if recorded.number == shards:
+                if recorded.groups and opened.draining:
+                    await opened.switch()
                 return
+            if recorded.groups:
+                if await self._resize_groups(opened, shards):
+                    return
+                continue
             former = resize.announced(recorded, shards)
             version = await self._change(recorded.version, recorded.number, former)
             if not version:
@@ -511,9 +537,15 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
                     await shards.wait(left)
                 elif messages is None or (tries >= TRIES and left <= 0):
                     return []
-            except KeyTypeError:
+            except (KeyTypeError, GroupsMismatch):
                 if not await self._changed(shards):
                     raise
+                # A shard that has just been closed to producers applied no ack.
+                acked = {
+                    self._queue_of(name): some
+                    for name, messages in grouped.items()
+                    if (some := [each for each in messages if fencing.is_open(each)])
+                }
 
     async def ack(
         self, *messages: Message | Iterable[Message], confirm: int | Confirm | None = None
@@ -582,10 +614,29 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         async def redrive() -> None:
             for queue in await self.shards():
                 left = None if n is None else n - sum(counts)
-                counts.append(await queue.redrive(left, force=force))
+                if self.config.groups is not None:
+                    counts.append(await self._redrive_here_or_there(queue, left, force))
+                else:
+                    counts.append(await queue.redrive(left, force=force))
 
         await self._opening(redrive)
         return Redriven.of(sum(counts), [each for count in counts for each in count.refused])
+
+    async def _redrive_here_or_there(
+        self, queue: AsyncQueue, n: int | None, force: bool
+    ) -> Redriven:
+        """Redrive dead letters of a shard; those of a sealed one are pushed to the new shards.
+
+        They are deleted afterwards. If it ends in between, some are both dead and ready.
+        """
+        if not await queue.execute(resize.is_sealed):
+            return await queue.redrive(n, force=force)
+        left = (await queue.stats()).dead if n is None else n
+        redriven = 0
+        while redriven < left and (found := await queue.dead_letters(min(100, left - redriven))):
+            await self.push_many([letter.body for letter in found])
+            redriven += await queue.drop_dead_letters(*(letter.entry for letter in found))
+        return Redriven.of(redriven, [])
 
     async def search(
         self,
@@ -652,10 +703,13 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             recorded = former.recorded if stored is None else stored
         operations.check_groups(self.name, recorded, self.config)
         if former is None or recorded != former.recorded:
+            draining = recorded.draining_names(self.name)
+            self._stages = dict.fromkeys(draining if recorded.groups else (), "closed")
+            self._patient_until = time.monotonic() + PATIENCE
             self._shards = AsyncShardSet(
                 recorded,
                 [*map(self._queue_of, recorded.names(self.name))],
-                [*map(self._queue_of, recorded.draining_names(self.name))],
+                [*map(self._queue_of, draining)],
                 self._members_of(recorded),
             )
             if former is not None:
@@ -668,12 +722,46 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
     async def _change(self, version: int, number: int, draining: Iterable[int]) -> int:
         return await self._home.execute(resize.change, self.name, version, number, draining)
 
+    async def _resize_groups(self, opened: AsyncShardSet, shards: int) -> bool:
+        """Change the number of shards of a queue with groups; return False to look again.
+
+        Raises:
+            ConfigurationError: a former shard has messages, or a new one does.
+        """
+        recorded = opened.recorded
+        if opened.draining:
+            if not await opened.advance():
+                raise ConfigurationError(
+                    f"sharded queue {self.name!r} still has messages, dead letters or a pause on"
+                    " the shards of its former number. Wait until consumers have emptied them, and"
+                    " redrive or drop the dead letters"
+                )
+            await self._change(recorded.version, recorded.number, ())
+            return False
+        names = shard_names(self.name, shards, recorded.format)
+        retiring = [
+            self._queue_of(name).beginning(resize.retire, recorded.version) for name in names
+        ]
+        if not all(await run(retiring)):
+            raise ConfigurationError(
+                f"one of the new shards has messages of another program: {', '.join(names)}"
+            )
+        if not await self._change(recorded.version, shards, (recorded.number,)):
+            return False
+        await (await self._reopened()).switch()
+        return True
+
     async def _changed(self, opened: AsyncShardSet) -> bool:
         """Return whether a shard that refused a call no longer does: another try may help."""
         now = await self._reopened()
         if now.recorded != opened.recorded:
             return True
         version = now.recorded.version
+        if now.recorded.groups and now.draining and time.monotonic() < self._patient_until:
+            # New shards refuse pushes until the former ones do.
+            await now.switch()
+            await self._home.execute(operations.pause)
+            return True
         if not version:
             return False
         revived = [shard.beginning(resize.revive, version) for shard in now.used]
@@ -787,13 +875,19 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             session_timeout=self._session_timeout,
         )
 
-    def _queue_of(self, name: str) -> AsyncQueue:
-        """Return the queue of a shard. For any other name, one that refuses its messages."""
+    def _queue_of(self, name: str, stage: Stage | None = None) -> AsyncQueue:
+        """Return the queue of a shard. For any other name, one that refuses its messages.
+
+        Args:
+            name: of the shard.
+            stage: of the shard. Defaults to None: as the record says.
+        """
         if not is_shard(name, self.name):
             return self._home
-        if name not in self._queues:
-            self._queues[name] = self._home.beside(name)
-        return self._queues[name]
+        known = stage or self._stages.get(name, "open")
+        if (name, known) not in self._queues:
+            self._queues[name, known] = self._home.beside(name, stage=known)
+        return self._queues[name, known]
 
     def _shard_for(self, opened: AsyncShardSet, key: str | None) -> AsyncQueue:
         size = len(opened.used)
@@ -811,7 +905,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         failed: Exception | None = None
         for name, part in operations.by_queue(messages, method).items():
             try:
-                settled += await settling(self._queue_of(name), part)
+                settled += await self._settle_part(name, part, settling)
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)
@@ -821,3 +915,19 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             raise failed
         operations.raise_lost(lost, settled)
         return settled
+
+    async def _settle_part(
+        self,
+        name: str,
+        part: list[Message],
+        settling: Callable[[AsyncQueue, list[Message]], Awaitable[int]],
+    ) -> int:
+        """Settle messages of one shard; again, if it has just been closed to producers."""
+        try:
+            return await settling(self._queue_of(name), part)
+        except KeyTypeError:
+            opened = self._shards
+            if not self.config.groups or opened is None or not await self._changed(opened):
+                raise
+            left = [message for message in part if fencing.is_open(message)]
+            return len(part) - len(left) + await settling(self._queue_of(name), left)

@@ -108,11 +108,6 @@ def check_resizable(name: str, recorded: Shards) -> None:
             f"sharded queue {name!r} has format 1, in which the number of shards cannot be changed."
             " Create a queue with another name, and let consumers empty this one"
         )
-    if recorded.groups:
-        raise ConfigurationError(
-            f"sharded queue {name!r} has groups: their order would not survive another number of"
-            " shards. Create a queue with another name, and let consumers empty this one"
-        )
 
 
 def group_of(name: str, recorded: Shards) -> str:
@@ -262,11 +257,17 @@ class ShardCounts(NamedTuple):
     next_event_in: float | None
 
 
+def pause(spec: QueueSpec) -> Operation[None]:
+    """Wait until a shard may be open."""
+    yield Sleep(0.05)
+
+
 def shard_counts(spec: QueueSpec) -> Operation[ShardCounts]:
     """Return what a shard has, for less than `stats` costs."""
-    request = Request(
-        spec.keys.passed("sharded/look"), script=scripts.load("sharded/look"), resend=True
-    )
+    _, *keys = spec.keys.passed("sharded/look")
+    if spec.keys.stage != "open":
+        keys.pop()  # nobody waits for it
+    request = Request((len(keys), *keys), script=scripts.load("sharded/look"), resend=True)
     ready, paused, event = yield from call(spec, request)
     return ShardCounts(ready, bool(paused), event / 1_000_000 if event >= 0 else None)
 

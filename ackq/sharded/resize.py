@@ -4,19 +4,33 @@ The record names the shards in use, and former numbers: their shards are drainin
 to shards in use; consumers take from all. A draining shard that is empty is retired: it refuses
 pushes, so that a producer with an old record reads the new one. Each step has a version, so that
 a process that was frozen between two steps opens no shard that nobody reads.
+
+With groups, no name is that of a shard of two numbers, and the order of each group survives:
+
+1. The new shards are retired, so that they refuse pushes, and the record names them, and the former
+   number as draining.
+2. The former shards are closed. Only then the new ones are opened: so whatever a producer knows of
+   the change, messages of a group on a new shard were pushed after those on the former ones.
+3. The new shards are held until all former ones that may have had messages of their groups are
+   sealed, which means that these have nothing but dead letters.
+
+Every client that reads the record in the meantime goes on with these steps.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.core.call import Keys, call
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import HELD_LEFT
 from ackq.membership.shards import Shards
+from ackq.queue.group_record import record_of
+from ackq.queue.keys import QueueKeys, Stage
 from ackq.queue.spec import QueueSpec
 
 
@@ -58,12 +72,35 @@ def retire(spec: QueueSpec, version: int) -> Operation[bool]:
 
 
 def revive(spec: QueueSpec, version: int) -> Operation[bool]:
-    """Open a shard again, unless it was retired at ``version`` or later; return whether it was."""
-    keys = (spec.keys.ready, spec.keys.context)
-    request = Request(
-        (len(keys), *keys, version), script=scripts.load("sharded/revive"), resend=True
-    )
-    return bool((yield request))
+    """Open a shard again, unless it was retired at ``version`` or later; return whether it was.
+
+    With groups, consumers cannot take from it until its `release`.
+    """
+    return bool((yield _request("sharded/revive", spec, version)))
+
+
+def close(spec: QueueSpec, version: int) -> Operation[bool]:
+    """Close a shard of a queue with groups to producers; return whether it is closed."""
+    return bool((yield _request("sharded/close", spec, version)))
+
+
+def seal(spec: QueueSpec) -> Operation[int]:
+    """Retire a closed shard that has only dead letters; return 2 if it has these, 1 if it has none.
+
+    Returns 0 if it has other messages.
+    """
+    sealed: int = yield _request("sharded/seal", spec)
+    return sealed
+
+
+def release(spec: QueueSpec, version: int) -> Operation[bool]:
+    """Let consumers take from a shard that was opened by ``version``; return whether it waited."""
+    return bool((yield _request("sharded/release", spec, version, record_of(spec.config))))
+
+
+def _request(script: str, spec: QueueSpec, *args: Arg) -> Request:
+    keys = QueueKeys.of(spec.name, grouped=spec.keys.grouped)
+    return Request((*keys.passed(script), *args), script=scripts.load(script), resend=True)
 
 
 def is_retired(spec: QueueSpec) -> Operation[bool]:
@@ -73,6 +110,33 @@ def is_retired(spec: QueueSpec) -> Operation[bool]:
     except ResponseError:
         return False
     return kind == b"string"
+
+
+def stage_of(spec: QueueSpec) -> Operation[Stage | None]:
+    """Return the stage of a former shard of a queue with groups; None if it has nothing more."""
+    try:
+        state: bytes | None = yield Request((b"GET", spec.keys.base), resend=True)
+        if state is None or not state.isdigit():
+            return "open" if state is None else "closed"
+        dead: int = yield Request((b"XLEN", spec.keys.dead), resend=True)
+    except ResponseError:
+        return "open"  # a list, or this user may not look
+    return "sealed" if dead else None
+
+
+def is_sealed(spec: QueueSpec) -> Operation[bool]:
+    """Return whether this object is for a shard that has only dead letters."""
+    yield from ()
+    return spec.keys.stage == "sealed"
+
+
+def parents(shard: int, shards: int, former: int) -> range:
+    """Return the former shards that may have had groups of this one.
+
+    A hash that leaves ``shard`` divided by ``shards`` may leave any of these divided by ``former``.
+    """
+    step = math.gcd(shards, former)
+    return range(shard % step, former, step)
 
 
 def announced(recorded: Shards, number: int) -> set[int]:

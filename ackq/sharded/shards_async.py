@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from ackq.config import Seconds
 from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared, run_all
@@ -19,8 +21,8 @@ from ackq.sharded import operations, resize
 from ackq.sharded.choice import Choice
 from ackq.sharded.waiters_async import AsyncShardWaiters
 
-#: Seconds between two tries to close draining shards.
-RETIRE_INTERVAL = 0.5
+#: Seconds between two tries to close draining shards, and while new ones wait for that.
+RETIRE_INTERVAL, HELD_INTERVAL = 0.5, 0.1
 
 
 class AsyncShardSet:
@@ -38,6 +40,10 @@ class AsyncShardSet:
         self.queues = (*queues, *draining)
         self.used, self.draining = tuple(queues), tuple(draining)
         self._retiring = time.monotonic() + RETIRE_INTERVAL
+        #: With groups, the new shards that may have to wait for former ones.
+        self._held: set[int] = set()
+        if recorded.groups and draining:
+            self._held, self._retiring = set(range(len(queues))), 0.0
         self.members = members
         self._waiters = AsyncShardWaiters(self.queues)
         self._choice = Choice(SYSTEM.jitter())
@@ -74,7 +80,8 @@ class AsyncShardSet:
     async def wait(self, timeout: float) -> None:
         """Wait until one of this consumer's shards gets a message, for some time at most."""
         limit = min(timeout, operations.MAX_BLOCK)
-        for shard in await self._waiters.wait(self.members.partitions, limit):
+        partitions = self._served(self.members.partitions)
+        for shard in await self._waiters.wait(partitions, limit):
             self._choice.woken(shard)
 
     async def close(self) -> None:
@@ -93,7 +100,7 @@ class AsyncShardSet:
         assignment = await self.members.join()
         owned = assignment.partitions
         # A wait that goes on has found nothing yet.
-        unknown = [number for number in owned if not self._waiters.waits_on(number)]
+        unknown = [each for each in self._served(owned) if not self._waiters.waits_on(each)]
         unknown += self._choice.drained(len(self.used), len(self.queues))
         counts = await self._count(unknown, acks(acked))
         self._waiters.seen(counts)
@@ -103,12 +110,16 @@ class AsyncShardSet:
         others = self._choice.others(
             owned, self.recorded.number, assignment.members, time.monotonic()
         )
-        if not others:
+        if not (helped := self._served(others)):
             return None
-        shard = self._choice.counted(await self._count(others), time.monotonic())
+        shard = self._choice.counted(await self._count(helped), time.monotonic())
         if shard is not None:
             self._choice.helps()
         return shard
+
+    def _served(self, shards: Sequence[int]) -> tuple[int, ...]:
+        """Return those of the shards in use that wait for no former one."""
+        return tuple(shard for shard in shards if shard not in self._held)
 
     async def _count(
         self, shards: Sequence[int], besides: Sequence[Prepared[Any]] = ()
@@ -132,10 +143,59 @@ class AsyncShardSet:
         """Close draining shards that are empty, now and then; return whether all are closed."""
         if not self.draining or time.monotonic() < self._retiring:
             return False
+        if self.recorded.groups:
+            return await self.advance()
         self._retiring = time.monotonic() + RETIRE_INTERVAL
         version = self.recorded.version
         closing = [shard.beginning(resize.retire, version) for shard in self.draining]
         return all(retired is True for retired in await run_all(closing))
+
+    async def switch(self) -> bool:
+        """Close the former shards of a queue with groups to producers, then open the new ones.
+
+        Returns:
+            Whether both is done. This user may not be allowed to.
+        """
+        version = self.recorded.version
+        closing = [shard.beginning(resize.close, version) for shard in self.draining]
+        if not all(closed is True for closed in await run(closing, ResponseError)):
+            return False
+        opening = [shard.beginning(resize.revive, version) for shard in self.used]
+        opened = await run(opening, ResponseError)
+        return not any(isinstance(each, Exception) for each in opened)
+
+    async def advance(self) -> bool:
+        """Go on with the change of the number of shards of a queue with groups.
+
+        A new shard is released once all former ones that may have had messages of its groups are
+        sealed: nothing can be pushed to these any more, and they have nothing to deliver.
+
+        Returns:
+            Whether the change is over: the former shards have nothing, and the new ones wait no
+            longer.
+        """
+        sealed: list[Any] = []
+        # A failover may have undone the closing.
+        if await self.switch():
+            sealed = await run_all([shard.beginning(resize.seal) for shard in self.draining])
+            number, former = self.recorded.number, len(self.draining)
+            free = [
+                shard
+                for shard in self._held
+                if all(sealed[each] in (1, 2) for each in resize.parents(shard, number, former))
+            ]
+            releasing = [
+                self.used[shard].beginning(resize.release, self.recorded.version) for shard in free
+            ]
+            released = await run(releasing, ResponseError)
+            self._held -= {
+                shard
+                for shard, each in zip(free, released, strict=True)
+                if not isinstance(each, Exception)
+            }
+        interval = HELD_INTERVAL if self._held else RETIRE_INTERVAL
+        self._retiring = time.monotonic() + interval
+        return bool(sealed) and not self._held and all(each == 1 for each in sealed)
 
 
 def acks(acked: dict[AsyncQueue, list[Message]]) -> list[Prepared[Any]]:

@@ -2,6 +2,8 @@
 --
 -- KEYS[1] {shard}          STRING  the version of the record at which it was retired
 -- KEYS[2] {shard}CONTEXT   STRING  the same
+-- With groups: KEYS[3] {shard}HELD  STRING  held, and the version: pop refuses until a release
+-- With groups: KEYS[4] {shard}GROUPS:SINCE  STRING  the version
 --
 -- ARGV[1] version          integer 1..9007199254740991   of the record that names it
 --
@@ -9,7 +11,7 @@
 -- Atomic because a shard that was retired later has to stay closed: nobody reads it.
 -- Cost: O(1).
 -- Roles: consumer, worker, operator
-local ready, context = KEYS[1], KEYS[2]
+local ready, context, held, since = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local version = tonumber(ARGV[1])
 
 -- Parts: outside
@@ -28,4 +30,8 @@ if redis.call('TYPE', ready).ok ~= 'string'
 end
 redis.call('GET', context) -- an error if it holds messages
 redis.call('DEL', ready, context)
+if held then
+  local text = string.format('%.0f', version)
+  redis.call('MSET', held, 'held ' .. text, since, text)
+end
 return 1

@@ -1,13 +1,16 @@
 """The facts of sharded queues: see `tests.facts.facts`."""
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.membership.shards import read
 from ackq.queue.keys import QueueKeys
 from ackq.sharded import operations, resize
 from benchmarks.worst.scene import Act, Scene
-from tests.facts.example import SPEC
+from tests.facts.example import GROUPED, SPEC
 from tests.facts.facts import Facts
+from tests.facts.groups.list import FILLED
+from tests.facts.groups.pop import OF_ITS_OWN
 from tests.facts.refused import bad
+from tests.queue.scripts.grouped import RECORD
 
 NAME = "ackq-benchmark:sharded"
 
@@ -49,14 +52,14 @@ sharded.test_choice.test_a_look_counts_what_a_pop_would_take
   forgets what was handed over
   - + redis.call('LLEN', handoff)
   ended leases do not count
-  - {backup, delayed, held,
-  + {delayed, held,
+  - {backup, delayed, held, turns}
+  + {delayed, held, turns}
   due messages do not count
-  - {backup, delayed, held,
-  + {backup, held,
+  - {backup, delayed, held, turns}
+  + {backup, held, turns}
   held lists do not count
-  - {backup, delayed, held,
-  + {backup, delayed,
+  - {backup, delayed, held, turns}
+  + {backup, delayed, turns}
   waits for the last event
   - tonumber(first) - now < wait
   + tonumber(first) - now > wait
@@ -68,8 +71,8 @@ sharded.test_choice.test_a_look_counts_the_groups_whose_turn_it_is
   - held, turns}
   + held}
   nobody is known to wait
-  - redis.pcall('SET', looks,
-  + redis.pcall('GET', looks,
+  - redis.pcall('SET', looks, string.format('%.0f:1.000', now), 'PX', LOOKS_KEPT)
+  +
   notes a consumer that finds messages
   - count == 0 and looks
   + looks
@@ -171,6 +174,118 @@ sharded.test_resize.test_a_shard_is_revived_by_a_later_version_only
 )
 
 
+CLOSE = Facts(
+    "sharded/close",
+    calls=((5,),),
+    fewest=1,
+    operation=lambda: resize.close(GROUPED, 5),
+    replies=[1],
+    passes={"version": [5]},
+    mistakes=r"""
+sharded.test_group_resize.test_a_shard_is_closed_with_its_messages
+  leaves the messages (error)
+  - if redis.call('LLEN', ready) > 0 and
+  + if redis.call('LLEN', ready) < 0 and
+  closes what a later version opened
+  - if tonumber(redis.call('GET', since) or '0') >= version then
+  + if false then
+  replaces messages
+  - redis.call('RENAMENX', ready, closed) == 0
+  + redis.call('RENAME', ready, closed) == 0
+  takes any string for a closed shard
+  -   if not tonumber(state) then
+  -     return 0
+  +   if not tonumber(state) then
+  +     return 1
+  any version
+  - outside(version, 1,
+  + outside(version, 0,
+sharded.test_group_resize.test_a_shard_that_was_retired_too_early_stays_retired_when_it_is_closed
+  it can be opened again
+  - if tonumber(state) < version then
+  + if false then
+  an older version replaces a newer one
+  - if tonumber(state) < version then
+  + if true then
+  it stores messages for later
+  - redis.call('MSET', ready, text, context, text)
+  + redis.call('MSET', ready, text)
+""",
+)
+SEAL = Facts(
+    "sharded/seal",
+    calls=((),),
+    fewest=0,
+    operation=lambda: resize.seal(GROUPED),
+    replies=[1],
+    mistakes=r"""
+sharded.test_group_resize.test_a_closed_shard_is_sealed_only_if_it_has_nothing_to_deliver
+  forgets messages in flight
+  - redis.call('EXISTS', backup, context,
+  + redis.call('EXISTS', context,
+  forgets bodies
+  - redis.call('EXISTS', backup, context,
+  + redis.call('EXISTS', backup,
+  forgets what was handed over
+  - context, handoff,
+  + context,
+  forgets delayed messages
+  - handoff, delayed, paused,
+  + handoff, paused,
+  seals a paused shard
+  - delayed, paused, parked,
+  + delayed, parked,
+  forgets parked messages
+  - paused, parked, closed,
+  + paused, closed,
+  forgets its list
+  - parked, closed, stopped)
+  + parked, stopped)
+  forgets stopped groups
+  - closed, stopped)
+  + closed)
+  seals a shard in use (error)
+  - redis.call('TYPE', ready).ok ~= 'string'
+  + false
+  takes dead letters for none
+  - redis.call('XLEN', dead) > 0
+  + false
+  stores messages for later
+  - redis.call('MSET', ready, version, context, version)
+  + redis.call('MSET', ready, version)
+  leaves the record
+  - redis.call('UNLINK', unpack(KEYS, 9, 10))
+  +
+  leaves the slots
+  - redis.call('UNLINK', unpack(KEYS, 12))
+  +
+  leaves the counts
+  - redis.call('UNLINK', unpack(KEYS, 5, 6))
+  +
+""",
+)
+RELEASE = Facts(
+    "sharded/release",
+    calls=((5, RECORD),),
+    fewest=2,
+    operation=lambda: resize.release(GROUPED, 5),
+    replies=[1],
+    passes={"version": [5], "record": [RECORD]},
+    mistakes=r"""
+sharded.test_group_resize.test_a_new_shard_is_held_from_its_opening_to_its_release
+  releases for any version
+  - redis.call('GET', held) ~= string.format('held %.0f', version)
+  + false
+  any version
+  - if outside(version, 1, 9007199254740991)
+  + if not version
+  any record
+  - or string.find(record, 'groups:', 1, true) ~= 1 then
+  + then
+""",
+)
+
+
 @OPEN.worst("1,024 shards")
 def opened(scene: Scene) -> Act:
     home = scene.own(Queue(scene.client, f"{{{NAME}}}"))
@@ -206,3 +321,26 @@ def looked(scene: Scene) -> Act:
         "redis.call('ZADD', KEYS[1], score, id)", (keys.backup,), scene.many(1_000_000), score=1
     )
     return lambda: shard.execute(operations.shard_counts)
+
+
+@CLOSE.worst("a million messages")
+def closed(scene: Scene) -> Act:
+    shard = scene.queue(groups=Groups("customer"))
+    scene.fill(OF_ITS_OWN, (scene.keys.ready,), scene.many(1_000_000))
+    return lambda: shard.execute(resize.close, 2)
+
+
+@SEAL.worst("a million groups")
+def sealed(scene: Scene) -> Act:
+    shard = scene.queue(groups=Groups("customer"))
+    scene.fill(FILLED, scene.of_groups("BUSY", "TURNS"), scene.many(1_000_000))
+    shard.execute(resize.close, 2)
+    return lambda: shard.execute(resize.seal)
+
+
+@RELEASE.worst("a held shard")
+def released(scene: Scene) -> Act:
+    shard = scene.queue(groups=Groups("customer"))
+    shard.execute(resize.retire, 1)
+    shard.execute(resize.revive, 2)
+    return lambda: shard.execute(resize.release, 2)

@@ -101,6 +101,12 @@ def _answering(*answers: Any, asked: list[Any] | None = None) -> Callable[..., A
     return answer
 
 
+def _by_name(*queues: Any) -> dict[Any, Any]:
+    """Return queues of shards as the client keeps them."""
+    names = shard_names("jobs", len(queues))
+    return {(name, "open"): queue for name, queue in zip(names, queues, strict=True)}
+
+
 def _message(id: str = "a", shard: int = 0) -> ackq.Message:
     return ackq.Message(shard_names("jobs", 2)[shard], id.encode(), b"{}", 1, 1)
 
@@ -557,8 +563,7 @@ async def test_settles_reach_the_queue_of_each_message_with_their_options(queue:
     a, b = _message("a"), _message("b", 1)
     error = ValueError("why")
     one, other = Each(1), Each(1)
-    names = shard_names("jobs", 2)
-    queue._queues = dict(zip(names, (one, other), strict=True))
+    queue._queues = _by_name(one, other)
     assert await queue.ack(a, b) == 2
     assert await queue.ack(a, confirm=1) == 1
     assert await queue.nack(a, delay=3.0, error=error) == 1
@@ -590,7 +595,7 @@ async def test_what_several_shards_refuse_is_one_error_with_the_count_of_the_res
     lost = LeaseLost("lost", messages=(messages[1],), settled=1)
     one = SimpleNamespace(ack=_answering(1, 1))
     other = SimpleNamespace(ack=_answering(lost, 2))
-    queue._queues = dict(zip(shard_names("jobs", 2), (one, other), strict=True))
+    queue._queues = _by_name(one, other)
     with pytest.raises(LeaseLost) as raised:
         await queue.ack(*messages)
     assert (raised.value.messages, raised.value.settled) == ((messages[1],), 2)

@@ -1,0 +1,257 @@
+"""The number of shards changes while messages of groups are in every state."""
+
+import random
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from redis.exceptions import ResponseError
+
+import ackq
+from ackq import Groups
+from ackq.membership.shards import shard_names
+from ackq.sharded import ShardedQueue, operations
+from tests.servers import Target
+from tests.sharded.conftest import MakeSharded
+from tests.sharded.scripted import Scripted
+from tests.sharded.test_resize import fill
+from tests.waiting import wait_until
+
+CUSTOMER = Groups("customer")
+RECORD = "groups:1:0/0/0:continue:0:customer"
+
+
+def names(token: str, shards: int) -> tuple[str, ...]:
+    return shard_names(token, shards, 3)
+
+
+def forget(target: Target, token: str, *numbers: int) -> None:
+    """Delete what stays of former shards."""
+    for number in numbers:
+        for name in names(token, number):
+            for suffix in ("", "CONTEXT", "HELD", "GROUPS:SINCE"):
+                target.control.delete(f"{name}{suffix}")
+
+
+def is_over(queue: Any, target: Target, token: str) -> bool:
+    queue.pop()
+    return bool(target.control.hget(f"{{{token}}}:shards", "draining") == b"")
+
+
+def take(queue: Any) -> Any:
+    """Return the next message as soon as there is one."""
+    return wait_until(queue.pop, "a message")
+
+
+def of_shard(shard: int, shards: int) -> str:
+    """Return a group that lives on this shard."""
+    return next(str(n) for n in range(99) if operations.shard_of(str(n), shards) == shard)
+
+
+def test_a_new_shard_waits_for_the_former_ones_of_its_groups(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue, late = make_sharded(2, groups=CUSTOMER), make_sharded(2, groups=CUSTOMER)
+    a, b = of_shard(0, 4), of_shard(1, 4)  # of shards 0 and 1 of two as well
+    queue.push_many([{"id": f"{group}:{n}", "customer": group} for n in (1, 2) for group in (a, b)])
+    queue.push({"id": "later"}, group=a, delay=0.2)
+    late.stats()
+    first = {message.group: message for message in (take(queue), take(queue))}
+    queue.resize(4)
+    inner: Any = getattr(late, "_wrapped", late)
+    inner._next_read = float("inf")  # as if its last read was less than a second ago
+    late.push({"id": f"{a}:3"}, group=a)
+    inner._next_read = float("inf")
+    late.push_many([{"id": f"{b}:3"}], group=b)
+    assert [target.control.type(name) for name in names(token, 2)] == [b"string"] * 2
+    assert [target.control.llen(name) for name in names(token, 4)] == [1, 1, 0, 0]
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight, stats.delayed) == (4, 2, 1)
+    assert late.pop() is queue.pop() is None
+    queue.ack(first[a])
+    for expected in (f"{a}:2", "later", f"{a}:3"):
+        message = take(queue)
+        assert message.id == expected
+        assert queue.ack(message) == 1
+    assert queue.pop() is None  # the other one of the former two has a message in flight
+    late.ack(first[b])
+    assert take(late).id == f"{b}:2"
+    assert queue.pop() is None
+    with pytest.raises(ackq.ConfigurationError, match="shards of its former number"):
+        queue.resize(3)
+    assert queue.find(f"{b}:2").state == "in_flight"
+    assert queue.purge() == 2
+    wait_until(lambda: is_over(queue, target, token), "the former shards to be closed")
+    forget(target, token, 2)
+
+
+def test_producers_and_consumers_keep_the_order_over_resizes(
+    make_sharded: MakeSharded, target: Target, token: str, flavour: str
+) -> None:
+    if flavour == "async":
+        pytest.skip("the threads have blocking clients")
+    queue = make_sharded(3, groups=CUSTOMER)
+    queue.stats()
+    groups = {f"c-{n}": threading.Lock() for n in range(30)}
+    pushed, done, wrong = Counter[str](), Counter[str](), list[str]()
+    stop = threading.Event()
+
+    def client() -> ShardedQueue:
+        return ShardedQueue(target.make_client(), token, groups=CUSTOMER, session_timeout=2)
+
+    def produce(seed: int) -> None:
+        draw = random.Random(seed)
+        with client() as producer:
+            while not stop.is_set():
+                group = draw.choice(list(groups))
+                with groups[group]:  # so that the order of the pushes is known
+                    message = {"id": f"{group}:{pushed[group]}", "customer": group}
+                    if draw.random() < 0.5:
+                        producer.push(message)
+                    else:
+                        producer.push_many([message])
+                    pushed[group] += 1
+
+    def consume(seed: int) -> None:
+        draw = random.Random(seed)
+        with client() as consumer:
+            while not wrong and (not stop.is_set() or done != pushed):
+                messages = consumer.pop_many(3, timeout=0.1)
+                for at, message in enumerate(messages):
+                    group = str(message.group)
+                    if message.id != f"{group}:{done[group]}":
+                        wrong.append(message.id)
+                    if draw.random() < 0.02:
+                        consumer.release(*messages[at:])
+                        break
+                    done[group] += 1
+                    consumer.ack(message)
+
+    crew = [threading.Thread(target=produce, args=(n,)) for n in range(3)]
+    crew += [threading.Thread(target=consume, args=(n,)) for n in range(3)]
+    for each in crew:
+        each.start()
+    numbers = [4, 2, 3]
+    try:
+        for number in numbers:
+            enough = pushed.total() + 100
+            wait_until(lambda: pushed.total() > enough, "some messages")  # noqa: B023
+            wait_until(lambda: resized(queue, number), "the former shards to be closed")  # noqa: B023
+    finally:
+        stop.set()
+        for each in crew:
+            each.join()
+    assert (wrong, done) == ([], pushed)
+    wait_until(lambda: is_over(queue, target, token), "the former shards to be closed")
+    forget(target, token, 3, *numbers)
+
+
+def resized(queue: Any, shards: int) -> bool:
+    try:
+        queue.resize(shards)
+    except ackq.ConfigurationError:
+        return False
+    return True
+
+
+# --- the scripts ------------------------------------------------------------------------
+
+
+def test_a_shard_is_closed_with_its_messages(scripted: Scripted) -> None:
+    shard, client = f"{{{scripted.name}}}0", scripted.client
+    client.lpush(shard, "a", "b")
+    assert scripted.call("close", 5) == scripted.call("close", 6) == 1
+    assert client.get(shard) == b"closed 5"
+    assert client.lrange(f"{shard}GROUPS:CLOSED", 0, -1) == [b"b", b"a"]
+    client.delete(shard)
+    assert scripted.call("close", 7) == 1  # an empty one
+    client.delete(shard, f"{shard}GROUPS:CLOSED")
+    client.lpush(shard, "a")
+    client.set(f"{shard}GROUPS:SINCE", 7)
+    assert scripted.call("close", 7) == 0
+    assert client.type(shard) == b"list"
+    client.lpush(f"{shard}GROUPS:CLOSED", "b")
+    assert scripted.call("close", 8) == 0  # it does not replace messages
+    assert client.lrange(f"{shard}GROUPS:CLOSED", 0, -1) == [b"b"]
+    client.set(shard, "mine")
+    assert scripted.call("close", 8) == 0
+    for version in (0, 1.5, "x", ""):
+        with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/close"):
+            scripted.call("close", version)
+
+
+def test_a_shard_that_was_retired_too_early_stays_retired_when_it_is_closed(
+    scripted: Scripted,
+) -> None:
+    shard, client = f"{{{scripted.name}}}0", scripted.client
+    assert scripted.call("retire", 4) == 1
+    assert scripted.call("close", 6) == scripted.call("close", 5) == 1
+    assert client.mget(shard, f"{shard}CONTEXT") == [b"6", b"6"]
+    assert scripted.call("revive", 6) == 0
+
+
+KINDS = {
+    "BACKUP": "zset",
+    "CONTEXT": "hash",
+    "HANDOFF": "list",
+    "DELAYED": "zset",
+    "PAUSED": "string",
+    "GROUPS:PARKED": "zset",
+    "GROUPS:CLOSED": "list",
+    "GROUPS:STOPPED": "hash",
+}
+LEFT_BEHIND = {
+    "RECEIVES": "hash",
+    "EXTENDED": "hash",
+    "HELD": "string",
+    "ERRORS": "hash",
+    "GROUPS:BUSY": "hash",
+    "GROUPS:TURNS": "zset",
+    "GROUPS:FLIGHT": "hash",
+    "GROUPS:RUNS": "zset",
+    "GROUPS:WOKEN": "string",
+    "GROUPS:SINCE": "string",
+    "GROUPS:RATES": "zset",
+}
+
+
+def test_a_closed_shard_is_sealed_only_if_it_has_nothing_to_deliver(scripted: Scripted) -> None:
+    shard, client = f"{{{scripted.name}}}0", scripted.client
+    assert scripted.call("seal") == 0
+    assert scripted.call("close", 5) == 1
+    for suffix, kind in KINDS.items():
+        fill(client, f"{shard}{suffix}", kind)
+        assert scripted.call("seal") == 0, suffix
+        assert client.get(shard) == b"closed 5"
+        client.delete(f"{shard}{suffix}")
+    for suffix, kind in LEFT_BEHIND.items():
+        fill(client, f"{shard}{suffix}", kind)
+    client.xadd(f"{shard}DEAD", {"key": "a"}, id="1-0")
+    assert scripted.call("seal") == scripted.call("seal") == 2
+    assert client.mget(shard, f"{shard}CONTEXT") == [b"5", b"5"]
+    client.xdel(f"{shard}DEAD", "1-0")
+    assert scripted.call("seal") == 1
+    keys: Any = client.keys(f"{shard}*")
+    assert set(keys) == {shard.encode(), f"{shard}CONTEXT".encode()}
+    client.set(shard, "mine")
+    assert scripted.call("seal") == 0
+
+
+def test_a_new_shard_is_held_from_its_opening_to_its_release(scripted: Scripted) -> None:
+    shard, client = f"{{{scripted.name}}}0", scripted.client
+    assert scripted.call("retire", 4) == 1
+    assert scripted.call("revive", 5, grouped=True) == 1
+    assert client.mget(f"{shard}HELD", f"{shard}GROUPS:SINCE") == [b"held 5", b"5"]
+    for version in (4, 6):
+        assert scripted.call("release", version, RECORD) == 0
+    assert client.get(f"{shard}HELD") == b"held 5"
+    assert scripted.call("release", 5, RECORD) == 1
+    assert scripted.call("release", 5, RECORD) == 0
+    assert client.get(f"{shard}HELD") == RECORD.encode()
+    client.delete(f"{shard}HELD")
+    client.zadd(f"{shard}HELD", {"a": 1})
+    assert scripted.call("release", 5, RECORD) == 0
+    for args in ((0, RECORD), ("x", RECORD), (5, "left"), (5,)):
+        with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/release"):
+            scripted.call("release", *args)
