@@ -17,9 +17,8 @@ import redis
 from ackq.bench.contestants import Contestant
 from ackq.bench.figures import Measure, Result
 from ackq.bench.messages import Messages
-from ackq.bench.rounds import contest, duel, measures_of
 from ackq.delay import DelayEntry, DelayQueue
-from benchmarks.frame import Options, Settings, facts
+from benchmarks.frame import Options, Settings, compare, facts
 from benchmarks.picture import Picture
 from benchmarks.servers import target
 
@@ -171,17 +170,8 @@ def run(settings: Settings) -> Result:
     with target(settings.url) as server:
         result = Result("delay", facts(server, settings))
         for case, (batch, makers) in CASES.items():
-            rounds = contest(
-                makers,
-                server.url,
-                batch,
-                seed=settings.seed,
-                rounds=settings.rounds,
-                seconds=settings.seconds,
-            )
-            result.measures += measures_of(case, rounds)
-            for rival in list(makers)[1:]:
-                result.ratios += duel(case, rounds, "ackq", rival)
+            pairs = [("ackq", rival) for rival in list(makers)[1:]]
+            compare(result, case, makers, server.url, batch, pairs, settings)
         result.measures += lateness(server.url, settings.samples)
         return result
 

@@ -19,7 +19,7 @@ All benchmarks also have ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--js
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +27,8 @@ import redis
 
 from ackq.bench.circumstances import circumstances, describe
 from ackq.bench.figures import Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import Player, contest, duel, measures_of
 from benchmarks.checkout import commit
 from benchmarks.picture import Picture
 from benchmarks.servers import Target
@@ -121,6 +123,33 @@ def facts(server: Target, settings: Settings) -> dict[str, Any]:
         found["versions"]["commit"] = code
     print(describe(found), file=sys.stderr, flush=True)
     return found
+
+
+def compare(
+    result: Result,
+    case: str,
+    makers: Mapping[str, Callable[[str, str, Messages, int], Player]],
+    url: str,
+    batch: int,
+    pairs: Iterable[tuple[str, str]],
+    settings: Settings,
+    *,
+    goal: float | None = None,
+    prefix: str = "ackq-benchmark:",
+) -> None:
+    """Measure contestants in turns, and add their figures and the ratios of the pairs."""
+    rounds = contest(
+        makers,
+        url,
+        batch,
+        seed=settings.seed,
+        rounds=settings.rounds,
+        seconds=settings.seconds,
+        prefix=prefix,
+    )
+    result.measures += measures_of(case, rounds)
+    for one, other in pairs:
+        result.ratios += duel(case, rounds, one, other, goal)
 
 
 def progress(text: str) -> None:

@@ -17,9 +17,9 @@ from rsmq import RedisSMQ
 
 from ackq.bench.figures import Measure, Result
 from ackq.bench.messages import Messages
-from ackq.bench.rounds import Player, contest, duel, measures_of
+from ackq.bench.rounds import Player
 from ackq.rsmq import RSMQ
-from benchmarks.frame import Options, Settings, facts
+from benchmarks.frame import Options, Settings, compare, facts
 from benchmarks.picture import Picture
 from benchmarks.servers import target
 
@@ -111,17 +111,8 @@ def run(settings: Settings) -> Result:
         result = Result("rsmq", facts(server, settings))
         result.facts["versions"]["PyRSMQ"] = importlib.metadata.version("PyRSMQ")
         for case, (batch, makers, goal) in CASES.items():
-            rounds = contest(
-                makers,
-                server.url,
-                batch,
-                seed=settings.seed,
-                rounds=settings.rounds,
-                seconds=settings.seconds,
-                prefix="q",
-            )
-            result.measures += measures_of(case, rounds)
-            result.ratios += duel(case, rounds, "ackq", "PyRSMQ", goal)
+            pair = [("ackq", "PyRSMQ")]
+            compare(result, case, makers, server.url, batch, pair, settings, goal=goal, prefix="q")
         result.measures += [
             Measure("waiting", sender, "until received", "ms", tuple(times))
             for sender, times in waits(server.url, settings.waits).items()

@@ -13,9 +13,8 @@ import redis
 from ackq.bench.contestants import CONSUMER, GROUP, LONG, Contestant, entries_of
 from ackq.bench.figures import Measure, Result
 from ackq.bench.messages import Messages
-from ackq.bench.rounds import contest, duel, measures_of
 from ackq.topic import Batch, Topic
-from benchmarks.frame import Options, Settings, facts
+from benchmarks.frame import Options, Settings, compare, facts
 from benchmarks.picture import Picture
 from benchmarks.servers import target
 
@@ -138,17 +137,7 @@ def run(settings: Settings) -> Result:
     with target(settings.url) as server:
         result = Result("topic", facts(server, settings))
         for case, batch in CASES.items():
-            rounds = contest(
-                MAKERS,
-                server.url,
-                batch,
-                seed=settings.seed,
-                rounds=settings.rounds,
-                seconds=settings.seconds,
-            )
-            result.measures += measures_of(case, rounds)
-            for one, other in RIVALS:
-                result.ratios += duel(case, rounds, one, other)
+            compare(result, case, MAKERS, server.url, batch, RIVALS, settings)
         result.measures += [
             Measure("stored", contestant, "memory", "bytes/message", (size,))
             for contestant, size in memory(server.url, settings.stored, settings.seed).items()

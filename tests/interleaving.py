@@ -184,6 +184,18 @@ def again_and_again(step: Callable[[Actor], Operation[Any]]) -> Callable[[Actor]
     return life
 
 
+def passing_time(walk: Walk, *keys: bytes) -> Callable[[Actor], Life]:
+    """Leases end, and messages become due: those in any of these sorted sets."""
+
+    def step(actor: Actor) -> Operation[None]:
+        key = walk.random.choice(keys)
+        member = yield Request((b"ZRANDMEMBER", key))
+        if member is not None:
+            yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
+
+    return again_and_again(step)
+
+
 @pytest.fixture(scope="module")
 def walked_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with private_server(tmp_path_factory.mktemp("server"), appendonly="no") as server:

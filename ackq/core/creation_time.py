@@ -28,16 +28,20 @@ def created_at(body: bytes, field: str | None) -> float | None:
         field: the member of the JSON object that holds the time. If it is None, or the body has
             no valid time there, the ``time`` of a CloudEvent is used.
     """
-    try:
-        parsed = orjson.loads(body)
-    except ValueError:
-        return None
-    if not isinstance(parsed, dict):
-        return None
+    parsed = object_of(body)
     seconds = _seconds(parsed.get(field))
     if seconds is None and CLOUDEVENT in parsed:
         return _seconds(parsed.get("time"))
     return seconds
+
+
+def object_of(body: bytes) -> dict[Any, Any]:
+    """Return the JSON object that a body is, or an empty one."""
+    try:
+        parsed = orjson.loads(body)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _seconds(value: Any) -> float | None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import orjson
-
-from ackq.core.creation_time import CLOUDEVENT
+from ackq.core.creation_time import CLOUDEVENT, object_of
 
 #: Longest body that is parsed for its task, in bytes, and longest name, in characters.
 MAX_READ, MAX_NAME = 65_536, 200
@@ -29,11 +27,6 @@ def task_of(body: bytes) -> str | None:
         return None
     if len(body) > MAX_READ:
         return None
-    try:
-        parsed = orjson.loads(body)
-    except ValueError:
-        return None
-    if not isinstance(parsed, dict):
-        return None
+    parsed = object_of(body)
     name = parsed.get("task") or (parsed.get("type") if CLOUDEVENT in parsed else None)
     return name if isinstance(name, str) and 0 < len(name) <= MAX_NAME else None

@@ -18,7 +18,7 @@ from ackq.queue import chosen_messages, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, shorten
+from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, passing_time, shorten
 
 STEPS = 300
 IDS = ("a", "b", "c")
@@ -115,19 +115,6 @@ def consumer(walk: UniqueWalk) -> Callable[[Actor], Life]:
     return again_and_again(step)
 
 
-def time(walk: UniqueWalk) -> Callable[[Actor], Life]:
-    """Leases end, and messages become due."""
-
-    def step(actor: Actor) -> Operation[None]:
-        keys = walk.spec.keys
-        key = walk.random.choice([keys.held, keys.backup, keys.delayed])
-        member = yield Request((b"ZRANDMEMBER", key))
-        if member is not None:
-            yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
-
-    return again_and_again(step)
-
-
 def operator(walk: UniqueWalk) -> Callable[[Actor], Life]:
     def step(actor: Actor) -> Operation[None]:
         spec, draw = walk.spec, walk.random
@@ -160,7 +147,8 @@ def walk_through(client: Any, name: str, seed: int, unique: Any) -> None:
             "operator": operator(walk),
         }
         if unique == "done":  # a redelivered message waits beside another one with "taken"
-            lives["time"] = time(walk)
+            keys = walk.spec.keys
+            lives["time"] = passing_time(walk, keys.held, keys.backup, keys.delayed)
         walk.run(lives, STEPS)
         for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
             for member in client.zrange(key, 0, -1):

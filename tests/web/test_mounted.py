@@ -17,7 +17,7 @@ from ackq.web.requests import Ask
 from ackq.web.watcher import Watcher
 from tests.examples import RunExamples, examples
 from tests.waiting import wait_until
-from tests.web.test_pages import links_of
+from tests.web.test_pages import walked
 
 ORIGIN = "https://admin.example.com"
 EXAMPLES = examples("docs/web.md")
@@ -80,16 +80,7 @@ def it_is_behind_the_login(http: TestClient, client: redis.Redis, name: str, ref
     with Queue(client, name) as queue:
         queue.push_many([{"id": "a"}, {"id": "b"}])
         queue.reject(*queue.pop_many(1), reason="bad")
-        seen, todo = set[str](), {"/queues/"}
-        while todo:
-            path = todo.pop()
-            seen.add(path)
-            reply = http.get(path)
-            assert reply.status_code == 200, path
-            if reply.headers["content-type"].startswith("text/html"):
-                found = links_of(reply.text) - {"#main"}
-                assert all(each.startswith("/queues/") for each in found), found
-                todo |= {each for each in found if "/static/" in each or name in each} - seen
+        seen = walked(http, "/queues/", ("/static/", name))
         assert {path.partition("?")[0].removeprefix("/queues/") for path in seen} >= {
             "",
             "queue",

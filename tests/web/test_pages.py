@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,23 +43,28 @@ def links_of(text: str) -> set[str]:
     return {html.unescape(each) for each in re.findall(r'(?:href|src|action)="([^"]*)"', text)}
 
 
+def walked(http: TestClient, prefix: str, names: Sequence[str] = ("",)) -> set[str]:
+    """Follow every link to a static file or a page with one of these names; return the paths."""
+    seen, todo = set[str](), {prefix}
+    while todo:
+        path = todo.pop()
+        seen.add(path)
+        reply = http.get(path)
+        assert reply.status_code == 200, path
+        if reply.headers["content-type"].startswith("text/html"):
+            found = links_of(reply.text) - {"#main"}
+            assert all(each.startswith(prefix) for each in found), found
+            todo |= {each for each in found if any(name in each for name in names)} - seen
+    return seen
+
+
 def test_every_link_leads_to_a_page_under_the_prefix(
     plain_client: redis.Redis, stock: Stock
 ) -> None:
     """The overview links to every queue, and so on: all of it, mounted in another application."""
     outer = Starlette(routes=[Mount("/ops/queues", application(plain_client))])
     client = TestClient(outer, base_url="http://127.0.0.1:9")
-    seen: set[str] = set()
-    todo = {"/ops/queues/"}
-    while todo:
-        path = todo.pop()
-        seen.add(path)
-        reply = client.get(path)
-        assert reply.status_code == 200, path
-        if reply.headers["content-type"].startswith("text/html"):
-            found = links_of(reply.text) - {"#main"}
-            assert all(each.startswith("/ops/queues/") for each in found), found
-            todo |= found - seen
+    seen = walked(client, "/ops/queues/")
     pages = {path.partition("?")[0].removeprefix("/ops/queues/") for path in seen}
     assert pages >= {
         "",

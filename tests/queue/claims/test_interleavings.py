@@ -21,7 +21,16 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from tests.claim_walks import driving
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
+from tests.interleaving import (
+    SOAK,
+    Actor,
+    Life,
+    Walk,
+    again_and_again,
+    passing_time,
+    repeating,
+    shorten,
+)
 
 STEPS = 200
 #: What may change messages of a claim for the group's latest driver only.
@@ -133,19 +142,6 @@ def producer(walk: ClaimWalk) -> Callable[[Actor], Life]:
     return again_and_again(step)
 
 
-def time(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    """Leases end, and messages become due."""
-
-    def step(actor: Actor) -> Operation[None]:
-        keys = walk.spec.keys
-        key = walk.random.choice([keys.held, keys.held, keys.backup])
-        member = yield Request((b"ZRANDMEMBER", key))
-        if member is not None:
-            yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
-
-    return again_and_again(step)
-
-
 def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
     def step(actor: Actor) -> Operation[None]:
         spec, draw = walk.spec, walk.random
@@ -196,7 +192,7 @@ def take_a_walk(walk: ClaimWalk, queue: Queue) -> None:
         "g": driver(walk, "g"),
         "consumer": consumer(walk),
         "producer": producer(walk),
-        "time": time(walk),
+        "time": passing_time(walk, walk.spec.keys.held, walk.spec.keys.held, walk.spec.keys.backup),
         "g, another": driver(walk, "g"),
         "h": driver(walk, "h"),
         "other consumer": consumer(walk),

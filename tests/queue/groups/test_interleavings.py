@@ -18,7 +18,7 @@ from ackq.queue import chosen_messages, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, shorten
+from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, passing_time, shorten
 
 STEPS = 300
 NAMES = ("a", "b", "")
@@ -169,19 +169,6 @@ def consumer(walk: GroupWalk) -> Callable[[Actor], Life]:
     return again_and_again(step)
 
 
-def time(walk: GroupWalk) -> Callable[[Actor], Life]:
-    """Leases end, and messages become due."""
-
-    def step(actor: Actor) -> Operation[None]:
-        keys = walk.spec.keys
-        key = walk.random.choice([keys.backup, keys.delayed])
-        member = yield Request((b"ZRANDMEMBER", key))
-        if member is not None:
-            yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
-
-    return again_and_again(step)
-
-
 def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
     def step(actor: Actor) -> Operation[None]:
         spec, draw = walk.spec, walk.random
@@ -217,7 +204,7 @@ def walk_through(client: Any, name: str, seed: int, in_flight: int) -> None:
             "consumer": consumer(walk),
             "other consumer": consumer(walk),
             "third consumer": consumer(walk),
-            "time": time(walk),
+            "time": passing_time(walk, walk.spec.keys.backup, walk.spec.keys.delayed),
             "operator": operator(walk),
         }
         walk.run(lives, STEPS)
