@@ -8,6 +8,7 @@
 -- KEYS[6] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] unique           done|taken  done: unless one is ready, delayed or in flight; taken:
 --                          unless one is ready or delayed, also for another delivery
@@ -22,13 +23,13 @@
 --
 -- Returns {on the list, status, notes, status, notes, ...}. on the list: see push_front. status of
 -- each message: stored, replaced, queued (another one is in the queue), or search: search all lists
--- of the queue for the id, the hand-off list after the ready list, and call again. notes is empty
--- for the others.
+-- of the queue for the id, the hand-off list after the ready list, then with groups what was moved
+-- aside, and call again. notes is empty for the others.
 -- Atomic because another push of the id must not come between the look and the push.
 -- Cost: O(messages log in-flight), at most 100.
 -- Roles: scheduler, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local receives, delayed, errors, held = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local receives, delayed, errors, held, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local unique, replace, believed = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local when, due, pop_from = ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
@@ -59,6 +60,9 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', errors)
+if parked then
+  redis.call('ZCARD', parked)
+end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -194,7 +198,8 @@ local function state_of(id, gone)
   noted = not place and string.find(noted, ':', 1, true) and noted or ''
   taken = not key and taken or ''
   local notes = noted .. '|' .. taken
-  if notes == '|' or notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then
+  if notes == '|' or notes == gone or (redis.call('EXISTS', ready, handoff, held) == 0
+    and not (parked and redis.call('EXISTS', parked) == 1)) then
     return (place or other) and 'leased' or 'free'
   end
   if is_believed(noted) or is_believed(taken) then

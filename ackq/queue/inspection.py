@@ -258,7 +258,9 @@ def _moved_aside(
     seen: list[PeekedMessage] = []
     after, more = b"", True
     while more and len(seen) < wanted:
-        after, bodies = yield from moved_aside.bodies(spec, after, skip + wanted - len(seen), group)
+        after, _, bodies = yield from moved_aside.page(
+            spec, after, skip + wanted - len(seen), group
+        )
         more = after != b""
         for body in bodies[skip:]:
             created = created_at(body, spec.config.time_field)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Operation, Request
@@ -12,9 +14,19 @@ from ackq.queue.spec import QueueSpec
 CHUNK = 1000
 
 
-def bodies(
+class Page(NamedTuple):
+    """Some of the messages."""
+
+    #: What to pass for the next page; empty if there is none.
+    after: bytes
+    #: The mark of the message that was on the list at that moment, to wake a consumer; or empty.
+    woken: bytes
+    bodies: list[bytes]
+
+
+def page(
     spec: QueueSpec, after: bytes, wanted: int, group: str | int | None = None
-) -> Operation[tuple[bytes, list[bytes]]]:
+) -> Operation[Page]:
     """Return the next bodies, group by group.
 
     Args:
@@ -24,15 +36,15 @@ def bodies(
         group: only those of this group. Defaults to None: of all.
 
     Returns:
-        What to pass as ``after`` in the next call, empty if there are no more; and the bodies.
+        A page, empty if the queue has no groups.
     """
     if not spec.keys.grouped:
-        return b"", []
+        return Page(b"", b"", [])
     tags = () if group is None else (tag_of(str(group)),)
     request = Request(
         (*spec.keys.passed("groups/peek"), after, min(wanted, CHUNK), *tags),
         script=scripts.load("groups/peek"),
         resend=True,
     )
-    after, *found = yield from call(spec, request)
-    return after, found
+    after, woken, *found = yield from call(spec, request)
+    return Page(after, woken.partition(b" ")[0], found)

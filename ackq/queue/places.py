@@ -6,7 +6,7 @@ may match. Whether one matches is decided here: a script must not decode long JS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -230,11 +230,18 @@ def _with_notes(spec: QueueSpec, matches: Sequence[_Match], now: int) -> Operati
     return [_Match(next(noted)) if match.found.state == "ready" else match for match in matches]
 
 
-def is_listed(spec: QueueSpec, message_id: str) -> Operation[bool | None]:
-    """Return whether a message with this id is on a list of the queue, or in a claim.
+def is_listed(
+    spec: QueueSpec, message_id: str, marks: Collection[bytes] = ()
+) -> Operation[bool | None]:
+    """Return whether a message with this id is on a list of the queue, moved aside, or in a claim.
 
-    One that is on a list during the whole search is found: lists are searched in the direction in
-    which messages move. None if that is unknown, because claims were made or returned meanwhile.
+    One that is there during the whole search is found: lists are searched in the direction in which
+    messages move. None if that is unknown, because claims were made or returned meanwhile.
+
+    Args:
+        spec: of the queue.
+        message_id: of the message.
+        marks: of bodies that it may have: one that was moved aside may be moved back to the list.
     """
     target = Target.of_id(message_id, 1, None)
     now, before = yield from held_lists.lists(spec)
@@ -245,11 +252,23 @@ def is_listed(spec: QueueSpec, message_id: str) -> Operation[bool | None]:
         mode = held_lists.mode_of(spec, entry.name)
         end = spec.keys.pop_from if mode == "front" else "right"
         yield from lists.search_ready("held", end, entry.name)
-    if lists.matches:
+    if lists.matches or (yield from _is_moved_aside(spec, target, marks)):
         return True
     _, after = yield from held_lists.lists(spec)
     sizes = [[(entry.name, entry.rows) for entry in held] for held in (before, after)]
     return False if sizes[0] == sizes[1] else None
+
+
+def _is_moved_aside(spec: QueueSpec, target: Target, marks: Collection[bytes]) -> Operation[bool]:
+    """Return whether a matching message is among those that were moved aside, or may have been."""
+    after, more = b"", spec.keys.grouped
+    while more:
+        after, woken, bodies = yield from moved_aside.page(spec, after, moved_aside.CHUNK)
+        more = after != b""
+        found = (Found(text_of_key(b"", body), "ready", body, 0) for body in bodies)
+        if woken in marks or any(map(target.matches, found)):
+            return True
+    return False
 
 
 def _claimed(left: float) -> Callable[[int, bytes], Found]:
@@ -333,7 +352,7 @@ def _moved_aside(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
     matches: list[_Match] = []
     seen, after, more = 0, b"", spec.keys.grouped
     while more and not target.is_enough(seen) and len(matches) < target.most:
-        after, bodies = yield from moved_aside.bodies(spec, after, moved_aside.CHUNK)
+        after, _, bodies = yield from moved_aside.page(spec, after, moved_aside.CHUNK)
         more = after != b""
         seen += len(bodies)
         target.on_progress(len(bodies))

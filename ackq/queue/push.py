@@ -137,10 +137,9 @@ def check_groups(name: str, config: QueueConfig, options: PushOptions) -> None:
             f"queue {name!r} has no groups: leave out group=, or open the queue with"
             " groups=Groups(field=...)"
         )
-    is_named = options.unique is not None or options.unique_by is not None
-    if config.grouped and (options.front or is_named):
+    if config.grouped and (options.front or options.replace):
         raise ConfigurationError(
-            "a queue with groups or max_in_flight takes no push with front= or unique="
+            "a queue with groups or max_in_flight takes no push with front= or replace="
         )
 
 

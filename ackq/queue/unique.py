@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,7 +12,7 @@ from urllib.parse import quote
 import orjson
 
 from ackq import scripts
-from ackq.config import microseconds
+from ackq.config import Groups, microseconds
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import Pushable, mapping_of
 from ackq.core.ids import key_of_id, usable_id
@@ -30,6 +31,7 @@ CHUNK = 100
 SEARCHES = 5
 #: Longest body in bytes in which pop looks for an id that is not in front.
 MAX_DECODED = 65536
+_MARK = re.compile(rb"[0-9]+:[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def search(spec: QueueSpec, message_id: str, notes: bytes) -> Operation[bytes]:
 
     If consumers changed too much meanwhile, that is nothing, so the script asks again.
     """
-    is_listed = yield from places.is_listed(spec, message_id)
+    is_listed = yield from places.is_listed(spec, message_id, _MARK.findall(notes))
     return b"" if is_listed is None else (b"+" if is_listed else b"-") + notes
 
 
@@ -213,8 +215,13 @@ def shard_key(message: Pushable) -> str:
     return key_of_id(mapping_of(message)["id"]) or ""
 
 
-def check_alone(key: object) -> None:
+def check_alone(key: object, groups: Groups | None) -> None:
     """Raise an error if the shard of unique messages is chosen in another way than by their ids."""
+    if groups is not None:
+        raise ConfigurationError(
+            "a sharded queue with groups takes no push with unique=: the id of a unique message"
+            " determines its shard, and so does its group"
+        )
     if key is not None:
         raise ConfigurationError("the id of a unique message determines its shard: leave out key")
 

@@ -323,11 +323,11 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
                 same shard.
             confirm: as in `Queue.push`.
         """
-        check_groups(self.name, self.config, PushOptions(front=front, unique=unique, group=group))
+        check_groups(self.name, self.config, PushOptions(front=front, group=group))
         options: dict[str, Any] = {"delay": delay, "at": at, "front": front, "confirm": confirm}
         options |= {"dedup": dedup, "dedup_window": dedup_window}
         if unique is not None:
-            uniqueness.check_alone(key)
+            uniqueness.check_alone(key, self.config.groups)
             message = uniqueness.identified(message, unique_by)
             key = uniqueness.shard_key(message)
             options |= {"unique": unique, "unique_for": unique_for, "replace": replace}
@@ -443,12 +443,12 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
 
         These three errors list which messages are stored.
         """
-        check_groups(self.name, self.config, PushOptions(front=front, unique=unique, group=group))
+        check_groups(self.name, self.config, PushOptions(front=front, group=group))
         listed = list(several(messages, "push_many"))
         options: dict[str, Any] = {"delay": delay, "at": at, "front": front, "confirm": confirm}
         marks = keys_of(dedup, listed) if dedup is not None else None
         if unique is not None:
-            uniqueness.check_alone(key)
+            uniqueness.check_alone(key, self.config.groups)
             listed = [uniqueness.identified(message, unique_by) for message in listed]
             marks = [uniqueness.shard_key(message) for message in listed]
             options |= {"unique": unique, "unique_for": unique_for, "replace": replace}

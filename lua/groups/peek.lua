@@ -1,17 +1,18 @@
 -- groups/peek: show messages that were moved aside, group by group, each group in its order.
 --
--- KEYS[1] {name}GROUPS:PARKED  ZSET  messages moved aside; see groups/pop.lua
+-- KEYS[1] {name}GROUPS:PARKED  ZSET    messages moved aside; see groups/pop.lua
+-- KEYS[2] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 --
 -- ARGV[1] after   text             a place that an earlier reply ended with; empty: from the first
 -- ARGV[2] wanted  integer 1..1000  messages
 -- ARGV[3] group   text             only messages of this group; may be absent
 --
--- Returns {after, body, ...}. after is empty if there are no others. A message that stays parked
--- during all calls is returned once.
+-- Returns {after, woken, body, ...}. after is empty if there are no others; woken is what WOKEN
+-- has, or empty. A message that stays parked during all calls is returned once.
 -- Atomic because it only reads.
 -- Cost: O(wanted + log parked), at most 1 MiB of bodies plus 16 messages behind short ones.
 -- Roles: viewer, operator, doctor
-local parked = KEYS[1]
+local parked, woken = KEYS[1], KEYS[2]
 local after, wanted, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes
@@ -39,7 +40,7 @@ local function from_behind(place)
 end
 -- End of parts (edit them in lua/parts)
 
-local reply, bytes, slice = {''}, 0, 1
+local reply, bytes, slice = {'', redis.call('GET', woken) or ''}, 0, 1
 local from, to = '-', '+'
 if group then
   local head = string.format('%03d', #group) .. group
@@ -48,8 +49,8 @@ end
 if after ~= '' then
   from = from_behind(after)
 end
-while #reply <= wanted and bytes < BODY_BUDGET do
-  local asked = math.min(slice, wanted + 1 - #reply)
+while #reply < wanted + 2 and bytes < BODY_BUDGET do
+  local asked = math.min(slice, wanted + 2 - #reply)
   local members, size = redis.call('ZRANGEBYLEX', parked, from, to, 'LIMIT', '0', asked), 0
   for _, member in ipairs(members) do
     local place = 3 + tonumber(string.sub(member, 1, 3)) + PLACE

@@ -1,4 +1,4 @@
--- Needs ready, backup, handoff, receives, delayed, held, now; unique_notes.
+-- Needs ready, backup, handoff, receives, delayed, held, now; parked with groups; unique_notes.
 
 -- Return where a lease key is: delayed, ended, leased or nil.
 local function whereabouts(key)
@@ -30,7 +30,8 @@ local function state_of(id, gone)
   noted = not place and string.find(noted, ':', 1, true) and noted or ''
   taken = not key and taken or ''
   local notes = noted .. '|' .. taken
-  if notes == '|' or notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then
+  if notes == '|' or notes == gone or (redis.call('EXISTS', ready, handoff, held) == 0
+    and not (parked and redis.call('EXISTS', parked) == 1)) then
     return (place or other) and 'leased' or 'free'
   end
   if is_believed(noted) or is_believed(taken) then

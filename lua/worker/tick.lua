@@ -8,6 +8,7 @@
 -- KEYS[6] {name}RECEIVES   HASH    notes of unique messages, see push_unique.lua
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] schedule         text    name of the schedule
 -- ARGV[2] tick             integer 0..9007199254740991  µs since the epoch; 0: only look
@@ -30,7 +31,7 @@
 -- Cost: O(1).
 -- Roles: worker
 local ready, ticks, schedules, backup = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local handoff, receives, delayed, held = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local handoff, receives, delayed, held, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local missed, message, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'
 local version, unique = ARGV[7] or '', ARGV[8] or ''
@@ -104,7 +105,8 @@ local function state_of(id, gone)
   noted = not place and string.find(noted, ':', 1, true) and noted or ''
   taken = not key and taken or ''
   local notes = noted .. '|' .. taken
-  if notes == '|' or notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then
+  if notes == '|' or notes == gone or (redis.call('EXISTS', ready, handoff, held) == 0
+    and not (parked and redis.call('EXISTS', parked) == 1)) then
     return (place or other) and 'leased' or 'free'
   end
   if is_believed(noted) or is_believed(taken) then

@@ -97,11 +97,14 @@ test_push_unique.test_a_search_of_other_notes_does_not_count
   + gone or
 test_push_unique.test_without_lists_no_note_is_believed
   believes without lists
-  - notes == gone or redis.call('EXISTS', ready, handoff, held) == 0 then
-  + notes == gone then
+  - notes == gone or (redis.call('EXISTS', ready, handoff, held) == 0
+  + notes == gone or (false
   forgets held lists
   - 'EXISTS', ready, handoff, held)
   + 'EXISTS', ready, handoff)
+test_push_unique.test_a_note_is_believed_if_the_message_may_have_been_moved_aside
+  forgets what was moved aside
+  - and not (parked and redis.call('EXISTS', parked) == 1)
 test_push_unique.test_a_redelivered_message_keeps_its_id
   given: way="back"
   believes what has no moment

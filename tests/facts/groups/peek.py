@@ -10,8 +10,8 @@ FACTS = Facts(
     "groups/peek",
     calls=(("", 100), ("001a0000000000000000", 1), ("", 5, "a")),
     changes_nothing=True,
-    operation=lambda: moved_aside.bodies(GROUPED, b"", 5, 7),
-    replies=[[b""]],
+    operation=lambda: moved_aside.page(GROUPED, b"", 5, 7),
+    replies=[[b"", b""]],
     passes={"after": [b""], "wanted": [5], "group": [b"7"]},
     fewest=2,
     refused={"no place": ("001a", 1), "none": ("", 0)},
@@ -27,7 +27,7 @@ test_groups.test_messages_that_were_moved_aside_are_shown_in_pages
   - from, to = '[' .. head,
   + from, to = '-',
   a page too long
-  - math.min(slice, wanted + 1 - #reply)
+  - math.min(slice, wanted + 2 - #reply)
   + slice
 test_groups.test_a_page_of_long_messages_is_short
   bodies cost nothing
@@ -42,7 +42,7 @@ test_groups.test_a_page_of_long_messages_is_short
 
 def _peek(scene: Scene) -> Act:
     spec = scene.queue(groups=GROUPED.config.groups).execute
-    return times(20, lambda: spec(lambda spec: moved_aside.bodies(spec, b"", 1000)))
+    return times(20, lambda: spec(lambda spec: moved_aside.page(spec, b"", 1000)))
 
 
 @FACTS.worst("1,000,000 in as many groups")

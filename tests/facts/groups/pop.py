@@ -195,7 +195,7 @@ test_groups_rates.test_a_group_that_was_idle_may_have_its_burst
   + not full
   +     and take
 test_groups_rates.test_a_redelivered_message_waits_for_the_rate_like_any_other
-  what came back has no rate
+  a redelivered message has no rate
   - elseif entry and pause_of(tag) > 0 then
   + elseif false then
   all of them look again together

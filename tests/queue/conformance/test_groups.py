@@ -141,6 +141,37 @@ def test_only_delayed_messages_run_now(grouped: Callable[..., Any]) -> None:
     queue.purge()
 
 
+@pytest.mark.parametrize("believed", [86400.0, 0.000_001], ids=["believed", "searched"])
+def test_unique_messages_are_known_where_they_were_moved(
+    grouped: Callable[..., Any], believed: float
+) -> None:
+    queue = grouped()
+
+    def push(unique: str = "done", **fields: Any) -> bool:
+        pushed = queue.push({"id": "u"} | fields, group="a", unique=unique, unique_for=believed)
+        return bool(pushed.stored)
+
+    queue.push({"id": "first"}, group="a")
+    held = queue.pop()
+    assert push()
+    assert not push()
+    assert queue.pop() is None  # it is moved aside, and no list has anything
+    assert queue.stats().groups.moved_aside == 1
+    assert not push()
+    assert not push("taken")
+    assert queue.cancel(ids=["u"]) == 1
+    assert push("taken", n=1)
+    assert queue.pop() is None
+    assert not push("taken", n=1)
+    taken = queue.pop(ack=held)
+    assert (taken.id, taken.json()["n"]) == ("u", 1)
+    assert not push()
+    assert push("taken", n=2)
+    queue.nack(taken, delay=600)
+    assert not push("taken", n=3)
+    queue.purge()
+
+
 def test_a_waiting_consumer_wakes_when_a_group_is_free(
     grouped: Callable[..., Any], target: Target, name: str
 ) -> None:

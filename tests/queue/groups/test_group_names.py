@@ -140,9 +140,8 @@ def test_a_limit_that_is_no_number_of_messages_is_refused(number: Any) -> None:
     ("groups", "options", "why"),
     [
         (None, {"group": "c"}, "has no groups: leave out group="),
-        (Groups("c"), {"front": True}, "no push with front= or unique="),
-        (Groups("c"), {"unique": "done"}, "no push with front= or unique="),
-        (Groups("c"), {"unique_by": ["n"]}, "no push with front= or unique="),
+        (Groups("c"), {"front": True}, "no push with front= or replace="),
+        (Groups("c"), {"unique": "done", "replace": True}, "no push with front= or replace="),
     ],
 )
 def test_a_push_that_does_not_fit_the_queue_is_refused(

@@ -74,7 +74,9 @@ class GroupWalk(Walk):
             self.groups[fields["id"]] = fields["group"]
         bodies = [*listed, *found["context"].values()]
         bodies += [member[4 + int(member[:3]) + 15 :] for member in found["parked"]]
-        bodies += [fields[b"body"] for _, fields in found["dead"]]
+        dead = [fields[b"body"] for _, fields in found["dead"]]
+        bodies += [body for body in dead if json.loads(body)["id"][0] != "u"]
+        self.ended |= {"u1", "u2", "u3"} & {json.loads(body)["id"] for body in dead}
         self.unordered |= {json.loads(fields[b"body"])["id"] for _, fields in found["dead"]}
         places = Counter(json.loads(body)["id"] for body in bodies)
         assert max(places.values(), default=1) == 1, f"in two places: {places}"
@@ -127,6 +129,16 @@ class GroupWalk(Walk):
 def producer(walk: GroupWalk) -> Callable[[Actor], Life]:
     def step(actor: Actor) -> Operation[None]:
         draw, messages = walk.random, []
+        if draw.random() < 0.3:
+            id = draw.choice(("u1", "u2", "u3"))  # its dead letters do not count
+            walk.groups[id] = NAMES[int(id[1]) - 1]
+            walk.unordered.add(id)
+            options = PushOptions(
+                delay=draw.choice([None, 60]), unique="done", unique_for=draw.choice([1e-6, 60])
+            )
+            message = {"id": id, "group": walk.groups[id], "n": draw.choice("xy")}
+            yield from push.push(walk.spec, message, options)
+            return
         is_late = draw.random() < 0.2
         for _ in range(draw.randint(1, 3)):
             walk.pushed += 1

@@ -6,6 +6,8 @@ import pytest
 import redis
 
 from ackq import ConfigurationError, Groups, Queue
+from ackq.core.failure_notes import mark
+from ackq.queue import unique
 
 
 def test_messages_that_were_moved_aside_are_peeked_found_and_searched(
@@ -47,6 +49,23 @@ def test_a_turn_is_as_old_as_the_ack_that_began_it(plain_client: redis.Redis, na
         [group] = queue.groups()
         assert group.turn_for is not None
         assert 0 < group.turn_for < time.monotonic() - started
+        queue.purge()
+
+
+def test_a_message_that_was_moved_back_to_wake_a_consumer_counts_as_listed(
+    plain_client: redis.Redis, name: str
+) -> None:
+    """A search may pass its place while it is on the list, and the list while it is not."""
+    with Queue(plain_client, name, groups=Groups("of")) as queue:
+        of = mark(b'{"id":"u"}')
+        notes = b"0:%b:99|" % of
+
+        def look() -> bytes:
+            return queue.execute(lambda spec: unique.search(spec, "u", notes))
+
+        assert look() == b"-" + notes
+        plain_client.set(f"{name}GROUPS:WOKEN", b"%b 5 001a%016d" % (of, 1))
+        assert look() == b"+" + notes
         queue.purge()
 
 

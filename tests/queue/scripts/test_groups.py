@@ -60,9 +60,11 @@ def test_of_groups_with_long_messages_only_some_are_read(space: Space) -> None:
 
 def pages(space: Space, wanted: int, *group: str) -> list[list[bytes]]:
     """Return what was moved aside, page by page."""
+    space.client.set(space.key("GROUPS:WOKEN"), "mark 5 001a")
     after, found = b"", []
     while True:
-        after, *bodies = space.call("groups/peek", after, wanted, *group)
+        after, woken, *bodies = space.call("groups/peek", after, wanted, *group)
+        assert woken == b"mark 5 001a"
         found.append(bodies)
         if not after:
             return found
@@ -89,6 +91,7 @@ def test_a_page_of_long_messages_is_short(space: Space) -> None:
     members = {b"001a%016d" % at + (b"short" if at < 1 else long): 0 for at in range(60)}
     space.client.zadd(space.key("GROUPS:PARKED"), members)
     metered = space.weigh("groups/peek", "", 1000)
-    assert len(metered.reply) - 1 == 1 + 11
+    assert len(metered.reply) - 2 == 1 + 11
+    assert metered.reply[1] == b""
     assert metered.largest < 3 * len(long)
     assert sum(map(len, pages(space, 1000))) == 60

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.queue.scripts.grouped import record
 from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, Value, body, mark
 
 A, B = body("a"), body("b")
@@ -263,6 +264,20 @@ def test_without_lists_no_note_is_believed(space: Space) -> None:
     space.client.delete(space.name)
     space.hold(B)
     assert push(space, unique="taken") == QUEUED
+
+
+def test_a_note_is_believed_if_the_message_may_have_been_moved_aside(space: Space) -> None:
+    record(space)
+    push(space.frozen(), believed=SECOND)
+    body_ = space.client.rpop(space.name)
+    space.client.zadd(space.key("GROUPS:PARKED"), {b"001x%016d" % NOW + body_: 0})
+    assert push(space.frozen()) == QUEUED
+    assert tick(space.frozen(), NOW, 0) == (b"queued",)
+    status, notes = push(space.frozen(NOW + SECOND))
+    assert status == b"search"
+    assert push(space.frozen(NOW + SECOND), known=b"+" + notes) == QUEUED
+    space.client.delete(space.key("GROUPS:PARKED"))
+    assert push(space) == STORED
 
 
 def test_an_id_twice_in_one_call_is_stored_once(space: Space) -> None:
