@@ -788,6 +788,8 @@ class Queue(WholeQueue, Client):
         Args:
             repair: repair what can be repaired. An orphan body becomes ready, a record without
                 a body goes to the dead letters, and an expiry is removed. Nothing is deleted.
+                Groups get the slots of their messages in flight, and their turns, if these are
+                wrong; slots are compared if at most 1,000 messages of groups are in flight.
                 If claims of the left end have lost the record of that end, only that is reported
                 and, unless messages are taken from the right now, repaired: audit once more.
         """

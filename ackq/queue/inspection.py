@@ -24,7 +24,7 @@ from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
 from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.errors import ConfigurationError, PopFromMismatch
-from ackq.queue import group_record, held_lists, moved_aside, pop_from
+from ackq.queue import group_audit, group_record, held_lists, moved_aside, pop_from
 from ackq.queue.cancel_notes import with_notes
 from ackq.queue.claims import end_holds
 from ackq.queue.delayed_entries import entry_of
@@ -436,6 +436,8 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         seen, found_here = yield from _walk(spec, "context", repair)
         checked += seen
         findings += found_here
+    if spec.keys.grouped:
+        findings += yield from group_audit.audit(spec, repair)
     return AuditReport(checked, tuple(findings))
 
 

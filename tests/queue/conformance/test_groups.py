@@ -235,6 +235,30 @@ def test_groups_begin_once_nobody_without_them_holds_messages(
     assert queue.pop() is None
 
 
+@pytest.mark.parametrize("deleted", ["FLIGHT", "TURNS", "RUNS", "BUSY"])
+def test_an_audit_mends_groups_of_which_a_key_was_deleted(
+    grouped: Callable[..., Any], target: Target, name: str, deleted: str
+) -> None:
+    queue = grouped()
+    pushed = [f"{group}{number}" for number in "123" for group in "abc"]
+    queue.push_many({"id": each, "customer": each[0]} for each in pushed)
+    first, second = queue.pop_many(2)
+    assert ids(queue.pop_many(4, visibility_timeout=0.001)) == ["c1", "c2", "c3"]
+    queue.ack(first)  # the turn of a
+    queue.release(second)
+    assert target.control.delete(f"{name}GROUPS:{deleted}") == 1
+    assert queue.audit().findings
+    assert queue.audit(repair=True).sound
+    assert queue.audit().findings == ()
+    found = []
+    while len(found) < 8:
+        messages = queue.pop_many(2, timeout=5.0)
+        assert messages
+        found += ids(messages)
+        queue.ack(*messages)
+    assert sorted(found) == sorted(pushed[1:])
+
+
 def test_parked_messages_are_counted_drained_and_purged(grouped: Callable[..., Any]) -> None:
     queue = grouped()
     queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")

@@ -1,7 +1,10 @@
-"""groups/list: the groups that a consumer has met."""
+"""groups/list and groups/audit: the groups that a consumer has met."""
 
 from typing import Any
 
+import pytest
+
+from tests.queue.scripts.grouped import busy, record, turns
 from tests.queue.scripts.space import NOW, Space
 
 #: When the first message was moved aside.
@@ -95,3 +98,69 @@ def test_a_page_of_long_messages_is_short(space: Space) -> None:
     assert metered.reply[1] == b""
     assert metered.largest < 3 * len(long)
     assert sum(map(len, pages(space, 1000))) == 60
+
+
+def audited(space: Space, walk: str, repair: int = 0) -> tuple[set[tuple[bytes, bytes]], int]:
+    """Return the problems with their groups, and how many calls that took."""
+    after, calls = b"", 0
+    found: set[tuple[bytes, bytes]] = set()
+    while True:
+        after, *problems = space.frozen().call("groups/audit", walk, after, repair)
+        found |= {*zip(problems[::2], problems[1::2], strict=True)}
+        calls += 1
+        if not after:
+            return found, calls
+
+
+def fly(space: Space, *messages: tuple[str, str]) -> list[bytes]:
+    """Let messages be in flight, pairs of a key and a group; return their members of RUNS."""
+    for key, tag in messages:
+        space.client.hset(space.key("GROUPS:FLIGHT"), key, f"={FIRST:016}{tag}")
+    return [f"{len(tag):03}{tag}{FIRST:016}{key}".encode() for key, tag in messages]
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_an_audit_finds_and_mends_what_is_wrong_with_groups(space: Space, in_flight: int) -> None:
+    record(space, in_flight)
+    parked = ["free", "busy", "woken", "none"]
+    slots = {"": 7, "busy": 3, "wrong": 2, "gone": 1, "run": 2}
+    fill(space, slots, parked, {"none": NOW})
+    members = fly(
+        space,
+        *(("b1", "busy"), ("b2", "busy"), ("b3", "busy"), ("w", "wrong")),
+        *(("m", "missing"), ("r1", "run"), ("r2", "run")),
+    )
+    stale = b"003run" + b"0" * 16 + b"stale"
+    kept = [*members[:3], members[5], stale] if in_flight == 1 else [stale]
+    space.client.zadd(space.key("GROUPS:RUNS"), dict.fromkeys(kept, 0))
+    space.client.set(space.key("GROUPS:WOKEN"), f"9:ab {NOW} 005woken{FIRST:016}")
+    wrong = {(b"wrong number in flight", tag) for tag in (b"wrong", b"gone", b"missing")}
+    wrong |= {(b"not in flight", b"run")}
+    wrong |= {(b"not in its run", b"run")} if in_flight == 1 else set()
+    before = space.dump()
+    assert audited(space, "slots") == (wrong, 1)
+    assert audited(space, "turns") == ({(b"no turn", b"free")}, 1)
+    assert space.dump() == before
+    assert audited(space, "slots", 1) == (wrong, 1)
+    assert audited(space, "turns", 1) == ({(b"no turn", b"free")}, 1)
+    assert audited(space, "slots") == audited(space, "turns") == (set(), 1)
+    assert busy(space) == {"busy": 3, "wrong": 1, "missing": 1, "run": 2}
+    assert space.client.hget(space.key("GROUPS:BUSY"), "") == b"7"
+    assert turns(space) == ["none", "free"]
+    runs = [*members[:3], *members[5:]] if in_flight == 1 else []
+    assert space.client.zrange(space.key("GROUPS:RUNS"), 0, -1) == sorted(runs)
+
+
+def test_an_audit_of_many_groups_takes_several_calls(space: Space) -> None:
+    record(space)
+    names = [f"g{number}" for number in range(250)]
+    fill(space, dict.fromkeys(names, 1), [], {})
+    for number, name in enumerate(names):
+        member = f"{len(name):03}{name}{FIRST}{'x' * (40_000 if number >= 150 else 1)}"
+        space.client.zadd(space.key("GROUPS:PARKED"), {member: 0})
+    assert audited(space, "turns") == (set(), 5)
+    fly(space, *((f"m{number}", "a") for number in range(1001)))
+    assert audited(space, "slots") == (set(), 1)
+    space.client.hdel(space.key("GROUPS:FLIGHT"), "m0")
+    assert len(audited(space, "slots", 1)[0]) == 252
+    assert audited(space, "turns") == ({(b"no turn", name.encode()) for name in names}, 5)
