@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from ackq.config import (
     RateLimit,
@@ -116,55 +116,47 @@ class Definition:
 
 
 def define(
-    function: Callable[..., Any],
-    *,
-    queue: str | None = None,
-    name: str | None = None,
-    max_receives: int | None = None,
-    time_limit: Seconds | None = None,
-    retry: Retry | None = None,
-    rate_limit: RateLimit | None = None,
-    record_errors: Any = None,
-    expires: Seconds | None = None,
-    on_expiry: OnExpiry = "dead",
-    breaker: Breaker | None = None,
-    batch: Batch | None = None,
-    options: Mapping[str, Any] | None = None,
+    function: Callable[..., Any], batch: Batch | None = None, **settings: Unpack[Settings]
 ) -> Definition:
     """Return a task; see `ackq.tasks.Tasks.task`. Its queue has its name unless one is given.
 
     Raises:
         ConfigurationError: a setting is out of range, or the signature cannot be used.
     """
-    name = name or _name_of(function)
-    if max_receives is not None:
+    if unknown := settings.keys() - Settings.__annotations__.keys():
+        raise TypeError(f"a task has no setting {min(unknown)!r}")
+    name = settings.get("name") or _name_of(function)
+    retry, breaker = settings.get("retry") or Retry(), settings.get("breaker")
+    if (max_receives := settings.get("max_receives")) is not None:
         check_integer(max_receives, "max_receives", 1, 1_000_000)
-    if record_errors is not None:
+    if (record_errors := settings.get("record_errors")) is not None:
         check_record_errors(record_errors)
-    if on_expiry not in get_args(OnExpiry):
+    if (on_expiry := settings.get("on_expiry", "dead")) not in get_args(OnExpiry):
         raise ConfigurationError(f"on_expiry is one of {get_args(OnExpiry)}, not {on_expiry!r}")
-    retry = retry or Retry()
-    terms = Terms(
-        max_receives=max_receives,
-        time_limit=None if time_limit is None else check_seconds(time_limit, "time_limit"),
-        backoff=retry.delays,
-        is_final=retry.is_final,
-        record_errors=record_errors,
-        function=function,
-        task=name,
-    )
+    if (time_limit := settings.get("time_limit")) is not None:
+        time_limit = check_seconds(time_limit, "time_limit")
+    if (expires := settings.get("expires")) is not None:
+        expires = check_seconds(expires, "expires")
     return Definition(
         name=name,
-        queue=queue or name,
+        queue=settings.get("queue") or name,
         function=function,
         arguments=Arguments(name, function, batch=batch is not None),
-        terms=terms,
-        rate_limit=rate_limit,
-        expires=None if expires is None else check_seconds(expires, "expires"),
+        terms=Terms(
+            max_receives=max_receives,
+            time_limit=time_limit,
+            backoff=retry.delays,
+            is_final=retry.is_final,
+            record_errors=record_errors,
+            function=function,
+            task=name,
+        ),
+        rate_limit=settings.get("rate_limit"),
+        expires=expires,
         on_expiry=on_expiry,
         circuit=None if breaker is None else Circuit(breaker),
         batch=batch,
-        options=dict(options or {}),
+        options=dict(settings.get("options") or {}),
     )
 
 

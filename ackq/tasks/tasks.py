@@ -28,7 +28,7 @@ from ackq.sharded import ShardedQueue
 from ackq.tasks.calls import call, entered, is_middleware
 from ackq.tasks.definition import Definition, Settings, define
 from ackq.tasks.intake import Dropped, Intake, ended
-from ackq.tasks.wire import written, written_as_event
+from ackq.tasks.wire import written
 from ackq.worker import Schedule, Worker
 from ackq.worker.batch import Batch, Failed
 from ackq.worker.policy import MAX_RECEIVES, Terms
@@ -302,9 +302,8 @@ class Tasks(Closable):
             encoded = definition.arguments.encode((), dict(args or {}))
 
             def message(tick: datetime) -> dict[str, Any]:
-                return self._message(
-                    definition, encoded, None, definition.expires, tick.timestamp()
-                )
+                now, expires = tick.timestamp(), definition.expires
+                return written(definition.name, encoded, None, expires, now, self._source)
 
             title, queue = name or definition.name, definition.queue
             times = {"every": every, "cron": cron, "tz": zone_of(zone)}
@@ -393,7 +392,8 @@ class Tasks(Closable):
         """
         others = dict(options)
         expires = others.pop("expires", definition.expires)
-        message = self._message(definition, arguments, others.pop("id", None), expires, time.time())
+        id = others.pop("id", None)
+        message = written(definition.name, arguments, id, expires, time.time(), self._source)
         if self._inline:
             push: Any = partial(self._handle_now, definition.queue)
         else:
@@ -407,17 +407,6 @@ class Tasks(Closable):
             call = partial(middleware, plain, call)
         pushed: Pushed = call()
         return pushed
-
-    def _message(
-        self,
-        definition: Definition,
-        arguments: bytes,
-        id: str | int | None,
-        expires: float | None,
-        now: float,
-    ) -> dict[str, Any]:
-        write = written if self._source is None else partial(written_as_event, self._source)
-        return write(definition.name, arguments, id, expires, now)
 
     # --- handling ---------------------------------------------------------------------------
 

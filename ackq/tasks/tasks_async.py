@@ -27,7 +27,7 @@ from ackq.sharded import AsyncShardedQueue
 from ackq.tasks.calls_async import call, entered, is_middleware
 from ackq.tasks.definition import Definition, Settings, define
 from ackq.tasks.intake import Dropped, Intake, ended
-from ackq.tasks.wire import written, written_as_event
+from ackq.tasks.wire import written
 from ackq.worker import AsyncWorker, Schedule
 from ackq.worker.batch import Batch, Failed
 from ackq.worker.policy import MAX_RECEIVES, Terms
@@ -306,9 +306,8 @@ class AsyncTasks(Closable):
             encoded = definition.arguments.encode((), dict(args or {}))
 
             def message(tick: datetime) -> dict[str, Any]:
-                return self._message(
-                    definition, encoded, None, definition.expires, tick.timestamp()
-                )
+                now, expires = tick.timestamp(), definition.expires
+                return written(definition.name, encoded, None, expires, now, self._source)
 
             title, queue = name or definition.name, definition.queue
             times = {"every": every, "cron": cron, "tz": zone_of(zone)}
@@ -399,7 +398,8 @@ class AsyncTasks(Closable):
         """
         others = dict(options)
         expires = others.pop("expires", definition.expires)
-        message = self._message(definition, arguments, others.pop("id", None), expires, time.time())
+        id = others.pop("id", None)
+        message = written(definition.name, arguments, id, expires, time.time(), self._source)
         if self._inline:
             push: Any = partial(self._handle_now, definition.queue)
         else:
@@ -413,17 +413,6 @@ class AsyncTasks(Closable):
             call = partial(middleware, plain, call)
         pushed: Pushed = await call()
         return pushed
-
-    def _message(
-        self,
-        definition: Definition,
-        arguments: bytes,
-        id: str | int | None,
-        expires: float | None,
-        now: float,
-    ) -> dict[str, Any]:
-        write = written if self._source is None else partial(written_as_event, self._source)
-        return write(definition.name, arguments, id, expires, now)
 
     # --- handling ---------------------------------------------------------------------------
 

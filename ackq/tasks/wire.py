@@ -49,7 +49,12 @@ received = msgspec.json.Decoder(Received).decode
 
 
 def written(
-    task: str, arguments: bytes, id: str | int | None, expires: float | None, now: float
+    task: str,
+    arguments: bytes,
+    id: str | int | None,
+    expires: float | None,
+    now: float,
+    source: str | None = None,
 ) -> dict[str, Any]:
     """Return the message of a task.
 
@@ -59,24 +64,12 @@ def written(
         id: of the message. None: the queue draws one.
         expires: seconds until it expires, or None.
         now: seconds since the epoch.
+        source: of a CloudEvent. Defaults to None: the message is none.
     """
     message: dict[str, Any] = {} if id is None else {"id": id}
-    message |= {"task": task, "args": orjson.Fragment(arguments)}
-    if expires is not None:
-        message["expires_at"] = round(now + expires, 6)
-    return message
-
-
-def written_as_event(
-    source: str,
-    task: str,
-    arguments: bytes,
-    id: str | int | None,
-    expires: float | None,
-    now: float,
-) -> dict[str, Any]:
-    """Return the message of a task as a CloudEvent from ``source``; see `written`."""
-    message: dict[str, Any] = {} if id is None else {"id": id}
+    if source is None:
+        message |= {"task": task, "args": orjson.Fragment(arguments)}
+        return message if expires is None else {**message, "expires_at": round(now + expires, 6)}
     message |= {
         CLOUDEVENT: SPECVERSION,
         "type": task,

@@ -740,6 +740,8 @@ def test_settings_that_cannot_work_are_refused(rig_of: Callable[..., Rig]) -> No
     for make, text in REFUSED:
         with pytest.raises(ConfigurationError, match=text):
             make(rig_of().tasks)
+    with pytest.raises(TypeError, match="no setting 'retries'"):
+        rig_of().tasks.task(retries=3)(print)
 
 
 def test_tasks_use_the_queue_or_the_client_that_they_are_given(url: str, token: str) -> None:
