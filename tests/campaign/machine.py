@@ -123,7 +123,7 @@ class Machine:
                 self._lose_unsynced(path, draw)
 
     def repair_log(self, server: Server) -> None:
-        """Cut off a transaction that a power cut has torn, as docs/guarantees.md advises.
+        """Cut off a transaction that a power cut or a kill has torn, as docs/guarantees.md advises.
 
         Redis itself leaves the beginning of the transaction in the log. Valkey does not.
         """

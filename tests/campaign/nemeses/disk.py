@@ -32,6 +32,7 @@ def load_slowly(stage: Stage, draw: random.Random) -> None:
     with stage.fault("load slowly") as effect, stage.on.loading_slowly(draw.randint(100, 300)):
         stage.on.server.kill()
         effect.since = stage.on.undone_since(power=False)
+        stage.on.machine.repair_log(stage.on.server)
         starting = threading.Thread(target=stage.on.server.start)
         starting.start()
         effect.times = 0
@@ -103,4 +104,5 @@ def fill_disk(stage: Stage, draw: random.Random) -> None:
 def _restart(stage: Stage, effect: Effect) -> None:
     stage.on.server.kill()
     effect.since = stage.on.undone_since(power=False)
+    stage.on.machine.repair_log(stage.on.server)
     stage.on.server.start()
