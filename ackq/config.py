@@ -158,7 +158,7 @@ class QueueConfig:
 
     def _check_groups(self) -> None:
         if self.max_in_flight is not None:
-            raise ConfigurationError("max_in_flight cannot be set yet")
+            check_integer(self.max_in_flight, "max_in_flight", 1, 1_000_000)
         if self.groups is not None and not isinstance(self.groups, Groups):
             raise ConfigurationError(
                 f"groups is a Groups, such as Groups(field='customer'), not {self.groups!r}"

@@ -19,6 +19,7 @@
 -- With groups: KEYS[16] {name}GROUPS:RUNS ZSET
 -- With groups: KEYS[17] {name}GROUPS:WOKEN STRING
 -- With groups: KEYS[18] {name}GROUPS:RATES ZSET
+-- With groups: KEYS[19] {name}GROUPS:ROOM LIST
 --
 -- ARGV[1] ids              1..4000 lease keys
 --
@@ -31,7 +32,7 @@ local backup, context, receives, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local errors, counters = KEYS[5], KEYS[6]
 local delayed, ready, handoff, record, looks = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local busy, parked, turns, flight = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local runs, woken, rates = KEYS[16], KEYS[17], KEYS[18]
+local runs, woken, rates, room = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 
 local FREED = 8388608 -- bytes of bodies one call may delete
 
@@ -58,7 +59,7 @@ end
 -- Of a queue with groups, read every type before the first write.
 local rules, are_parked, woken_note
 if record then
-  rules = rules_of(redis.call('GET', record)) or {limit = 1}
+  rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)
@@ -68,6 +69,7 @@ if record then
   redis.call('ZCARD', runs)
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
+  redis.call('LLEN', room)
 end
 -- End of parts (edit them in lua/parts)
 
@@ -107,7 +109,7 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
--- Parts: mark, groups/rates, groups/slots, groups/free, groups/wake
+-- Parts: mark, groups/rates, groups/slots, groups/free, groups/wake, groups/admit
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
 -- may have the same id.
 local function mark(body)
@@ -311,9 +313,20 @@ local function wake()
     redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
   end
 end
+
+-- A consumer that met the limit of the queue waits for an element of ROOM. If there is room now and
+-- a consumer has waited lately, let one look again; its pop lets the next one.
+local function admit()
+  if rules.most > 0 and redis.call('ZCARD', backup) < rules.most
+    and redis.call('EXISTS', looks) == 1 and redis.call('LLEN', room) == 0 then
+    redis.call('RPUSH', room, '1')
+    redis.call('PEXPIRE', room, '10000') -- nobody may be waiting
+  end
+end
 -- End of parts (edit them in lua/parts)
 
 free(gone)
 write_slots()
 wake()
+admit()
 return {settled, looked}

@@ -20,6 +20,7 @@
 -- With groups: KEYS[17] {name}GROUPS:RUNS ZSET
 -- With groups: KEYS[18] {name}GROUPS:WOKEN STRING
 -- With groups: KEYS[19] {name}GROUPS:RATES ZSET
+-- With groups: KEYS[20] {name}GROUPS:ROOM LIST
 --
 -- ARGV[1] running          0|1     1: also messages whose leases run. The lease ends, so the
 --                          holder's settles are refused, and its next extend reports the cancel
@@ -36,7 +37,7 @@ local context, receives, delayed = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters, backup, extended = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local ready, handoff, record, looks, busy = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local parked, turns, flight = KEYS[14], KEYS[15], KEYS[16]
-local runs, woken, rates = KEYS[17], KEYS[18], KEYS[19]
+local runs, woken, rates, room = KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local running = ARGV[1]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
@@ -86,7 +87,7 @@ end
 -- Of a queue with groups, read every type before the first write.
 local rules, are_parked, woken_note
 if record then
-  rules = rules_of(redis.call('GET', record)) or {limit = 1}
+  rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)
@@ -96,6 +97,7 @@ if record then
   redis.call('ZCARD', runs)
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
+  redis.call('LLEN', room)
 end
 -- End of parts (edit them in lua/parts)
 
@@ -214,7 +216,7 @@ if not record or canceled == 0 then
 end
 
 local now_text = string.format('%.0f', now)
--- Parts: groups/rates, groups/slots, groups/free, groups/wake
+-- Parts: groups/rates, groups/slots, groups/free, groups/wake, groups/admit
 -- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
 -- was set back would stop it for the step.
 local ahead = {}
@@ -412,9 +414,20 @@ local function wake()
     redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
   end
 end
+
+-- A consumer that met the limit of the queue waits for an element of ROOM. If there is room now and
+-- a consumer has waited lately, let one look again; its pop lets the next one.
+local function admit()
+  if rules.most > 0 and redis.call('ZCARD', backup) < rules.most
+    and redis.call('EXISTS', looks) == 1 and redis.call('LLEN', room) == 0 then
+    redis.call('RPUSH', room, '1')
+    redis.call('PEXPIRE', room, '10000') -- nobody may be waiting
+  end
+end
 -- End of parts (edit them in lua/parts)
 
 free(gone)
 write_slots()
 wake()
+admit()
 return {canceled, looked}

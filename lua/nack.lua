@@ -20,6 +20,7 @@
 -- With groups: KEYS[17] {name}GROUPS:RUNS ZSET
 -- With groups: KEYS[18] {name}GROUPS:WOKEN STRING
 -- With groups: KEYS[19] {name}GROUPS:RATES ZSET
+-- With groups: KEYS[20] {name}GROUPS:ROOM LIST
 --
 -- ARGV[1] charge           0|1     0: this delivery does not count (a release)
 -- ARGV[2] max_receives     integer 0..1000000  0: no limit
@@ -45,7 +46,8 @@
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local handoff, record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
-local turns, flight, runs, woken, rates = KEYS[15], KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+local turns, flight, runs = KEYS[15], KEYS[16], KEYS[17]
+local woken, rates, room = KEYS[18], KEYS[19], KEYS[20]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
@@ -86,7 +88,7 @@ end
 -- Of a queue with groups, read every type before the first write.
 local rules, are_parked, woken_note
 if record then
-  rules = rules_of(redis.call('GET', record)) or {limit = 1}
+  rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)
@@ -96,6 +98,7 @@ if record then
   redis.call('ZCARD', runs)
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
+  redis.call('LLEN', room)
 end
 -- End of parts (edit them in lua/parts)
 
@@ -294,12 +297,12 @@ count_up('dead:body missing', missing)
 if #died > 0 then
   reply[#reply + 1] = died
 end
-if not record or #gone == 0 then
+if not record or (#gone == 0 and rules.most == 0) then
   return reply
 end
 
 local now_text = string.format('%.0f', now)
--- Parts: groups/rates, groups/slots, groups/free, groups/wake
+-- Parts: groups/rates, groups/slots, groups/free, groups/wake, groups/admit
 -- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
 -- was set back would stop it for the step.
 local ahead = {}
@@ -497,9 +500,22 @@ local function wake()
     redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
   end
 end
+
+-- A consumer that met the limit of the queue waits for an element of ROOM. If there is room now and
+-- a consumer has waited lately, let one look again; its pop lets the next one.
+local function admit()
+  if rules.most > 0 and redis.call('ZCARD', backup) < rules.most
+    and redis.call('EXISTS', looks) == 1 and redis.call('LLEN', room) == 0 then
+    redis.call('RPUSH', room, '1')
+    redis.call('PEXPIRE', room, '10000') -- nobody may be waiting
+  end
+end
 -- End of parts (edit them in lua/parts)
 
-free(gone)
-write_slots()
-wake()
+if #gone > 0 then
+  free(gone)
+  write_slots()
+  wake()
+end
+admit()
 return reply

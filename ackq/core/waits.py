@@ -74,6 +74,8 @@ class Emptiness:
 
     #: Whether nothing was left to take.
     is_known: bool = False
+    #: Whether the queue had as many leases as permitted.
+    is_limited: bool = False
     #: When to look again, in seconds of a monotonic clock.
     look_at: float = 0.0
 

@@ -106,6 +106,10 @@ class QueueKeys:
         source = b"LEFT" if self.pop_from == "left" else b"RIGHT"
         return (b"BLMOVE", self.ready, self.handoff, source, b"LEFT", seconds_of(seconds))
 
+    def wait_for_room(self, seconds: float) -> tuple[Arg, ...]:
+        """Return the command that waits until the queue has fewer leases than permitted."""
+        return (b"BLPOP", self.ready + b"GROUPS:ROOM", seconds_of(seconds))
+
     @property
     def if_left(self) -> tuple[bytes, ...]:
         """The last key of a script that depends on the end; none for the right end."""

@@ -40,9 +40,11 @@ STATUS, REFUSED, RECEIPT, COUNTS, MESSAGES = range(5)
 TAKEN = OK, LAST = b"ok", b"last"
 #: The reply if the request has to be sent again, alone.
 AGAIN: Sequence[Any] = (b"again", ())
-#: The last column of another reply: the µs of an "empty" one, the held list of a "held" one.
+#: The statuses if nothing can be taken: there is nothing, or the queue has as many leases as it may.
+NOTHING = (b"empty", b"limited")
+#: The last column of another reply: the µs of one of `NOTHING`, the held list of a "held" one.
 WAIT = HELD = 2
-#: The last column of an "empty" reply to a consumer that waits: about how many consumers do.
+#: The last column of a reply of `NOTHING` to a consumer that waits: about how many consumers do.
 WAITERS = 3
 #: Seconds between two looks at an empty queue, on average, of all consumers that wait together.
 LOOK_INTERVAL = 0.05
@@ -82,6 +84,8 @@ def pop_many(
         if settled:
             held, _ = fencing.admit(ACK, settled)
             args, order = by_receipt(held)
+            if emptiness.is_limited:
+                block = 0.0  # these acks make room
         how: Sequence[Arg] = (round(block * 1_000_000),) if block else (waits, *args)
         request = Request(
             (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *how),
@@ -103,7 +107,7 @@ def pop_many(
                 fencing.note_reply(ACK, order, reply[REFUSED], request)
         settled = ()
         status = reply[STATUS]
-        emptiness.is_known = status == LAST
+        emptiness.is_known, emptiness.is_limited = status == LAST, status == b"limited"
         if status in TAKEN:
             return _messages(spec, reply, lease + jitter)
         if status == b"again":
@@ -111,7 +115,7 @@ def pop_many(
         if status == b"held":
             yield from return_some(spec, reply[HELD])
             continue
-        if status == b"empty" and deadline.timeout:
+        if status in NOTHING and deadline.timeout:
             yield from _remember(spec, reply[WAIT], reply[WAITERS])
         left = yield from deadline.left()
         if not left:
@@ -229,7 +233,8 @@ def _wait_and_pop(
         block: longest wait in seconds.
     """
     acks = [ack_request(spec, args)] if acked else []
-    wait = Request(spec.keys.wait(block), blocks=block)
+    command = spec.keys.wait_for_room if spec.emptiness.is_limited else spec.keys.wait
+    wait = Request(command(block), blocks=block)
     try:
         *settles, waited, reply = yield Pipeline((*acks, wait, request))
     except fencing.APPLIED_NOTHING:

@@ -18,6 +18,7 @@
 -- KEYS[16] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[17] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 -- KEYS[18] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
+-- KEYS[19] {name}GROUPS:ROOM    LIST    not empty if a consumer may look again
 --
 -- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
 --
@@ -28,7 +29,8 @@
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, errors, ready, handoff = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local turns, flight, runs, woken, rates = KEYS[14], KEYS[15], KEYS[16], KEYS[17], KEYS[18]
+local turns, flight, runs, woken = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local rates, room = KEYS[18], KEYS[19]
 local settled = 1
 
 local SCRIPT = 'ack' -- in errors
@@ -63,7 +65,7 @@ end
 -- Of a queue with groups, read every type before the first write.
 local rules, are_parked, woken_note
 if record then
-  rules = rules_of(redis.call('GET', record)) or {limit = 1}
+  rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)
@@ -73,10 +75,11 @@ if record then
   redis.call('ZCARD', runs)
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
+  redis.call('LLEN', room)
 end
 -- End of parts (edit them in lua/parts)
 
--- Parts: holds, whole_batch, settle, mark, groups/rates, groups/slots, groups/free, groups/wake
+-- Parts: holds, whole_batch, settle, mark, groups/rates, groups/slots, groups/free
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
@@ -320,7 +323,8 @@ local function free(keys)
     turn(tag)
   end
 end
-
+-- End of parts (edit them in lua/parts)
+-- Parts: groups/wake, groups/admit
 -- Let the group of the message that was moved to the list take its turn again: it was parked again,
 -- or it is gone, because a bare RPOP took it.
 local function forget_woken()
@@ -355,11 +359,22 @@ local function wake()
     redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
   end
 end
+
+-- A consumer that met the limit of the queue waits for an element of ROOM. If there is room now and
+-- a consumer has waited lately, let one look again; its pop lets the next one.
+local function admit()
+  if rules.most > 0 and redis.call('ZCARD', backup) < rules.most
+    and redis.call('EXISTS', looks) == 1 and redis.call('LLEN', room) == 0 then
+    redis.call('RPUSH', room, '1')
+    redis.call('PEXPIRE', room, '10000') -- nobody may be waiting
+  end
+end
 -- End of parts (edit them in lua/parts)
 
 if acked > 0 then
   free(done)
   write_slots()
   wake()
+  admit()
 end
 return {acked, unpack(refused)}

@@ -8,13 +8,14 @@
 -- KEYS[6] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[7] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 -- KEYS[8] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
+-- KEYS[9] {name}GROUPS:ROOM    LIST    not empty if a consumer may look again
 --
 -- Returns the record that the queue has now; empty: none. Messages in flight lose their slots.
 -- Atomic because no message may be moved aside between the check and the deletion.
 -- Cost: O(1); UNLINK frees the memory in the background.
 -- Roles: operator, doctor
 local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local flight, runs, woken, rates = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local flight, runs, woken, rates, room = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 
 if redis.call('TYPE', record).ok ~= 'string' then
   return ''
@@ -29,5 +30,6 @@ redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
 redis.call('GET', woken)
 redis.call('ZCARD', rates)
-redis.call('UNLINK', record, busy, turns, flight, runs, woken, rates)
+redis.call('LLEN', room)
+redis.call('UNLINK', record, busy, turns, flight, runs, woken, rates, room)
 return ''

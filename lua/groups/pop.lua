@@ -29,6 +29,7 @@
 --                                  consumer, since when it was its group's turn (µs), and what its
 --                                  member of PARKED began with, separated by spaces
 -- KEYS[20] {name}GROUPS:RATES   ZSET    group -> when it may have its whole burst again, µs
+-- KEYS[21] {name}GROUPS:ROOM    LIST    an element lets a consumer that met the limit look again
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
@@ -44,7 +45,9 @@
 -- deliver several of a group, in order; the group is then busy until all are settled. Messages of a
 -- busy group are moved aside, in order, and groups that may go on take turns. A rate is a limit of
 -- deliveries: a message that came back waits in DELAYED until its group's rate permits one more.
--- Returns what pop.lua returns, but never 'held'. 'last' also means that nothing is parked.
+-- Returns what pop.lua returns, but never 'held'. 'last' also means that nothing is parked. Or, if
+-- the queue has as many leases as the record permits, {'limited', refused, wait, waiters} as of
+-- 'empty': wait for an element of ROOM, or for the end of a lease.
 -- The error ACKQ_GROUPS: the record is missing or differs; nothing was done.
 -- Atomic because a slot of a group must be taken and freed with the message that has it.
 -- Cost: O((wanted + settled + 200) log messages), at most 1 MiB of bodies and of notes of dead
@@ -55,7 +58,7 @@ local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local record, counters, errors, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local busy, parked, turns, flight = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local runs, woken, rates = KEYS[18], KEYS[19], KEYS[20]
+local runs, woken, rates, room = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, expected = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local waited, settled = tonumber(ARGV[7]), 8
@@ -133,6 +136,7 @@ redis.call('HLEN', flight)
 local has_runs = redis.call('ZCARD', runs) > 0
 local woken_note = redis.call('GET', woken) or ''
 redis.call('ZCARD', rates)
+redis.call('LLEN', room)
 
 -- Parts: holds, whole_batch, settle
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
@@ -211,7 +215,7 @@ if #done > 0 then
 end
 -- End of parts (edit them in lua/parts)
 
--- Parts: mark, groups/rates, groups/slots, groups/free, groups/wake
+-- Parts: mark, groups/rates, groups/slots, groups/free, groups/wake, groups/admit
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
 -- may have the same id.
 local function mark(body)
@@ -415,6 +419,16 @@ local function wake()
     redis.call('SET', woken, mark(body) .. ' ' .. since .. ' ' .. string.sub(member, 1, place))
   end
 end
+
+-- A consumer that met the limit of the queue waits for an element of ROOM. If there is room now and
+-- a consumer has waited lately, let one look again; its pop lets the next one.
+local function admit()
+  if rules.most > 0 and redis.call('ZCARD', backup) < rules.most
+    and redis.call('EXISTS', looks) == 1 and redis.call('LLEN', room) == 0 then
+    redis.call('RPUSH', room, '1')
+    redis.call('PEXPIRE', room, '10000') -- nobody may be waiting
+  end
+end
 -- End of parts (edit them in lua/parts)
 
 local charged = {} -- groups whose rate is written
@@ -452,6 +466,7 @@ do
   local LONG_NAME = 512 -- bytes; of a group with a longer name its hash is stored
   local HEAD = 1200 -- bytes in which the longest id and the group behind it end
   local NUMBER = '(%-?[1-9]' .. string.rep('%d?', 14) .. ')[,}]'
+  local NO_GROUP = rules.field == '' and '' or nil
   local QUOTED = '"' .. rules.field .. '"'
   local NAMED = ',%s?' .. string.gsub(QUOTED, '%W', '%%%0') .. ':%s?'
   local USUAL = '^{"id":%s?"([^"\\%c]+)"' .. NAMED .. '"([^"\\%c]+)"'
@@ -470,6 +485,7 @@ do
     local before = decoded
     local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
     local id, tag = string.match(head, USUAL)
+    tag = NO_GROUP or tag
     if id and #id <= LONG_ID and #tag <= LONG_ID then
       return id, tag
     elseif not id then
@@ -478,7 +494,7 @@ do
       if not id then
         id, behind = string.match(head, '^{"id":%s?([1-9]' .. string.rep('%d?', 14) .. ')()[,}]')
       end
-      tag = id and (string.match(head, '^' .. NAMED .. '"([^"\\%c]+)"', behind)
+      tag = NO_GROUP or id and (string.match(head, '^' .. NAMED .. '"([^"\\%c]+)"', behind)
         or string.match(head, '^' .. NAMED .. NUMBER, behind))
     end
     if not (id and tag) and #body <= MAX_DECODED then
@@ -1312,6 +1328,13 @@ local function extend_runs()
 end
 
 take_all_due(backup, 1)
+-- What came back has its room.
+local has_room = true
+if rules.most > 0 then
+  local left = math.max(0, rules.most - redis.call('ZCARD', backup))
+  has_room, wanted = left > 0, math.min(wanted, taken + left)
+  full = full or taken >= wanted
+end
 if has_delayed and not full then
   take_all_due(delayed, 0)
 end
@@ -1321,8 +1344,10 @@ if #gone > 0 then
   has_turns = are_due()
 end
 serve_turns()
-read_list(handoff)
-read_list(ready)
+if has_room then
+  read_list(handoff)
+  read_list(ready)
+end
 if woken_tag and redis.call('EXISTS', ready, handoff) == 0 then
   write_parks()
   forget_woken()
@@ -1438,6 +1463,7 @@ if taken > 0 and jitter % SWEEPS == 1 then
   sweep_slots(SWEPT / 10) -- a queue may never be empty
 end
 wake()
+admit()
 if taken > 0 then
   if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0
     and next_event(backup, delayed) ~= 0 then
@@ -1445,6 +1471,11 @@ if taken > 0 then
     waiters(true) -- the key also shows wake() that a consumer waits
   end
   return reply
+end
+if not has_room and dead_lettered + deferred == 0 then
+  redis.call('DEL', room) -- nobody may look again
+  local wait = next_event(backup)
+  return {'limited', refused, wait == 0 and 1 or wait, is_waiting and waiters(true) or nil}
 end
 if full or is_stopped or dead_lettered > 0 or deferred > 0 or looked >= AT_GATE
   or bytes >= BODY_BUDGET then

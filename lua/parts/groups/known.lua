@@ -1,9 +1,9 @@
--- Needs rules_of, record, ready, handoff, busy, parked, turns, flight, runs, woken, rates.
+-- Needs rules_of, record, ready, handoff, busy, parked, turns, flight, runs, woken, rates, room.
 
 -- Of a queue with groups, read every type before the first write.
 local rules, are_parked, woken_note
 if record then
-  rules = rules_of(redis.call('GET', record)) or {limit = 1}
+  rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)
@@ -13,4 +13,5 @@ if record then
   redis.call('ZCARD', runs)
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
+  redis.call('LLEN', room)
 end

@@ -45,6 +45,19 @@ test_groups_rates.test_an_ack_wakes_a_group_whose_rate_permits_it
   waits for its whole burst
   -   local free = (rules.burst - 1) * rules.each + 0.000001
   +   local free = -0.5
+test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
+  given: script="groups/ack"
+  nobody looks again
+  -   wake()
+  -   admit()
+  +   wake()
+  the element stays for ever
+  - redis.call('PEXPIRE', room, '10000')
+  + redis.call('LLEN', room)
+test_groups_room.test_nobody_is_woken_while_nobody_waits
+  one looks again without need
+  - and redis.call('EXISTS', looks) == 1 and
+  + and
 test_groups_pop.test_no_message_moves_to_the_list_while_nobody_waits
   wakes without need
   - or redis.call('EXISTS', looks) == 0 then

@@ -13,6 +13,7 @@ from ackq.queue import group_record
     [
         ("groups:1:0/0/0:continue:0:customer", QueueConfig(groups=Groups("customer"))),
         ("groups:9:0/0/0:continue:0:a:b", QueueConfig(groups=Groups("a:b", 9))),
+        ("groups:1:0/0/0:continue:40:", QueueConfig(max_in_flight=40)),
         (
             "groups:1:10/60000000/1:continue:0:customer",
             QueueConfig(groups=Groups("customer", rate=RateLimit(10, per=timedelta(minutes=1)))),

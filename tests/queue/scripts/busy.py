@@ -73,6 +73,7 @@ def fill_groups(space: Space) -> None:
         client.zadd(keys.key("GROUPS:RUNS"), runs)
         client.set(keys.key("GROUPS:WOKEN"), f"9:0 {PAST} 001d0000000000000003")
         client.zadd(keys.key("GROUPS:RATES"), {"b": FUTURE})
+        client.rpush(keys.key("GROUPS:ROOM"), "1")
         client.set(keys.key("WAITERS:LOOKS"), f"{PAST}:1.000", px=100_000)
 
 

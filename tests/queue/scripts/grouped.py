@@ -16,9 +16,11 @@ def message(id: str, group: str | int | None = None, padding: int = 0) -> bytes:
     return json.dumps(fields | ({"x": "x" * padding} if padding else {})).encode()
 
 
-def record(space: Space, in_flight: int = 1, rate: str = "0/0/0") -> bytes:
+def record(
+    space: Space, in_flight: int = 1, rate: str = "0/0/0", most: int = 0, field: str = FIELD
+) -> bytes:
     """Record that the queue has groups, and return the record."""
-    text = f"groups:{in_flight}:{rate}:continue:0:{FIELD}".encode()
+    text = f"groups:{in_flight}:{rate}:continue:{most}:{field}".encode()
     space.client.set(space.key("HELD"), text)
     space.grouped = True
     return text

@@ -77,7 +77,7 @@ class Popped:
         status, refused = reply[take.STATUS].decode(), reply[take.REFUSED]
         if reply[take.STATUS] not in take.TAKEN:
             held = reply[take.HELD] if status == "held" else b""
-            wait = reply[take.WAIT] if status == "empty" else None
+            wait = reply[take.WAIT] if reply[take.STATUS] in take.NOTHING else None
             waiters = reply[take.WAITERS] if len(reply) > take.WAITERS else None
             return cls(status, refused, wait=wait, held=held, waiters=waiters)
         pairs, counts = list(take.messages_in(reply)), reply[take.COUNTS]

@@ -27,7 +27,7 @@ LOCALS = {
     "WAITERS:LOOKS": "looks",
     **{
         f"GROUPS:{name.upper()}": name
-        for name in ["busy", "parked", "turns", "flight", "runs", "woken", "rates"]
+        for name in ["busy", "parked", "turns", "flight", "runs", "woken", "rates", "room"]
     },
 }
 
@@ -87,6 +87,7 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "GROUPS:RUNS": "zset",
         "GROUPS:WOKEN": "string",
         "GROUPS:RATES": "zset",
+        "GROUPS:ROOM": "list",
     }
     if script == "pop_from":
         types |= {"HELD": "string", "HELD:LEFT": "zset"}
