@@ -20,6 +20,9 @@ from ackq.cli.options import (
 from ackq.cli.output import print_body, print_json
 from ackq.cli.pop import print_messages, settle
 from ackq.cli.queues import open_shards, pop_from_option
+from ackq.errors import GroupsMismatch
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -151,10 +154,18 @@ def pop(
     left = number
     with open_shards(url, name, shards, visibility_timeout=lease) as opened:
         for queue in opened.shards():
-            while left and (messages := queue.pop_many(left)):
+            while left and (messages := _taken(queue, left)):
                 print_messages(messages, as_json, named=True)
                 if ack:
                     settle(queue, messages)
                 left -= len(messages)
     if left == number:
         ctx.exit(NOTHING)
+
+
+def _taken(queue: Queue, number: int) -> list[Message]:
+    """Take messages of a shard; none of one that waits for former shards."""
+    try:
+        return queue.pop_many(number)
+    except GroupsMismatch:
+        return []

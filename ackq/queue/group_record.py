@@ -21,7 +21,7 @@ from ackq.queue.keys import QueueKeys
 #: What the record begins with while consumers must not take from a new shard; see
 #: `ackq.sharded.resize`.
 WAITS = b"held "
-_RECORD = re.compile(r"groups:(\d+):(\d+)/(\d+)/(\d+):(\w+):(\d+):(.*)")
+_RECORD = re.compile(r"(?:held \d+ )?groups:(\d+):(\d+)/(\d+)/(\d+):(\w+):(\d+):(.*)")
 
 
 def record_of(config: QueueConfig) -> str:
@@ -152,12 +152,12 @@ def refusal(name: str, what: str, mismatch: GroupsMismatch) -> GroupsMismatch:
 
 def _raise_mismatch(keys: QueueKeys, answer: bytes, config: QueueConfig) -> NoReturn:
     name, known = keys.base.decode(), settings_of(answer)
-    if known:
+    if answer.startswith(WAITS):
+        why = "waits for the former shards of its sharded queue"
+    elif known:
         why = f"has {in_words(known)}, recorded at its first use"
     elif answer == b"left":
         why = "is popped from the left"
-    elif answer.startswith(WAITS):
-        why = "waits for the former shards of its sharded queue"
     elif answer == b"busy":
         why = "has no groups, and consumers without groups hold messages of it now"
     else:

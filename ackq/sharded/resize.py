@@ -76,7 +76,8 @@ def revive(spec: QueueSpec, version: int) -> Operation[bool]:
 
     With groups, consumers cannot take from it until its `release`.
     """
-    return bool((yield _request("sharded/revive", spec, version)))
+    args = (version, record_of(spec.config)) if spec.keys.grouped else (version,)
+    return bool((yield _request("sharded/revive", spec, *args)))
 
 
 def close(spec: QueueSpec, version: int) -> Operation[bool]:
@@ -95,7 +96,7 @@ def seal(spec: QueueSpec) -> Operation[int]:
 
 def release(spec: QueueSpec, version: int) -> Operation[bool]:
     """Let consumers take from a shard that was opened by ``version``; return whether it waited."""
-    return bool((yield _request("sharded/release", spec, version, record_of(spec.config))))
+    return bool((yield _request("sharded/release", spec, version)))
 
 
 def _request(script: str, spec: QueueSpec, *args: Arg) -> Request:

@@ -317,17 +317,21 @@ def test_a_closed_shard_is_sealed_only_if_it_has_nothing_to_deliver(scripted: Sc
 def test_a_new_shard_is_held_from_its_opening_to_its_release(scripted: Scripted) -> None:
     shard, client = f"{{{scripted.name}}}0", scripted.client
     assert scripted.call("retire", 4) == 1
-    assert scripted.call("revive", 5, grouped=True) == 1
-    assert client.mget(f"{shard}HELD", f"{shard}GROUPS:SINCE") == [b"held 5", b"5"]
+    for args in ((5,), (5, "left")):
+        with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/revive"):
+            scripted.call("revive", *args, grouped=True)
+    assert scripted.call("revive", 5, RECORD, grouped=True) == 1
+    held = f"held 5 {RECORD}".encode()
+    assert client.mget(f"{shard}HELD", f"{shard}GROUPS:SINCE") == [held, b"5"]
     for version in (4, 6):
-        assert scripted.call("release", version, RECORD) == 0
-    assert client.get(f"{shard}HELD") == b"held 5"
-    assert scripted.call("release", 5, RECORD) == 1
-    assert scripted.call("release", 5, RECORD) == 0
+        assert scripted.call("release", version) == 0
+    assert client.get(f"{shard}HELD") == held
+    assert scripted.call("release", 5) == 1
+    assert scripted.call("release", 5) == 0
     assert client.get(f"{shard}HELD") == RECORD.encode()
     client.delete(f"{shard}HELD")
     client.zadd(f"{shard}HELD", {"a": 1})
-    assert scripted.call("release", 5, RECORD) == 0
-    for args in ((0, RECORD), ("x", RECORD), (5, "left"), (5,)):
+    assert scripted.call("release", 5) == 0
+    for wrong in (0, "x", 1.5):
         with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/release"):
-            scripted.call("release", *args)
+            scripted.call("release", wrong)

@@ -250,7 +250,7 @@ def test_an_audit_mends_groups_of_which_a_key_was_deleted(
     assert queue.audit().findings
     assert queue.audit(repair=True).sound
     assert queue.audit().findings == ()
-    found = []
+    found: list[str] = []
     while len(found) < 8:
         messages = queue.pop_many(2, timeout=5.0)
         assert messages
