@@ -94,8 +94,8 @@ class Found:
     receive_count: int
     #: The queue, or the shard of a sharded queue.
     queue: str = ""
-    #: Ready: how many messages are delivered before it, unless others become ready first. Else
-    #: None.
+    #: Ready: how many messages are delivered before it, unless others become ready first. None if
+    #: it is not ready, or was moved aside in a queue with groups.
     position: int | None = None
     #: In flight: seconds until its lease ends.
     lease_ends_in: float | None = None

@@ -43,7 +43,10 @@ def place_of(found: Found) -> str:
     """Describe where a message is: its position, when it comes back, or why it is dead."""
     match found.state:
         case "ready":
-            place = "next" if found.position == 0 else f"{found.position:,} before it"
+            if found.position is None:
+                place = "moved aside, waits for its group's turn"
+            else:
+                place = f"{found.position:,} before it" if found.position else "next"
             return f"{place}, canceled" if found.canceled else place
         case "in_flight":
             worker = f", {found.worker}" if found.worker else ""

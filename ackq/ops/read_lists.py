@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq import scripts
 from ackq.core.creation_time import CLOUDEVENT
@@ -16,9 +17,10 @@ from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError, GroupsMismatch, PopFromMismatch
 from ackq.ops.readings import Asked, Reading, backlog_of, due_soon, lease_age, totals_of, watched
 from ackq.ops.trials import is_denial
-from ackq.queue import group_record, inspection
+from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.queue.pop_from import recorded_settings
 from ackq.queue.spec import QueueSpec
 
 #: Queues of one call, which takes the server about half a millisecond.
@@ -104,25 +106,28 @@ def read_alone(name: str, asked: Asked) -> Operation[Reading]:
         KeyTypeError: a key of that name does not belong to a list queue.
     """
     spec = QueueSpec(name, QueueKeys.of(name), asked.config, outside=SYSTEM)
+    if name in asked.alone:  # a user who may read only the keys of a queue with groups
+        spec = yield from _as_recorded(spec)
     try:
         stats = yield from inspection.stats(spec)
-    except PopFromMismatch:
-        spec = replace(
-            spec, keys=QueueKeys.of(name, "left"), config=replace(spec.config, pop_from="left")
-        )
-        stats = yield from inspection.stats(spec)
-    except GroupsMismatch:
-        settings = yield from group_record.recorded(spec.keys)
-        if not settings:
-            raise
-        config = replace(spec.config, **settings)
-        spec = replace(spec, keys=QueueKeys.of(name, grouped=True), config=config)
+    except (PopFromMismatch, GroupsMismatch):
+        spec = yield from _as_recorded(spec)
         stats = yield from inspection.stats(spec)
     oldest = (yield from _oldest_ready(spec, asked)) if stats.ready else 0.0
     soon = yield from due_soon(spec.keys.delayed, 1_000_000, asked)
     workers, ids = yield from _workers(spec, asked.now)
     counted = yield from watched(inspection.counters, spec, asked.window)
     return _reading(name, stats, oldest, counted, workers, ids, soon)
+
+
+def _as_recorded(spec: QueueSpec) -> Operation[QueueSpec]:
+    """Return a queue with the settings that are recorded of it, if this user may read them."""
+    settings: dict[str, Any] = {}
+    with suppress(NoPermissionError):
+        settings = yield from recorded_settings(spec.keys)
+    config = replace(spec.config, **settings)
+    keys = QueueKeys.of(spec.name, config.pop_from, config.grouped)
+    return replace(spec, keys=keys, config=config)
 
 
 def _oldest_ready(spec: QueueSpec, asked: Asked) -> Operation[float | None]:

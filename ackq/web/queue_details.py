@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.inspection_results import PeekedMessage, State
 from ackq.core.io.driver import Driver
@@ -21,6 +21,7 @@ from ackq.ops.kinds.kind import Opened, Redis
 from ackq.ops.kinds.lists import LIST
 from ackq.ops.samples import Row
 from ackq.ops.script_times import ScriptTimes, script_times
+from ackq.ops.trials import is_denial
 from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import workers
 from ackq.queue.group_stats import Order
@@ -78,8 +79,10 @@ def groups_of(queue: Opened, by: str, containing: str) -> GroupsView | None:
     settings = {"within": WALKED, "by": order, "containing": containing}
     try:
         return GroupsView(order, containing, queue.client.groups(GROUPS, **settings))
-    except NoPermissionError:
-        return None
+    except ResponseError as error:
+        if is_denial(error):
+            return None
+        raise
 
 
 def messages_of(queue: Opened, state: State, skip: int, group: str | None = None) -> Messages:

@@ -32,6 +32,8 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
         f"{n}\t0\t-\t{bodies[n].decode()}" for n in (1, 3)
     ]
     assert ackq("peek", name, "--group", "b").stdout == ""
+    assert "1\tready\tmoved aside, waits for its group's turn\t" in ackq("find", name, "1").stdout
+    assert "is ready" in ackq("run-now", name, "1", code=3).stderr
     figures = json.loads(ackq("stats", name, "--json").stdout)
     counted = {key: figures[key] for key in ("moved_aside", "groups_in_flight", "groups_ready")}
     assert counted == {"moved_aside": 2, "groups_in_flight": 2, "groups_ready": 0}

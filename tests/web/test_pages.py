@@ -126,6 +126,10 @@ def test_groups_are_listed_filtered_and_opened(
         assert len([each for each in links_of(text) if "group=" in each]) == 1
         text = http.get(path_of("queue", **shown, groups="none")).text
         assert "No group has such a name." in text
+        text = html.unescape(http.get(path_of("find", **shown, q="b1")).text)
+        assert "moved aside, waits for its group's turn" in text
+        assert "ackq cancel" in text
+        assert "ackq run-now" not in text
         assert "Run now" not in text
         queue.purge()
     assert "Most waiting" not in http.get(path_of("queue", kind="list", name=f"{name}x")).text

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from ackq.ops.dead_letters import Causes
     from ackq.ops.readings import Reading
     from ackq.ops.worker_info import WorkerInfo
+    from ackq.queue.messages import GroupStats
 
 #: Seconds after which causes and workers are read again. Workers send heartbeats as often.
 FRESH = 5.0
 #: Most shards whose workers are read.
 MAX_SHARDS = 100
+#: Groups that are shown, and how many are looked at for them on each shard.
+GROUPS, WALKED = 10, 1000
 #: The cause of a message that was rejected without an error or a reason.
 NO_REASON = "(no reason given)"
 #: Lines of the screen that are not those of the queue.
@@ -39,6 +42,7 @@ class Detail:
 
     causes: Causes | None = None
     workers: Sequence[WorkerInfo] | None = None
+    groups: Sequence[GroupStats] = ()
     problem: str = ""
 
 
@@ -69,16 +73,22 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
 
     from ackq.errors import AckqError
     from ackq.ops.dead_letters import causes_of
+    from ackq.ops.kinds import opened
     from ackq.ops.workers import workers
 
     causes, working, problem = None, None, ""
+    groups: list[GroupStats] = []
     names = [part.name for part in reading.parts or (reading,) if part.kind == "list"]
     try:
         causes = causes_of(client, reading)
         working = workers(client, names[:MAX_SHARDS]) if names else None
+        for name in names[:MAX_SHARDS] if reading.groups else ():
+            with opened(client, "list", name, "peek") as queue:
+                groups += queue.client.groups(GROUPS, within=WALKED)
     except (ResponseError, AckqError) as error:  # this user may not look
         problem = str(error)
-    return Detail(causes, working, problem)
+    groups.sort(key=lambda group: group.waiting, reverse=True)
+    return Detail(causes, working, groups[:GROUPS], problem)
 
 
 def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
@@ -96,6 +106,7 @@ def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
         columns = [_pairs(reading.totals.counts), _pairs(reading.totals.dead)]
         yield from _section(f"Totals since {since}" if since else "Totals", columns)
     yield from _causes(reading, detail)
+    yield from _groups(reading, detail)
     behind = sorted(reading.lags.items(), key=lambda lag: (-lag[1], lag[0]))
     yield from _section(
         "Consumers", [f"{count(lag):>10} behind  {printable(name)}" for name, lag in behind]
@@ -157,6 +168,25 @@ def _causes(reading: Reading, detail: Detail) -> Iterator[tuple[str, str]]:
         [
             f"{count(number):>7}  {printable(cause) or NO_REASON}"
             for cause, number in detail.causes.counts
+        ],
+    )
+
+
+def _groups(reading: Reading, detail: Detail) -> Iterator[tuple[str, str]]:
+    counts = reading.groups
+    if counts is None:
+        return
+    moved = f"{count(counts.moved_aside)} messages moved aside"
+    states = {"in flight": counts.in_flight, "ready": counts.ready, "limited": counts.limited}
+    yield from _section(
+        "Groups",
+        [
+            f"{_pairs(states)}   {moved}   the first is ready for {span(counts.turn_for)}",
+            *(
+                f"{count(group.waiting):>10} waiting  {count(group.in_flight):>6} in flight"
+                f"  {span(group.oldest):>8}  {printable(group.name)}"
+                for group in detail.groups
+            ),
         ],
     )
 

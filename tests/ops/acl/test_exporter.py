@@ -8,7 +8,7 @@ import pytest
 import redis
 from redis.exceptions import NoPermissionError
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.metrics import Collector
 from ackq.metrics.exporter import Exporter
 from ackq.ops.chronicle.store import history_key
@@ -16,7 +16,7 @@ from ackq.ops.overview import Overview
 from ackq.queue.claims_client import Claims
 from tests.metrics.test_collector import parsed, scrape, value
 from tests.metrics.test_exporter import backlog, get
-from tests.ops.acl.conftest import AsRole, has_selectors
+from tests.ops.acl.conftest import AsRole, denied, has_selectors
 from tests.waiting import wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -43,6 +43,27 @@ def test_the_exporter_runs_as_a_role_that_reads(
     # It also keeps what happened in this minute.
     assert (after.pop(history_key("list", name), None) is not None) == (role == "watcher")
     assert after == before
+
+
+@pytest.mark.parametrize("role", ["monitor", "watcher", "viewer", "operator"])
+def test_a_queue_with_groups_is_read_by_each_role_and_a_denial_is_not_repeated(
+    as_role: AsRole, admin: redis.Redis, name: str, role: str
+) -> None:
+    with (
+        Queue(admin, name, groups=Groups("of")) as queue,
+        Overview(as_role(role, name, grouped=True), [name], window=None) as overview,
+    ):
+        queue.push_many([{"id": "a"}, {"id": "b"}], group="x")
+        assert [len(queue.pop_many(1)) for _ in range(2)] == [1, 0]
+        for _ in range(2):
+            (reading,) = overview.read().queues
+            assert reading.states["ready"] == 1
+            assert reading.groups is not None
+            assert (reading.groups.moved_aside, reading.groups.in_flight) == (1, 1)
+            admin.acl_log_reset()
+        overview.read()
+        assert not [key for key in denied(admin, f"{name}-{role}") if key.endswith("HELD")]
+        queue.purge()
 
 
 def test_a_user_that_may_not_read_messages_is_denied_once(
