@@ -16,8 +16,8 @@
 -- at. Slots are compared only if at most 1,000 messages of groups are in flight. A turn that is
 -- missing begins now.
 -- Atomic because a message may be taken or settled between two commands.
--- Cost: O(in-flight log in-flight), at most 1,000, and 1,000 groups or so; or 100 groups and 1 MiB of
--- bodies.
+-- Cost: O(in-flight log in-flight), at most 1,000, and 1,000 groups or so; or 100 groups and 1 MiB
+-- of bodies.
 -- Roles: operator, doctor
 local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local flight, runs, woken = KEYS[5], KEYS[6], KEYS[7]
