@@ -156,6 +156,9 @@ def test_the_next_batch_is_claimed_while_a_full_one_is_read(start: Start, kind: 
         start(log, maxMessagesPerTrigger=10).run_until("reading", batch)
         is_claimed = partial(lambda claimed: kind.claimed()[0] == claimed, claimed)
         wait_until(is_claimed, "the claim of a batch")
+        # Others that are claimed already come first, so no more are claimed.
+        start(Checkpoint(), maxMessagesPerTrigger=10).run_until("reading", 0)
+        assert is_claimed()
     start(log, maxMessagesPerTrigger=10).run()
     assert log.ids() == ids
     assert log.sizes() == [10, 10, 5]
