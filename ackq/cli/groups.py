@@ -64,6 +64,7 @@ class Settings(click.ParamType):  # type: ignore[type-arg]
         "ackq groups charges",
         "ackq groups charges --by oldest --top 5",
         "ackq groups charges --on field=customer,in_flight=1",
+        "ackq groups calls --on field=service,rate=10/60,max_in_flight=40",
         "ackq groups charges --off --yes",
     )
 )
