@@ -25,6 +25,8 @@ HEAD = 1200
 _TOO_LARGE = 2**53
 #: Longest name in bytes; of a longer one its hash is stored.
 _LONG = 512
+#: Half of a character, which the scripts do not decode.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SHOWN_HASH = re.compile("sha1:([0-9a-f]{40})")
 
 
@@ -82,7 +84,7 @@ def _behind_the_id(field: str) -> re.Pattern[bytes]:
 def text_of_group(value: Any) -> str | None:
     """Return a group as text, or None if this is not a group; see `group_of`."""
     if isinstance(value, str):
-        return value or None
+        return value if value and not _SURROGATE.search(value) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return str(int(value)) if abs(value) < _TOO_LARGE and value == int(value) else None

@@ -41,6 +41,8 @@ LONG = b"x" * MAX_READ
         ('{"id":"a","customer":"ü\\n"}'.encode(), "ü\n"),
         (b'{"customer":"c","n":NaN}', "c"),
         (b'{"customer":"\xff"}', "\ufffd"),
+        (b'{"id":"a","customer":"\\ud800"}', None),
+        (b'{"id":"a","customer":"\\ud83d\\ude00"}', "\U0001f600"),
         (b'{"customer":"c"', None),
         (b'["customer"]', None),
         (b"customer", None),
