@@ -40,7 +40,8 @@ STATUS, REFUSED, RECEIPT, COUNTS, MESSAGES = range(5)
 TAKEN = OK, LAST = b"ok", b"last"
 #: The reply if the request has to be sent again, alone.
 AGAIN: Sequence[Any] = (b"again", ())
-#: The statuses if nothing can be taken: there is nothing, or the queue has as many leases as it may.
+#: The statuses if nothing can be taken: there is nothing, or the queue has all the leases that it
+#: may have.
 NOTHING = (b"empty", b"limited")
 #: The last column of another reply: the µs of one of `NOTHING`, the held list of a "held" one.
 WAIT = HELD = 2

@@ -44,7 +44,7 @@ local reply = {''}
 -- The first write frees memory, even if only nothing.
 redis.call('ZREMRANGEBYRANK', parked, 1, 0)
 
-local function head_of(tag)
+local function start_of(tag)
   return string.format('%03d', #tag) .. tag
 end
 
@@ -69,7 +69,7 @@ local function compare_runs(entries, numbers)
   local members = {}
   for i = 1, #entries, 2 do
     local tag = string.sub(entries[i + 1], PLACE + 2)
-    local member = head_of(tag) .. string.sub(entries[i + 1], 2, PLACE + 1) .. entries[i]
+    local member = start_of(tag) .. string.sub(entries[i + 1], 2, PLACE + 1) .. entries[i]
     members[member] = limit == 1 and numbers[tag] > 1
     if members[member] and not redis.call('ZSCORE', runs, member)
       and report('not in its run', tag) then

@@ -24,7 +24,7 @@ local parked, turns = KEYS[5], KEYS[6]
 local after = ARGV[1]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may read
-local LOOKED_AT = 2000 -- messages one call may look at
+local SEEN = 2000 -- messages one call may look at
 local CANCELED = 100 -- messages one call may cancel
 local SLICE = 16 -- messages read at a time, as long as those before were short
 local SHORT = 4096 -- bytes
@@ -316,7 +316,7 @@ local function look(member)
 end
 
 local function look_through()
-  while looked < LOOKED_AT and bytes < BODY_BUDGET do
+  while looked < SEEN and bytes < BODY_BUDGET do
     local from = after == '' and '-' or from_behind(after)
     local members, size = redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', '0', slice), 0
     for _, member in ipairs(members) do

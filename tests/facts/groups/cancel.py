@@ -42,7 +42,7 @@ test_groups_cancel.test_one_call_cancels_a_hundred_and_reads_a_mebibyte
   - (key and #found == CANCELED)
   + false
   any number of messages
-  - looked < LOOKED_AT and
+  - looked < SEEN and
   + looked >= 0 and
   any number of bytes
   - and bytes < BODY_BUDGET do

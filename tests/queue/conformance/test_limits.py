@@ -46,7 +46,7 @@ def test_a_consumer_at_the_limit_is_woken(limited: Callable[..., Any]) -> None:
             queue.push_many([{"id": "first"}, {"id": "second"}])
             held, waiter = queue.pop(), limited(1)
             waiting = pool.submit(waiter.pop, math.inf)
-            wait_until(lambda w=waiter: w._spec.emptiness.is_known, "the consumer waits")
+            wait_until(lambda: waiter._spec.emptiness.is_known, "the consumer waits")  # noqa: B023
             began = time.monotonic()
             settle(held)
             assert waiting.result(5) is not None
