@@ -10,14 +10,12 @@
 -- Returns {after, woken, body, ...}. after is empty if there are no others; woken is what WOKEN
 -- has, or empty. A message that stays parked during all calls is returned once.
 -- Atomic because it only reads.
--- Cost: O(wanted + log parked), at most 1 MiB of bodies plus 16 messages behind short ones.
+-- Cost: O(wanted + log parked), at most 1 MiB of bodies plus one message.
 -- Roles: viewer, operator, doctor
 local parked, woken = KEYS[1], KEYS[2]
 local after, wanted, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes
-local SLICE = 16 -- messages read at a time, as long as those before were short
-local SHORT = 4096 -- bytes
 local PLACE = 16 -- digits of the place of a message
 
 -- Parts: outside
@@ -40,7 +38,7 @@ local function from_behind(place)
 end
 -- End of parts (edit them in lua/parts)
 
-local reply, bytes, slice = {'', redis.call('GET', woken) or ''}, 0, 1
+local reply, bytes = {'', redis.call('GET', woken) or ''}, 0
 local from, to = '-', '+'
 if group then
   local head = string.format('%03d', #group) .. group
@@ -49,20 +47,15 @@ end
 if after ~= '' then
   from = from_behind(after)
 end
+-- One by one, because the lengths are known only after reading.
 while #reply < wanted + 2 and bytes < BODY_BUDGET do
-  local asked = math.min(slice, wanted + 2 - #reply)
-  local members, size = redis.call('ZRANGEBYLEX', parked, from, to, 'LIMIT', '0', asked), 0
-  for _, member in ipairs(members) do
-    local place = 3 + tonumber(string.sub(member, 1, 3)) + PLACE
-    reply[1], reply[#reply + 1] = string.sub(member, 1, place), string.sub(member, place + 1)
-    size = size + #member
-  end
-  bytes = bytes + size
-  if #members < asked then
+  local member = redis.call('ZRANGEBYLEX', parked, from, to, 'LIMIT', '0', '1')[1]
+  if not member then
     reply[1] = ''
     break
   end
-  from = from_behind(reply[1])
-  slice = size < #members * SHORT and math.min(SLICE, 2 * slice) or 1
+  local place = 3 + tonumber(string.sub(member, 1, 3)) + PLACE
+  reply[1], reply[#reply + 1] = string.sub(member, 1, place), string.sub(member, place + 1)
+  bytes, from = bytes + #member, from_behind(reply[1])
 end
 return reply

@@ -50,9 +50,10 @@
 -- 'empty': wait for an element of ROOM, or for the end of a lease.
 -- The error ACKQ_GROUPS: the record is missing or differs; nothing was done.
 -- Atomic because a slot of a group must be taken and freed with the message that has it.
--- Cost: O((wanted + settled + 200) log messages), at most 1 MiB of bodies and of notes of dead
--- letters, plus 16 messages behind short ones; each byte of a note counts as four. Besides what it
--- delivers, a call moves at most 200 messages aside, or 100 if others were delivered before them.
+-- Cost: O((settled + 600) log messages), at most 1 MiB of bodies and of notes of dead letters, plus
+-- 16 messages behind short ones; each byte of a note counts as four, and of a message moved aside
+-- as two. A call delivers at most 200 messages of the lists, 200 whose turn it is, and 200 that
+-- came back. It moves at most 200 aside, or 100 if others were delivered before them.
 -- Roles: consumer, worker, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -65,10 +66,12 @@ local waited, settled = tonumber(ARGV[7]), 8
 
 local SCRIPT = 'pop' -- in errors
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+local ASIDE_COSTS = 2 -- bytes that each byte moved aside counts as
 local SLICE = 16 -- bodies read at a time, as long as those before were short
 local SHORT = 4096 -- bytes
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call
+local SERVED = 200 -- messages whose turn it is that one call delivers before it looks at the lists
 local AT_GATE = 200 -- messages of the lists that one call delivers or moves aside
 local WITHOUT_ROOM = 100 -- of them while it has no room, so a busy group hides no other for ever
 local RUN = 100 -- messages of one group in a run
@@ -738,10 +741,6 @@ if rules.each then
 end
 
 local has_turns = are_due()
-if has_turns and not are_parked then
-  redis.call('DEL', turns) -- somebody has deleted PARKED
-  has_turns = false
-end
 local last_place = tonumber(redis.call('HGET', busy, '') or nil) or 0
 local place = last_place
 local has_taken = {} -- lease key -> true, of messages that came back
@@ -841,7 +840,7 @@ local function park(body, tag, id)
     follow(tag)
   end
   messages[#messages + 1], messages[#messages + 2] = id or false, body
-  bytes = bytes + #body
+  bytes = bytes + ASIDE_COSTS * #body
   if is_free(tag) then
     local pause = pause_of(tag)
     turned = turned + 1
@@ -1139,6 +1138,7 @@ local function take_parked(member, tag)
   local at = #head_of(tag) + PLACE
   local body = string.sub(member, at + 1)
   local id = #body <= max_body and read(body) or nil
+  bytes = bytes + (ASIDE_COSTS - 1) * #body
   if decoded > DECODE_BUDGET then
     full = true
   end
@@ -1147,12 +1147,13 @@ end
 
 -- Deliver the first message of each group whose turn it is, the least recently served first. If it
 -- is the turn of a group whose message was moved to the list, the list has to be read first.
-local is_served = false
+local served, is_served = 0, false
 local function serve_turns()
   local is_over = not has_turns
   while not (is_over or full) do
     write_parks()
-    local due = redis.call('ZRANGE', turns, '0', math.min(SLICE, wanted - taken) - 1, 'WITHSCORES')
+    local some = math.min(SLICE, wanted - taken, SERVED - served)
+    local due = redis.call('ZRANGE', turns, '0', some - 1, 'WITHSCORES')
     local tags, members, passed = {}, {}, 0
     for i = 1, #due, 2 do
       tags[#tags + 1] = due[i]
@@ -1168,15 +1169,22 @@ local function serve_turns()
       if is_over or member and not take_parked(member, tag) then
         break
       end
-      members[#members + 1], in_parked[tag], is_served, passed = member or nil, true, true, i
+      members[#members + 1], in_parked[tag], passed = member or nil, true, i
       follow(tag)
     end
     if #members > 0 then
       redis.call('ZREM', parked, unpack(members))
     end
-    for i = 1, passed do
-      turn(tags[i])
+    if passed > 0 then
+      redis.call('ZREMRANGEBYRANK', turns, '0', passed - 1)
     end
+    for i = 1, passed do
+      if is_free(tags[i]) then
+        turn(tags[i])
+      end
+    end
+    served, is_served = served + passed, is_served or passed > 0
+    full = full or served >= SERVED
     has_turns = are_due()
     is_over = is_over or not has_turns
   end
@@ -1210,7 +1218,7 @@ local function pass(body, id, tag, list)
   if woken_tag and string.match(woken_note, '^[^ ]*') == mark(body) then
     write_parks()
     redis.call('ZADD', parked, '0', string.match(woken_note, '^[^ ]* [^ ]* (.*)$') .. body)
-    bytes, are_parked, in_parked[woken_tag] = bytes + #body, true, true
+    bytes, are_parked, in_parked[woken_tag] = bytes + ASIDE_COSTS * #body, true, true
     forget_woken()
     has_turns = true
     serve_turns()
@@ -1269,38 +1277,38 @@ local function read_list(list)
   end
 end
 
--- Deliver up to a number of the messages of a group that are parked. Return how many.
-local function extend_parked(tag, most)
-  local members, used = first_of(parked, tag, most), 0
-  while used < #members and not full and pause_of(tag) == 0
-    and take_parked(members[used + 1], tag) do
-    used = used + 1
-  end
-  if used > 0 then
-    redis.call('ZREM', parked, unpack(members, 1, used))
-  end
-  return used, #(members[used] or '')
-end
-
--- Deliver up to a number of the messages of a group that this call has moved aside, behind the
--- first ``used``. Return how many.
-local function extend_aside(tag, most, used)
-  local messages, last = aside[tag] or {}, 2 * used
-  while most > 0 and messages[last + 2] and not full and pause_of(tag) == 0 do
-    local body = messages[last + 2]
-    bytes = bytes - #body
-    if not lease_one(body, messages[last + 1] or nil, tag, next_place()) then
-      break
-    end
-    last, most = last + 2, most - 1
-  end
-  return last / 2 - used
-end
-
 -- Deliver further messages of the groups that this call alone has, in order: one consumer may work
 -- on several messages of a group. The lengths of those in PARKED are known only after reading: see
 -- read_list.
 local function extend_runs()
+  -- Deliver up to a number of the messages of a group that are parked. Return how many.
+  local function extend_parked(tag, most)
+    local members, used = first_of(parked, tag, most), 0
+    while used < #members and not full and pause_of(tag) == 0
+      and take_parked(members[used + 1], tag) do
+      used = used + 1
+    end
+    if used > 0 then
+      redis.call('ZREM', parked, unpack(members, 1, used))
+    end
+    return used, #(members[used] or '')
+  end
+
+  -- Deliver up to a number of the messages of a group that this call has moved aside, behind the
+  -- first ``used``. Return how many.
+  local function extend_aside(tag, most, used)
+    local messages, last = aside[tag] or {}, 2 * used
+    while most > 0 and messages[last + 2] and not full and pause_of(tag) == 0 do
+      local body = messages[last + 2]
+      bytes = bytes - ASIDE_COSTS * #body
+      if not lease_one(body, messages[last + 1] or nil, tag, next_place()) then
+        break
+      end
+      last, most = last + 2, most - 1
+    end
+    return last / 2 - used
+  end
+
   local used, slices = {}, {}
   while not full and #followed > 0 do
     local tags = followed
@@ -1313,7 +1321,7 @@ local function extend_runs()
       if not is_done and in_parked[tag] then
         local slice = math.min(most, slices[tag] or 1)
         local got, size = extend_parked(tag, slice)
-        slices[tag] = size < SHORT and math.min(SLICE, 2 * slice) or 1
+        slices[tag] = size < SHORT and math.min(SLICE / 4, 2 * slice) or 1
         in_parked[tag] = got == slice -- if not, those that this call has moved aside are next
       elseif not is_done then
         local got = extend_aside(tag, most, used[tag] or 0)
@@ -1482,15 +1490,15 @@ if full or is_stopped or dead_lettered > 0 or deferred > 0 or looked >= AT_GATE
   return {'again', refused}
 end
 
--- Nothing can be taken.
-local some = redis.call('EXISTS', parked) == 1 and SWEPT or SWEPT / 10
-if sweep_slots(some) and are_due() then
-  return {'again', refused}
-end
-if redis.call('EXISTS', parked, flight) == 0 then
-  redis.call('HDEL', busy, '') -- no place is in use
-end
-local are_counts_stale = has_receives and redis.call('EXISTS', parked) == 0
+do -- Nothing can be taken.
+  local some = redis.call('EXISTS', parked) == 1 and SWEPT or SWEPT / 10
+  if sweep_slots(some) and are_due() then
+    return {'again', refused}
+  end
+  if redis.call('EXISTS', parked, flight) == 0 then
+    redis.call('HDEL', busy, '') -- no place is in use
+  end
+  local are_counts_stale = has_receives and redis.call('EXISTS', parked) == 0
 -- Parts: sweep_stale
 -- Both lists are empty, so their counts are stale, unless messages may come back to them. A note of
 -- failures is stale if its message has no count. Remove some of both at each call.
@@ -1513,5 +1521,6 @@ for i = 1, #keys do
 end
 -- End of parts (edit them in lua/parts)
 
-local wait = next_event(backup, delayed, rules.each and turns or nil)
-return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(true) or nil}
+  local wait = next_event(backup, delayed, rules.each and turns or nil)
+  return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(true) or nil}
+end
