@@ -925,7 +925,7 @@ local function defer(zset, key, entry, noted, till, charge)
     end
     redis.call('ZREM', backup, key)
     redis.call('HDEL', extended, key)
-    count_up('ended', 1)
+    count_up(charge == 1 and 'returned' or 'ended', 1)
   end
   redis.call('ZADD', delayed, string.format('%.0f', till), key)
   redis.call('HSET', flight, key, entry)

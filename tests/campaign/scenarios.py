@@ -154,6 +154,15 @@ _ALL = (
     ),
     Scenario("queue, groups: everything", "queue, groups", ALL),
     Scenario("queue, groups: bulk", "queue, groups, bulk", BULK),
+    Scenario("queue, groups, limited: kills", "queue, groups, limited", {**KILLS, **CRASHES}),
+    Scenario("queue, groups, limited: network", "queue, groups, limited", NETWORK, proxied=True),
+    Scenario("queue, groups, limited: clock", "queue, groups, limited", CLOCK),
+    Scenario(
+        "queue, groups, limited: failovers, confirmed",
+        "queue, groups, limited, confirmed",
+        FAILOVERS,
+        on="sentinel",
+    ),
     Scenario(
         "queue, groups: operated",
         "queue, groups, operated",

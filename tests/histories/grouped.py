@@ -7,6 +7,7 @@ are rules of a run.
 |---|---|
 | group order | with one message of a group at a time: a message is delivered although one of its group that was pushed before is neither settled nor dead (if a dead letter stops its group, not settled), unless the same take returned that one first |
 | group limit | more messages of a group are held at once than permitted; with one at a time, two takes hold messages of it |
+| group rate | more messages of a group are delivered in a span of time than permitted |
 | limit | more messages of the queue are held at once than permitted |
 | group passed over | a group waits and could be served, while another is served again and again with messages that were pushed later |
 """  # noqa: E501
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 TURNS = 2
 #: The most deliveries that are examined before each delivery.
 LOOKED_AT = 2000
+#: Deliveries of a group of which each two are compared with its rate.
+SPAN = 50
 #: Seconds by which a lease may end later than was asked for.
 JITTER = 0.066
 #: What ends a lease.
@@ -51,6 +54,9 @@ def judge_groups(judge: Judge, history: History) -> Iterator[tuple[str, str]]:
             holds = _by_take(holds)
         for words in _over(holds, most):
             yield "group limit", f"{name}: {words}"
+        if rate := history.settings.get("group_rate"):
+            for words in _too_fast(judge, stories, *rate):
+                yield "group rate", f"{name}: {words}"
     if (limit := history.settings.get("max_in_flight")) is not None:
         for words in _over(list(_holds(judge, history.stories.values())), limit):
             yield "limit", words
@@ -238,6 +244,34 @@ def _over(holds: Sequence[_Hold], most: float) -> Iterator[str]:
         heapq.heappush(held, hold.end)
         if len(held) > most:
             yield f"{hold.take.by} took one while {len(held) - 1} were held"
+
+
+def _too_fast(
+    judge: Judge, stories: Sequence[Story], count: int, per: float, at_once: int
+) -> Iterator[str]:
+    """Yield the spans in which more messages were delivered than permitted.
+
+    A delivery took place at some time of its take.
+    """
+    takes = sorted(
+        (
+            each.take
+            for story in stories
+            for each in story.deliveries
+            if not judge.undone(each.take)
+        ),
+        key=lambda take: take.begin,
+    )
+    for at, first in enumerate(takes):
+        ends: list[float] = []
+        for later in takes[at : at + SPAN]:
+            bisect.insort(ends, later.end)
+            within = bisect.bisect_right(ends, later.end)
+            seconds = later.end - first.begin
+            if within > at_once + seconds * count / per + 1e-6:
+                if not judge.clocked(first.begin, later.end):
+                    yield f"{within} were delivered in {seconds:.3f} s"
+                break
 
 
 # --- turns ------------------------------------------------------------------------------

@@ -57,6 +57,16 @@ CASES: dict[str, tuple[str, dict[str, Any], list[list[Event]]]] = {
             fault(9, clock=True),
         ],
     ),
+    "a group that keeps to its rate": (
+        "",
+        ONE | {"group_rate": [2, 1.0, 2]},
+        [pushed("a1 a2 a3", 0), took(0, 1, "a1 a2"), acks(0, 1, at=1.1), took(2, 1.5, "a3")],
+    ),
+    "a group that is too fast": (
+        "group rate",
+        ONE | {"group_rate": [2, 1.0, 2]},
+        [pushed("a1 a2 a3", 0), took(0, 1, "a1 a2"), acks(0, 1, at=1.1), took(2, 1.4, "a3")],
+    ),
     "a run in the wrong order": (
         "group order",
         ONE,

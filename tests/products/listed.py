@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from unittest import mock
 from zlib import crc32
 
+import ackq
 from ackq import scripts
 from ackq.errors import NotConfirmed, PartlyStored
 
@@ -104,10 +105,21 @@ def deep_after(near: int) -> Iterator[None]:
 
 
 class GroupedListQueue(ListQueue):
-    """`Queue` or `AsyncQueue` with groups. The settings say how many of one are in flight."""
+    """`Queue` or `AsyncQueue` with groups.
+
+    The settings say how many of one are in flight, ``group_in_flight``; of all, ``max_in_flight``;
+    and how many of one are taken, ``group_rate``: a number, in how many seconds, and at once.
+    """
 
     rules: ClassVar[dict[str, Any]] = {"totals": True, "group_in_flight": 1, "group_turns": True}
     groups = 12
+
+    def limits(self) -> dict[str, Any]:
+        """Return the settings of the client."""
+        rate = self.settings.get("group_rate")
+        in_flight = self.settings.get("group_in_flight", 1)
+        groups = ackq.Groups("of", in_flight, rate and ackq.RateLimit(*rate))
+        return {"groups": groups, "max_in_flight": self.settings.get("max_in_flight")}
 
 
 def _uniqueness(message_id: str) -> str | None:

@@ -32,6 +32,8 @@ _BULK: dict[str, Any] = {
 }
 #: Workers are quicker than a producer. With this they always find messages, so planted faults show.
 _BACKLOG: dict[str, Any] = {"batches": (100,), "pace": 0.0}
+#: A rate of each group, with which groups do not take turns, and a limit of the whole queue.
+_LIMITED = {"group_rate": (20, 1.0, 5), "max_in_flight": 30, "group_turns": False}
 _ALL = [
     Workload("queue", ListRig),
     Workload("queue, asyncio", ListRig, asynchronous=True, crews=24),
@@ -63,6 +65,8 @@ _ALL = [
     Workload("queue, groups", GroupsRig),
     Workload("queue, groups, asyncio", GroupsRig, asynchronous=True, crews=24),
     Workload("queue, groups, bulk", GroupsRig, **_BULK),
+    Workload("queue, groups, limited", GroupsRig, settings=_LIMITED),
+    Workload("queue, groups, limited, confirmed", GroupsRig, settings=_LIMITED | {"confirm": 1}),
     Workload("queue, groups, confirmed", GroupsRig, settings={"confirm": 1}),
     Workload("queue, groups, operated", GroupsRig, settings={"near": 20}),
     Workload("drop-in", DropInRig),

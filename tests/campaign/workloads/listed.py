@@ -86,7 +86,7 @@ class GroupsRig(products.GroupedListQueue, ListRig):
     operated = ("delayed",)
 
     def _open(self) -> Any:
-        return super()._open().with_config(groups=ackq.Groups("of"))
+        return super()._open().with_config(**self.limits())
 
     async def _choose(self, verb: str, chosen: list[Any], running: bool) -> int:
         act = self.queue.run_now if verb == "run now" else self.queue.cancel

@@ -80,6 +80,7 @@ def test_a_redelivered_message_waits_for_the_rate_like_any_other(space: Space) -
     push(space, "a1", "a2", "a3", "a4")
     taken = pop(now, 9, timeout=1)
     later = space.frozen(taken.deadline)
+    space.client.hset(space.key("COUNTERS"), "since", NOW)
     assert pop(later, 9).status == "again"
     assert pop(later, 9).status == "empty"
     due = sorted(at - NOW for at in space.delayed.values())
@@ -87,6 +88,7 @@ def test_a_redelivered_message_waits_for_the_rate_like_any_other(space: Space) -
     assert space.receives == dict.fromkeys([b"a1", b"a2", b"a3"], 1)
     redelivered = pop(space.frozen(NOW + EACH), 9)
     assert redelivered.counts == [2]
+    assert space.client.hgetall(space.key("COUNTERS")) == {b"since": b"%d" % NOW, b"returned": b"3"}
     assert parked(space) == {"a": ["a4"]}
     assert busy(space) == {"a": 3}
 

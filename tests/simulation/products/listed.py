@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import redis.asyncio
 
-from ackq import AsyncQueue, Groups
+from ackq import AsyncQueue
 from tests import products
 from tests.products.bodies import id_of
 from tests.products.listed import deep_after
@@ -113,8 +113,14 @@ class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
-        settings = SimulatedProduct.draw_settings(draw)
-        return {**settings, "group_in_flight": draw.choice((1, 1, 2))}
+        rate = draw.choice((None, None, (10, 1.0, 1), (20, 1.0, 3)))
+        return {
+            **SimulatedProduct.draw_settings(draw),
+            "group_in_flight": draw.choice((1, 1, 2)),
+            "group_rate": rate,
+            "group_turns": rate is None,
+            "max_in_flight": draw.choice((None, None, None, 1, 3)),
+        }
 
     def _open(self, client: redis.asyncio.Redis) -> Any:
         return AsyncQueue(
@@ -122,5 +128,5 @@ class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
             NAME,
             visibility_timeout=self.lease,
             max_receives=self.settings["max_receives"],
-            groups=Groups("of", self.settings["group_in_flight"]),
+            **self.limits(),
         )
