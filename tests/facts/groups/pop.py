@@ -124,8 +124,8 @@ test_groups_pop.test_one_call_looks_at_few_long_runs
   -
 test_groups_pop.test_a_run_reads_no_more_at_a_time_than_it_has
   reads many whatever their lengths
-  - size < SHORT and math.min(SLICE, 2 * slice) or 1
-  + math.min(SLICE, 2 * slice)
+  - size < SHORT and math.min(SLICE / 4, 2 * slice) or 1
+  + math.min(SLICE / 4, 2 * slice)
 test_groups_pop.test_a_queue_that_is_never_empty_frees_lost_slots
   only if it is empty
   - if taken > 0 and jitter % SWEEPS == 1 then
@@ -194,9 +194,9 @@ test_groups_rates.test_a_group_that_was_idle_may_have_its_burst
   + messages[last + 2] and not full do
   runs of parked messages have no rate
   - not full and pause_of(tag) == 0
-  -     and take
+  -       and take
   + not full
-  +     and take
+  +       and take
 test_groups_rates.test_a_redelivered_message_waits_for_the_rate_like_any_other
   redelivered ones count as ended
   - count_up(charge == 1 and 'returned' or 'ended', 1)
