@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -18,6 +18,9 @@ from ackq.cli.tables import print_table
 from ackq.config import Groups, RateLimit
 from ackq.queue import group_record, group_stats, inspection
 from ackq.queue.client import Queue
+
+if TYPE_CHECKING:
+    from ackq.sharded.client import ShardedQueue
 
 #: The settings that --on takes, and how each is read.
 SETTINGS: dict[str, Callable[[str], Any]] = {
@@ -111,14 +114,17 @@ def groups(
     moved aside, and turn for the time since it became this group's turn; that is empty while the
     group has as many messages in flight as it may have. See the messages with `ackq peek --group`.
 
+    A sharded queue gets its groups when it is created, see `ackq sharded create`.
+
     Stop all consumers before you turn groups on or off: those with other settings are refused.
     --off puts every message back on the list, as `ackq drain` does: leases end, delayed messages
     become ready, and receive counts are lost. Dead letters stay.
     """
     if on is not None and off:
         raise click.UsageError("give --on or --off")
-    with open_any(url, queue, "pop") as opened:
-        client: Queue = opened.client
+    changes = on is not None or off
+    with open_any(url, queue, "pop" if changes else "groups") as opened:
+        client = opened.client
         if on is not None:
             _turn_on(client, on)
         elif off:
@@ -149,7 +155,9 @@ def _turn_off(queue: Queue, yes: bool) -> None:
     )
 
 
-def _show(queue: Queue, top: int, by: group_stats.Order, containing: str, as_json: bool) -> None:
+def _show(
+    queue: Queue | ShardedQueue, top: int, by: group_stats.Order, containing: str, as_json: bool
+) -> None:
     if queue.config.groups is None:
         click.echo(f"ackq: {queue.name} has no groups", err=True)
         sys.exit(NOTHING)

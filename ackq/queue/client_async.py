@@ -30,10 +30,10 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.io.together_async import Prepared
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.errors import AckqError
-from ackq.queue import group_stats, held_lists, inspection, places, push, settle, take
+from ackq.queue import held_lists, inspection, places, push, settle, take
 from ackq.queue.dedup import DedupKeys
 from ackq.queue.keys import QueueKeys, Stage
-from ackq.queue.messages import AuditReport, GroupStats, Message, Pushed, Redriven
+from ackq.queue.messages import AuditReport, Message, Pushed, Redriven
 from ackq.queue.push_options import PLAIN, PushOptions
 from ackq.queue.renewal_async import AsyncRenewer
 from ackq.queue.schedules_client_async import AsyncSchedules
@@ -659,31 +659,6 @@ class AsyncQueue(AsyncWholeQueue, Client):
         Cost: one round trip per 100 claims and committed lists of staged rows.
         """
         return await self._run(held_lists.claims(self._spec))
-
-    async def groups(
-        self,
-        n: int = 20,
-        *,
-        within: int = 100_000,
-        by: group_stats.Order = "waiting",
-        containing: str = "",
-    ) -> list[GroupStats]:
-        """Return the groups with the most ready messages that were moved aside, the largest first.
-
-        Consumers move a message aside when they find its group busy. Before that it is on the list,
-        where messages are not counted by group. Cost: a round trip for about 100 groups.
-
-        Args:
-            n: how many groups, 1 to 10000. Defaults to 20.
-            within: look at this many groups at most. Defaults to 100000.
-            by: "waiting", or "oldest": the groups whose first message has waited longest come
-                first. Defaults to "waiting".
-            containing: only groups whose names contain this text. Defaults to all.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
-        return await self._run(group_stats.first(self._spec, n, within, by, containing))
 
     async def peek(
         self,

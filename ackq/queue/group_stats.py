@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, get_args
 
 from ackq import scripts
@@ -43,7 +43,12 @@ def first(
             looked += len(columns) // _COLUMNS
             if cursor == b"0" or looked >= within:
                 break
-    return heapq.nlargest(wanted, found.values(), key=lambda each: _rank(each, by))
+    return ranked(found.values(), wanted, by)
+
+
+def ranked(groups: Iterable[GroupStats], wanted: int, by: Order) -> list[GroupStats]:
+    """Return the groups that come first."""
+    return heapq.nlargest(wanted, groups, key=lambda each: _rank(each, by))
 
 
 def _rank(group: GroupStats, by: Order) -> tuple[float, float]:

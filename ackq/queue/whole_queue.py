@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -10,8 +11,8 @@ from ackq.config import Seconds
 from ackq.core.effects import Operation
 from ackq.core.inspection_results import Found
 from ackq.core.search_terms import WITHIN, OnProgress
-from ackq.queue import chosen_messages, inspection, places
-from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.queue import chosen_messages, group_stats, inspection, places
+from ackq.queue.messages import GroupStats, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 
 P = ParamSpec("P")
@@ -68,6 +69,36 @@ class WholeQueue:
         a sharded queue, None if one shard's is unknown. Cost: as of `stats`.
         """
         return self._on_all(inspection.oldest, inspection.oldest_ready)
+
+    def groups(
+        self,
+        n: int = 20,
+        *,
+        within: int = 100_000,
+        by: group_stats.Order = "waiting",
+        containing: str = "",
+    ) -> list[GroupStats]:
+        """Return the groups with the most ready messages that were moved aside, the largest first.
+
+        Consumers move a message aside when they find its group busy. Before that it is on the list,
+        where messages are not counted by group. Cost: a round trip for about 100 groups; on each
+        shard.
+
+        Args:
+            n: how many groups, 1 to 10000. Defaults to 20.
+            within: look at this many groups at most, on each shard. Defaults to 100000.
+            by: "waiting", or "oldest": the groups whose first message has waited longest come
+                first. Defaults to "waiting".
+            containing: only groups whose names contain this text. Defaults to all.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+        """
+
+        def joined(parts: Sequence[list[GroupStats]]) -> list[GroupStats]:
+            return group_stats.ranked(itertools.chain(*parts), n, by)
+
+        return self._on_all(joined, group_stats.first, n, within, by, containing)
 
     def counters(self, window: Seconds = 10.0) -> QueueCounters:
         """Return what happened to messages since counting began, and keep counting.

@@ -140,13 +140,18 @@ def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
     from ackq.ops.overview import Snapshot
     from ackq.ops.readings import Reading
     from ackq.ops.samples import UNKNOWN, Row, Sample
+    from ackq.queue.messages import GroupCounts, GroupStats
 
     evil = "a\x9b31m\u202eb"
-    row = Row(Reading("topic", evil, 0, {evil: 1, "dead": 1}, lags={evil: 1}), UNKNOWN)
+    counts = GroupCounts(1, 1, 0, 0, 0.0)
+    row = Row(
+        Reading("topic", evil, 0, {evil: 1, "dead": 1}, lags={evil: 1}, groups=counts), UNKNOWN
+    )
+    groups = [GroupStats(evil, 1, 1, None)]
     sample = Sample(Snapshot((), (row.reading,), True, 0), [row], trouble=evil)
     file = StringIO()
     console = Console(file=file, width=80, no_color=True)
     console.print(table(sample, [row], Screen("name"), 80, 20))
-    console.print(*wrapped(row, Detail(Causes(((evil, 1),), 1), None, evil), 80))
-    assert file.getvalue().count("a\\x9b31m\\u202eb") == 7
+    console.print(*wrapped(row, Detail(Causes(((evil, 1),), 1), None, evil, groups), 80))
+    assert file.getvalue().count("a\\x9b31m\\u202eb") == 8
     assert "\x9b" not in file.getvalue()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.sharded import ShardedQueue
 from tests.cli.conftest import Run
 
@@ -100,3 +100,22 @@ def test_commands_take_the_groups_of_a_sharded_queue_from_its_record(ackq: Run, 
     ackq("purge", name, "--yes")
     other = ("--shards", "3", "--groups", "field=tenant")
     assert "Nothing was changed" in ackq("sharded", "create", name, *other, code=3).stderr
+
+
+def test_the_groups_of_all_shards_are_listed(
+    ackq: Run, plain_client: redis.Redis, name: str
+) -> None:
+    with ShardedQueue(plain_client, name, 3, groups=Groups("of")) as queue:
+        for n in range(4):
+            queue.push_many({"id": f"{of}{n}", "of": of} for of in "abcdef"[: 6 - n])
+        held = [message for _ in range(12) for message in queue.pop_many(1)]
+        assert {message.group for message in held} == set("abcdef")
+        found = lines(ackq, "groups", name, "--top", "4")
+        waiting = sorted((each["name"], each["waiting"]) for each in found)
+        assert waiting == [("a", 3), ("b", 3), ("c", 3), ("d", 2)]
+        assert queue.groups(1, containing="f")[0].waiting == 0
+        counts = queue.stats().groups
+        assert counts is not None
+        assert (counts.moved_aside, counts.in_flight, counts.ready) == (12, 6, 0)
+        assert "is a sharded queue" in ackq("groups", name, "--off", "--yes", code=3).stderr
+        queue.purge()

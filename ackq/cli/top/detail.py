@@ -42,8 +42,8 @@ class Detail:
 
     causes: Causes | None = None
     workers: Sequence[WorkerInfo] | None = None
-    groups: Sequence[GroupStats] = ()
     problem: str = ""
+    groups: Sequence[GroupStats] = ()
 
 
 class Details:
@@ -88,7 +88,7 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
     except (ResponseError, AckqError) as error:  # this user may not look
         problem = str(error)
     groups.sort(key=lambda group: group.waiting, reverse=True)
-    return Detail(causes, working, groups[:GROUPS], problem)
+    return Detail(causes, working, problem, groups[:GROUPS])
 
 
 def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ Verb = Literal[
     "schedules",
     "seek",
     "workers",
+    "groups",
 ]
 
 #: Longest body in bytes. High, so that no operator's tool dead-letters a message for its size.
