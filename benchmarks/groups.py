@@ -6,10 +6,12 @@ All contestants of a case take turns in one process, on one server. Ratios are t
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
+from typing import Any
 
-from ackq import Groups, Queue
+from ackq import Groups, Message, Queue
 from ackq.bench.contestants import LONG, Ackq
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Body, Messages
@@ -33,6 +35,15 @@ CASES: dict[str, tuple[int, float]] = {
 BUSY, QUIET = "beside a busy group", "without it"
 #: A busy group may make the others slower by this factor, which is within the noise.
 NO_EFFECT = 1.1
+#: Consumers that wait at a limit: what ends their wait, with the settings of the queue.
+LIMITS: dict[str, dict[str, Any]] = {
+    "a place of its group": {"groups": Groups(field=FIELD, in_flight=1)},
+    "a place of the queue": {"max_in_flight": 1},
+}
+#: Milliseconds within which half of those consumers have the next message.
+WOKEN_WITHIN = 50.0
+#: Seconds after which a consumer surely waits.
+WAITS_AFTER = 0.02
 PICTURES = (
     Picture("throughput", "Throughput with groups, by 100", "throughput", cases=tuple(CASES)),
     Picture("server", "CPU of the server, by 100", "server time", cases=tuple(CASES)),
@@ -96,6 +107,7 @@ def options(options: Options) -> None:
     )
     options.size("flood", 100_000, quick=20_000, smoke=500, help="messages of the busy group")
     options.size("samples", 2000, quick=500, smoke=20, help="messages whose latency is measured")
+    options.size("wakes", 30, quick=10, smoke=2, help="times in each round a consumer is woken")
 
 
 def run(settings: Settings) -> Result:
@@ -120,6 +132,9 @@ def run(settings: Settings) -> Result:
             result.ratios += duel(case, rounds, GROUPED, BY_HAND)
         progress("a busy group")
         _beside_a_busy_group(server, settings, result)
+        progress("waking")
+        for number, limit in enumerate(LIMITS):
+            _wake(server, settings, result, limit, f"ackq-benchmark:{{w{number}}}")
     result.ratios.sort(key=lambda each: each.target is None)
     return result
 
@@ -144,6 +159,40 @@ def _beside_a_busy_group(server: Target, settings: Settings, result: Result) -> 
         result.measures.append(Measure(case, f"{GROUPED}, {name}", "p50", "ms", tuple(values)))
     what = f"latency of the others: {BUSY} / {QUIET}: p50"
     result.ratios.append(Ratio.of(what, medians[BUSY], medians[QUIET], NO_EFFECT, ceiling=True))
+
+
+def _wake(server: Target, settings: Settings, result: Result, limit: str, key: str) -> None:
+    """Measure from an ack to the delivery to a consumer that waits at a limit."""
+    medians = []
+    with (
+        Queue.from_url(server.url, key, **LIMITS[limit]) as queue,
+        Queue.from_url(server.url, key, **LIMITS[limit]) as waiter,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        queue.push({"id": "0", FIELD: "c"})
+        held = queue.pop()
+        for _ in range(settings.rounds):
+            times = []
+            for _ in range(settings.wakes):
+                queue.push({FIELD: "c"})
+                woken = pool.submit(_take, waiter)
+                time.sleep(WAITS_AFTER)
+                began = time.perf_counter()
+                queue.ack(*filter(None, [held]))
+                held, at = woken.result()
+                times.append(at - began)
+            medians.append(percentile(0.5, sorted(times)) * 1000)
+        queue.purge()
+    what = f"waking for {limit}"
+    result.measures.append(Measure(what, "ackq", "p50", "ms", tuple(medians)))
+    within = [WOKEN_WITHIN] * len(medians)
+    ratio = Ratio.of(f"{what} / {WOKEN_WITHIN:g} ms: p50", medians, within, 1.0, ceiling=True)
+    result.ratios.append(ratio)
+
+
+def _take(queue: Queue) -> tuple[Message | None, float]:
+    taken = queue.pop(timeout=10)
+    return taken, time.perf_counter()
 
 
 def _flood(queue: Queue, number: int) -> None:

@@ -108,7 +108,7 @@ class QueueKeys:
 
     def wait_for_room(self, seconds: float) -> tuple[Arg, ...]:
         """Return the command that waits until the queue has fewer leases than permitted."""
-        return (b"BLPOP", self.ready + b"GROUPS:ROOM", seconds_of(seconds))
+        return (b"BLPOP", self.base + b"GROUPS:ROOM", seconds_of(seconds))
 
     @property
     def if_left(self) -> tuple[bytes, ...]:

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -46,7 +47,8 @@ def test_a_consumer_at_the_limit_is_woken(limited: Callable[..., Any]) -> None:
             queue.push_many([{"id": "first"}, {"id": "second"}])
             held, waiter = queue.pop(), limited(1)
             waiting = pool.submit(waiter.pop, math.inf)
-            wait_until(lambda: waiter._spec.emptiness.is_known, "the consumer waits")  # noqa: B023
+            emptiness = waiter._spec.emptiness
+            wait_until(partial(getattr, emptiness, "is_known"), "the consumer waits")
             began = time.monotonic()
             settle(held)
             assert waiting.result(5) is not None
