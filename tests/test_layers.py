@@ -1,12 +1,18 @@
 """Imports go down only, so that a change has one place and the protocol stays pure."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import ackq
+
+# One process reads all modules, for all tests.
+pytestmark = pytest.mark.xdist_group("layers")
 
 #: The packages from the bottom up, each with what it is for. A module may import from its own
 #: package and from those below; packages on one level do not know each other.
@@ -215,6 +221,7 @@ def _is_runtime(path: Path) -> bool:
     return path.parent.name == "io" or bool(RUNTIME.fullmatch(path.stem))
 
 
+@functools.cache
 def _modules() -> list[Path]:
     return [path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.stem[0] != "_"]
 
@@ -223,6 +230,7 @@ def _part(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
+@functools.cache
 def _imports(path: Path) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(path.read_text())):

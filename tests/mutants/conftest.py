@@ -85,16 +85,23 @@ def mutant(request: pytest.FixtureRequest) -> Mutant | None:
     return getattr(request, "param", None)
 
 
+@pytest.fixture(scope="session")
+def linked_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a link to each script. To make it anew would take a third of each test."""
+    directory = tmp_path_factory.mktemp("mutants") / "lua"
+    shutil.copytree(scripts.directory(), directory, copy_function=os.symlink)
+    return directory
+
+
 @pytest.fixture
 def scripts_directory(
-    mutant: Mutant | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mutant: Mutant | None, linked_scripts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """The scripts, in a copy if one of them is mutated, which clients load, too."""
+    """The scripts, one of them mutated if the test has a mutant, which clients load, too."""
     if mutant is None:
         yield scripts.directory()
         return
-    directory = tmp_path / "lua"
-    shutil.copytree(scripts.directory(), directory, copy_function=os.symlink)
+    directory, sound = linked_scripts, scripts.directory()
     mutant.plant(directory)
     monkeypatch.setattr(scripts, "directory", lambda: directory)
     # Most mistakes never come right.
@@ -103,3 +110,6 @@ def scripts_directory(
     yield directory
     monkeypatch.undo()
     scripts.load.cache_clear()
+    changed = directory / f"{mutant.script}.lua"
+    changed.unlink()
+    changed.symlink_to(sound / f"{mutant.script}.lua")
