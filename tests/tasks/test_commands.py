@@ -160,6 +160,8 @@ def test_what_is_pushed_fits_the_schema(source: str | None, url: str, token: str
             check.validate(orjson.loads(peeked.body))
         wrong = {"task": "t", "args": {"path": 5}, "specversion": "1.0", "type": "t"}
         assert list(check.iter_errors({**wrong, "data": wrong["args"]}))
+        unnamed = {**orjson.loads(peeked.body), "id": ""}
+        assert check.is_valid(unnamed) == (source is None)  # an event needs an id
 
 
 def _resize(path: str, size: images.Size, owner: images.Owner | None = None) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pytest
+import redis
 from click.testing import CliRunner
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -532,6 +533,9 @@ def test_a_rate_limit_holds_for_the_queue_of_its_task(rig: Rig, token: str) -> N
     assert len(ran) == 4
     lanes = {lane.queue.name: lane.limit for lane in rig.tasks.worker()._state.lanes}
     assert lanes == {f"{token}-mail": RateLimit(10, per=1, burst=1), token: None}
+    limited = rig.tasks.worker(rate_limit=RateLimit(3))
+    lanes = {lane.queue.name: lane.limit for lane in limited._state.lanes}
+    assert lanes == {f"{token}-mail": RateLimit(10, per=1, burst=1), token: RateLimit(3)}
     with pytest.raises(ConfigurationError, match="'mail' has a rate limit, so it needs a queue"):
         rig.tasks.task(name="other", queue=f"{token}-mail")(_first)
 
@@ -740,8 +744,9 @@ def test_settings_that_cannot_work_are_refused(rig_of: Callable[..., Rig]) -> No
     for make, text in REFUSED:
         with pytest.raises(ConfigurationError, match=text):
             make(rig_of().tasks)
+    wrong: dict[str, Any] = {"retries": 3}
     with pytest.raises(TypeError, match="no setting 'retries'"):
-        rig_of().tasks.task(retries=3)(print)
+        rig_of().tasks.task(**wrong)(print)
 
 
 def test_tasks_use_the_queue_or_the_client_that_they_are_given(url: str, token: str) -> None:
@@ -757,6 +762,13 @@ def test_tasks_use_the_queue_or_the_client_that_they_are_given(url: str, token: 
         assert tasks.queue(f"{token}-2").config.max_body_bytes == 200
         assert queue.stats().ready == 1
         assert repr(note).startswith("<Task '")
+        tasks.connect(url)
+        assert tasks.queue() is not queue
+        assert tasks.queue().config.max_body_bytes == 200
+        assert tasks.queue().stats().ready == 1
+        tasks.close()
+    with redis.Redis.from_url(url) as client, Tasks(client, queue=token) as tasks:
+        assert tasks.queue().stats().ready == 1
 
 
 def test_a_schedule_pushes_its_task_with_its_arguments(rig: Rig) -> None:
