@@ -14,14 +14,15 @@ from ackq import scripts
 from ackq.core.creation_time import CLOUDEVENT
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.io.outside import SYSTEM
-from ackq.errors import AckqError, GroupsMismatch, PopFromMismatch
+from ackq.errors import AckqError, GroupsMismatch, KeyTypeError, PopFromMismatch
 from ackq.ops.readings import Asked, Reading, backlog_of, due_soon, lease_age, totals_of, watched
 from ackq.ops.trials import is_denial
 from ackq.queue import inspection
-from ackq.queue.keys import QueueKeys
+from ackq.queue.keys import QueueKeys, Stage
 from ackq.queue.messages import QueueCounters, QueueStats
 from ackq.queue.pop_from import recorded_settings
 from ackq.queue.spec import QueueSpec
+from ackq.queue.stages import stage_of
 
 #: Queues of one call, which takes the server about half a millisecond.
 TOGETHER = 25
@@ -110,7 +111,7 @@ def read_alone(name: str, asked: Asked) -> Operation[Reading]:
         spec = yield from _as_recorded(spec)
     try:
         stats = yield from inspection.stats(spec)
-    except (PopFromMismatch, GroupsMismatch):
+    except (PopFromMismatch, GroupsMismatch, KeyTypeError):
         spec = yield from _as_recorded(spec)
         stats = yield from inspection.stats(spec)
     oldest = (yield from _oldest_ready(spec, asked)) if stats.ready else 0.0
@@ -126,7 +127,11 @@ def _as_recorded(spec: QueueSpec) -> Operation[QueueSpec]:
     with suppress(NoPermissionError):
         settings = yield from recorded_settings(spec.keys)
     config = replace(spec.config, **settings)
-    keys = QueueKeys.of(spec.name, config.pop_from, config.grouped)
+    stage: Stage | None = "open"
+    if _SHARD.fullmatch(spec.name):
+        stage = yield from stage_of(spec)
+    grouped = config.grouped or stage != "open"
+    keys = QueueKeys.of(spec.name, config.pop_from, grouped, stage or "sealed")
     return replace(spec, keys=keys, config=config)
 
 

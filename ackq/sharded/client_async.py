@@ -26,7 +26,7 @@ from ackq.errors import AckqError, ConfigurationError, GroupsMismatch, KeyTypeEr
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, shard_names, whole
-from ackq.queue import inspection, take
+from ackq.queue import inspection, stages, take
 from ackq.queue import unique as uniqueness
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.dedup import DedupKeys, keys_of
@@ -219,10 +219,10 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         if not opened.draining:
             return opened.queues
         if opened.recorded.groups:
-            stages = await run([shard.beginning(resize.stage_of) for shard in opened.draining])
+            found = await run([shard.beginning(stages.stage_of) for shard in opened.draining])
             former = [
                 self._queue_of(shard.name, stage)
-                for shard, stage in zip(opened.draining, stages, strict=True)
+                for shard, stage in zip(opened.draining, found, strict=True)
                 if stage is not None
             ]
             return (*opened.used, *former)

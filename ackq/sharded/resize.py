@@ -30,7 +30,7 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import HELD_LEFT
 from ackq.membership.shards import Shards
 from ackq.queue.group_record import record_of
-from ackq.queue.keys import QueueKeys, Stage
+from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 
 
@@ -111,18 +111,6 @@ def is_retired(spec: QueueSpec) -> Operation[bool]:
     except ResponseError:
         return False
     return kind == b"string"
-
-
-def stage_of(spec: QueueSpec) -> Operation[Stage | None]:
-    """Return the stage of a former shard of a queue with groups; None if it has nothing more."""
-    try:
-        state: bytes | None = yield Request((b"GET", spec.keys.base), resend=True)
-        if state is None or not state.isdigit():
-            return "open" if state is None else "closed"
-        dead: int = yield Request((b"XLEN", spec.keys.dead), resend=True)
-    except ResponseError:
-        return "open"  # a list, or this user may not look
-    return "sealed" if dead else None
 
 
 def is_sealed(spec: QueueSpec) -> Operation[bool]:

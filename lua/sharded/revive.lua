@@ -34,6 +34,10 @@ if redis.call('TYPE', ready).ok ~= 'string'
   return 0
 end
 redis.call('GET', context) -- an error if it holds messages
+if held then
+  redis.call('GET', held)
+  redis.call('GET', since)
+end
 redis.call('DEL', ready, context)
 if held then
   local text = string.format('%.0f', version)

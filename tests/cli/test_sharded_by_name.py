@@ -119,3 +119,26 @@ def test_the_groups_of_all_shards_are_listed(
         assert (counts.moved_aside, counts.in_flight, counts.ready) == (12, 6, 0)
         assert "is a sharded queue" in ackq("groups", name, "--off", "--yes", code=3).stderr
         queue.purge()
+
+
+def test_commands_count_the_former_shards_of_a_queue_with_groups(
+    ackq: Run, plain_client: redis.Redis, name: str
+) -> None:
+    with ShardedQueue(plain_client, name, 2, groups=Groups("customer")) as queue:
+        queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}], group="c-17")
+        held = queue.pop()
+        assert held
+        former = held.queue
+        queue.push({"id": "d"}, group="c-18")
+        queue.reject(queue.pop() or held)
+        queue.resize(3)
+        queue.push({"id": "e"}, group="c-17")
+        (listed,) = [each for each in lines(ackq, "ls") if each["queue"] == name]
+        assert (listed["ready"], listed["in_flight"], listed["dead"]) == (3, 1, 1)
+        (stats,) = lines(ackq, "stats", former)
+        assert (stats["ready"], stats["in_flight"]) == (2, 1)
+        assert "sound" in ackq("audit", former).output
+        assert [each["id"] for each in lines(ackq, "peek", former)] == ["b", "c"]
+        assert ackq("sharded", "pop", name, code=1).output == ""  # e waits for a, b and c
+        assert queue.purge(dead=True) == 5
+        plain_client.delete(*plain_client.keys(f"{{{name}*"))

@@ -10,6 +10,7 @@ from tests.facts.facts import Facts
 from tests.facts.groups.list import FILLED
 from tests.facts.groups.pop import OF_ITS_OWN
 from tests.facts.refused import bad
+from tests.queue.scripts.grouped import RECORD
 
 NAME = "ackq-benchmark:sharded"
 
@@ -150,7 +151,7 @@ sharded.test_resize.test_a_shard_is_retired_only_if_it_has_nothing
 )
 REVIVE = Facts(
     "sharded/revive",
-    calls=((5,),),
+    calls=((5, RECORD),),
     fewest=1,
     operation=lambda: resize.revive(SPEC, 5),
     replies=[1],

@@ -20,6 +20,7 @@ from ackq.queue import claims, group_record, inspection
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import recorded_settings
+from ackq.queue.stages import stage_of
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
@@ -48,6 +49,9 @@ def open_list(
     known = {"pop_from": "left"} if pop_from == "left" else recorded(queue)
     if pop_from != "right" or "pop_from" not in known:
         queue = queue.with_config(**known)
+    if known.get("groups") and name.startswith("{"):  # it may be a former shard
+        stage = queue.execute(stage_of)
+        queue = queue.beside(name, stage=stage or "sealed")
     return Opened(LIST, name, queue, lambda: (queue,), has_keys=lambda: _has_keys(queue))
 
 
