@@ -182,13 +182,13 @@ faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_move
 test_groups_pop.test_what_ends_a_message_frees_its_group
   given: end="nack"
   its group stays busy
-  - free(gone)
-  - write_slots()
-  + write_slots()
+  -   free(gone)
+  -   write_slots()
+  +   write_slots()
   wakes nobody whose group it frees
-  - write_slots()
-  - wake()
-  + write_slots()
+  -   write_slots()
+  -   wake()
+  +   write_slots()
 test_groups_pop.test_a_nack_that_returns_a_message_frees_nothing
   frees the group of a message that comes back
   -     reply[1] = reply[1] + 1
