@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,12 +18,16 @@ from ackq.cli.output import print_json
 from ackq.cli.queues import on_queue, open_any
 from ackq.cli.tables import print_table
 from ackq.config import Groups, RateLimit
+from ackq.core.client import client_of
+from ackq.errors import ConfigurationError
+from ackq.ops.sharded import is_sharded
 from ackq.queue import group_record, group_stats, inspection
 from ackq.queue.client import Queue
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
 
+_SHARD = re.compile(r"\{([^{}]+):\d+(?:\.\d+)?\}")
 #: The settings that --on takes, and how each is read.
 SETTINGS: dict[str, Callable[[str], Any]] = {
     "field": str,
@@ -123,6 +129,8 @@ def groups(
     if on is not None and off:
         raise click.UsageError("give --on or --off")
     changes = on is not None or off
+    if changes:
+        _check_unsharded(url, queue)
     with open_any(url, queue, "pop" if changes else "groups") as opened:
         client = opened.client
         if on is not None:
@@ -131,6 +139,22 @@ def groups(
             _turn_off(client, yes)
         else:
             _show(client, top, by, containing or "", as_json)
+
+
+def _check_unsharded(url: str | None, queue: str) -> None:
+    """Check that this is neither a sharded queue nor one of its shards.
+
+    Raises:
+        ConfigurationError: it is.
+    """
+    matched = _SHARD.fullmatch(queue)
+    name = matched[1] if matched else queue
+    with closing(client_of(url)) as client:
+        if is_sharded(client, name):
+            raise ConfigurationError(
+                f"{name!r} is a sharded queue, whose groups cannot be changed: create another one"
+                f" with ackq sharded create --groups, and move the messages: ackq move {name}"
+            )
 
 
 def _turn_on(queue: Queue, settings: dict[str, Any]) -> None:

@@ -117,7 +117,10 @@ def test_the_groups_of_all_shards_are_listed(
         counts = queue.stats().groups
         assert counts is not None
         assert (counts.moved_aside, counts.in_flight, counts.ready) == (12, 6, 0)
-        assert "is a sharded queue" in ackq("groups", name, "--off", "--yes", code=3).stderr
+        for shard in (name, queue.shards()[0].name):
+            for change in (("--off", "--yes"), ("--on", "field=of")):
+                refused = ackq("groups", shard, *change, code=3).stderr
+                assert f"'{name}' is a sharded queue, whose groups cannot be changed" in refused
         queue.purge()
 
 
