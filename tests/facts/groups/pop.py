@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ackq import Groups, Queue
+from ackq import Groups, Queue, RateLimit
 from ackq.queue import take
 from benchmarks.worst.scene import KIB, LARGE, MIB, Act, Scene, times
 from tests.facts.example import GROUPED, leased
@@ -392,3 +392,42 @@ def brackets(scene: Scene) -> Act:
       redis.call('LPUSH', KEYS[1], '{"a":[' .. inner .. '0],"customer":"' .. id .. '"}')"""
     scene.fill(line, (scene.keys.ready,), scene.many(1000), 60 * KIB)
     return _popping(_queue(scene))
+
+
+def _rated(scene: Scene) -> Queue:
+    rate = RateLimit(1_000_000, burst=1)
+    return scene.queue(groups=Groups("customer", in_flight=1000, rate=rate))
+
+
+@FACTS.worst("1,000,000 groups whose turn it is, each with a rate")
+def rated_turns(scene: Scene) -> Act:
+    _turns(scene, scene.many(1_000_000), 100)
+    scene.fill(
+        "redis.call('ZADD', KEYS[1], n, id)", scene.of_groups("RATES"), scene.many(1_000_000)
+    )
+    return _popping(_rated(scene))
+
+
+@FACTS.worst("1,000,000 groups that waited for their rates when the clock was set back")
+def rated_far(scene: Scene) -> Act:
+    far = "string.format('%.0f', 4e15 + n)"
+    line = f"""redis.call('ZADD', KEYS[1], {far}, id) redis.call('ZADD', KEYS[2], {far}, id)"""
+    scene.fill(line, scene.of_groups("TURNS", "RATES"), scene.many(1_000_000))
+    scene.fill(PARKED, scene.of_groups("PARKED", "BUSY"), 1)
+    return _popping(_rated(scene))
+
+
+@FACTS.worst("100,000 ended leases of one group, which wait for its rate")
+def rated_back(scene: Scene) -> Act:
+    scene.leased(scene.many(100_000))
+    line = "redis.call('HSET', KEYS[1], id, '=' .. string.rep('0', 16) .. 'a')"
+    scene.fill(line, scene.of_groups("FLIGHT"), scene.many(100_000))
+    return _popping(_rated(scene))
+
+
+@FACTS.worst("1,000,000 ready, and no room for another lease")
+def no_room(scene: Scene) -> Act:
+    scene.ready(scene.many(1_000_000))
+    queue = scene.queue(max_in_flight=1000)
+    queue.pop_many(1000)
+    return times(100, queue.pop)
