@@ -24,6 +24,8 @@ class Gate:
 
     groups: tuple[str, ...]
     limit: int = 1
+    most: int = 9  #: leases of the queue at a time
+    rated: bool = False  #: each group has a rate, with a burst of one
     budget: int = 2  #: messages of the lists that one call looks at
     listed: list[int] = field(default_factory=list)  #: taken from the right
     handoff: list[int] = field(default_factory=list)  #: taken from the right
@@ -36,6 +38,7 @@ class Gate:
     stale: dict[int, str] = field(default_factory=dict)  #: slots of messages that are gone
     due: list[int] = field(default_factory=list)  #: pushed for later: the last ones of ``groups``
     late: int = 0  #: how many those are
+    spent: set[str] = field(default_factory=set)  #: groups that wait for their rates
     pushed: int = 0
     seq: int = 0
 
@@ -52,6 +55,7 @@ class Gate:
             woken={**self.woken},
             stale={**self.stale},
             due=[*self.due],
+            spent={*self.spent},
         )
 
     def state(self) -> tuple[object, ...]:
@@ -70,6 +74,7 @@ class Gate:
                 )
             ),
             self.pushed,
+            tuple(sorted(self.spent)),
         )
 
     @staticmethod
@@ -123,6 +128,10 @@ class Gate:
         self._free(message, self.stale.pop(message))
         self._wake()
 
+    def permit(self, group: str) -> None:
+        """Time passes."""
+        self.spent.remove(group)
+
     def move(self, message: int, place: str) -> None:
         self.flight[message] = self.flight[message]._replace(place=place)
 
@@ -132,6 +141,19 @@ class Gate:
         if group in map(self.groups.__getitem__, self.woken):
             return False  # it waits for its first message, which is on the list
         return not group or self.busy.get(group, 0) < self.limit
+
+    def has_room(self) -> bool:
+        leased = [held for held in self.flight.values() if held.place in ("leased", "ended")]
+        return len(leased) < self.most
+
+    def may_pass(self, group: str) -> bool:
+        """Whether a message may be taken although others of its group may be parked."""
+        return self.is_free(group) and not {group} & {*self.spent, *self.turns}
+
+    @property
+    def next_turn(self) -> str | None:
+        """The group whose turn it is; those that wait for their rates are in TURNS, too."""
+        return next((group for group in self.turns if group not in self.spent), None)
 
     def turn(self, group: str) -> None:
         """Put a group into TURNS exactly if it has parked messages and a slot; last in the row."""
@@ -175,9 +197,11 @@ class Gate:
 
     def _wake(self) -> None:
         """Move the message whose turn it is to the list: that wakes a consumer."""
-        if self.turns and not self.listed and not self.handoff:
+        if self.next_turn is not None and not self.listed and not self.handoff:
             self.drop_woken()
-            seq, message = self.unpark(self.turns.pop(0))
+            group = self.next_turn or ""
+            self.turns.remove(group)
+            seq, message = self.unpark(group)
             self.woken[message] = seq
             self.listed.append(message)
 
@@ -192,10 +216,12 @@ class _Call:
 
     @property
     def is_full(self) -> bool:
-        return len(self.taken) >= self.wanted
+        return len(self.taken) >= self.wanted or not self.gate.has_room()
 
     def deliver(self, message: int, seq: int = 0) -> None:
         group = self.gate.groups[message]
+        if self.gate.rated and group:
+            self.gate.spent.add(group)
         if message not in self.gate.flight and group:
             self.gate.busy[group] = self.gate.busy.get(group, 0) + 1
         self.gate.flight[message] = Held("leased", self.owner, seq)
@@ -209,15 +235,18 @@ class _Call:
             reverse=backwards,
         )
         for message in back:
-            if self.is_full:
-                return
+            is_ended = gate.flight[message].place == "ended"  # it keeps its room
+            if len(self.taken) >= self.wanted or (self.is_full and not is_ended):
+                continue
             if self.must_follow(message):
                 gate.move(message, "deferred")
+            elif gate.groups[message] in gate.spent:
+                gate.move(message, "delayed")
             else:
                 self.deliver(message, gate.flight[message].seq)
         while gate.due and not self.is_full:
             message = gate.due.pop(0)
-            if gate.turns or not gate.is_free(gate.groups[message]):
+            if gate.next_turn is not None or not gate.may_pass(gate.groups[message]):
                 gate.seq += 1
                 gate.park(message, gate.seq)
             else:
@@ -235,8 +264,7 @@ class _Call:
 
     def serve(self) -> None:
         gate = self.gate
-        while gate.turns and not self.is_full:
-            group = gate.turns[0]
+        while (group := gate.next_turn) is not None and not self.is_full:
             seq, message = gate.unpark(group)
             self.deliver(message, seq)
             gate.turn(group)
@@ -244,7 +272,7 @@ class _Call:
 
     def read_lists(self) -> None:
         gate = self.gate
-        for _ in range(gate.budget):
+        for _ in range(gate.budget if gate.has_room() or self.taken else 0):
             source = gate.handoff or gate.listed
             if not source:
                 return
@@ -257,7 +285,7 @@ class _Call:
             if source is gate.listed:
                 gate.drop_woken()
                 self.serve()
-            passes = not gate.turns and gate.is_free(group)
+            passes = gate.next_turn is None and gate.may_pass(group)
             if passes and self.is_full and not self.served:
                 source.append(message)
                 return
@@ -276,7 +304,7 @@ class _Call:
         for group in dict.fromkeys(gate.groups[message] for message in [*self.taken]):
             while group in gate.parked and not self.is_full:
                 mine = [m for m in self.taken if gate.groups[m] == group]
-                if gate.busy.get(group, 0) != len(mine):
+                if gate.busy.get(group, 0) != len(mine) or group in gate.spent:
                     break
                 run = gate.runs.setdefault(group, [])
                 if not run:
@@ -314,3 +342,5 @@ def steps(gate: Gate) -> Iterator[tuple[str, Gate]]:
             yield after("move", message, "due")
     for message in gate.stale:
         yield after("free", message)
+    for group in gate.spent:
+        yield after("permit", group)

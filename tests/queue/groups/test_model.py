@@ -1,6 +1,7 @@
 """Every order of what may happen to a few messages of two groups keeps the promises of groups."""
 
 from collections import Counter, deque
+from typing import Any
 
 import pytest
 
@@ -28,26 +29,38 @@ def check(before: Gate, gate: Gate) -> None:
             if gate.groups[message] == group and held.place == "leased"
         }
         assert not group or len(owners) <= gate.limit, f"{group}: more consumers than the limit"
+    leased = [held for held in gate.flight.values() if held.place in ("leased", "ended")]
+    assert len(leased) <= gate.most, "the queue has more leases than permitted"
+    if gate.rated:
+        taken = Counter(gate.groups[message] for message in delivered(before, gate))
+        for group in {*taken} - {""}:
+            assert taken[group] == 1, f"{group} has taken more than its burst"
+            assert group not in before.spent, f"{group} did not wait for its rate"
     if gate.limit == 1:
         check_order(before, gate)
 
 
-def check_order(before: Gate, gate: Gate) -> None:
-    """Check that what was delivered now comes after all earlier messages of its group."""
-    delivered = [
+def delivered(before: Gate, gate: Gate) -> list[int]:
+    """Return the messages that were leased now."""
+    return [
         message
         for message, held in gate.flight.items()
         if held.place == "leased"
         and (message not in before.flight or before.flight[message].place != "leased")
     ]
+
+
+def check_order(before: Gate, gate: Gate) -> None:
+    """Check that what was delivered now comes after all earlier messages of its group."""
+    new = delivered(before, gate)
     open_ones = [*gate.listed, *gate.handoff, *gate.flight]
     open_ones += [message for row in gate.parked.values() for _, message in row]
     # Those that were pushed for later are the last ones, and have no place in the order.
     last = len(gate.groups) - gate.late
-    for message in delivered:
+    for message in new:
         for other in open_ones if message < last else ():
             same = gate.groups[other] == gate.groups[message] != ""
-            assert not same or other >= message or other in delivered, (
+            assert not same or other >= message or other in new, (
                 f"{message} is delivered before {other}"
             )
 
@@ -56,6 +69,7 @@ def drain(gate: Gate) -> None:
     """Check that a consumer that takes and acks receives everything: no group is stuck."""
     gate = gate.copy()
     for _ in range(30):
+        gate.spent.clear()
         for message, held in [*gate.flight.items()]:
             if held.place == "leased":
                 gate.ack(message)
@@ -68,18 +82,24 @@ def drain(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "limit", "late"),
+    ("groups", "limit", "late", "limits"),
     [
-        ("aab", 1, 0),
-        ("aaa", 1, 0),
-        (("a", "", "a"), 1, 0),
-        ("aaba", 2, 0),
-        ("aaba", 1, 1),
-        ("aaab", 1, 0),
+        ("aab", 1, 0, {}),
+        ("aaa", 1, 0, {}),
+        (("a", "", "a"), 1, 0, {}),
+        ("aaba", 2, 0, {}),
+        ("aaba", 1, 1, {}),
+        ("aaab", 1, 0, {}),
+        ("aab", 1, 0, {"rated": True}),
+        ("aab", 2, 1, {"rated": True}),
+        ("aab", 1, 1, {"most": 1}),
+        ("aab", 1, 0, {"most": 2, "rated": True}),
     ],
 )
-def test_no_order_of_steps_breaks_a_group(groups: str, limit: int, late: int) -> None:
-    start = Gate(tuple(groups), limit, late=late)
+def test_no_order_of_steps_breaks_a_group(
+    groups: str, limit: int, late: int, limits: dict[str, Any]
+) -> None:
+    start = Gate(tuple(groups), limit, late=late, **limits)
     seen = {start.state()}
     waiting: deque[tuple[Gate, tuple[str, ...]]] = deque([(start, ())])
     most = 15_000 * SOAK
