@@ -76,12 +76,12 @@ def test_a_schedule_may_name_one_of_several_queues(token: str, rig: Rig) -> None
 class Scripted:
     """A scheduler's surroundings: a clock that the test sets, and a server that it plays."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, version: str = "") -> None:
         self.now = 100.0
         self.stopping = False
         self.config = QueueConfig()
         outages = Outages("jobs", "here")
-        self._routine = run_schedule(self, self, schedule, None, outages)  # type: ignore[arg-type]
+        self._routine = run_schedule(self, self, schedule, None, outages, version)  # type: ignore[arg-type]
         self.step = next(self._routine)
 
     def clock(self) -> float:
@@ -115,6 +115,18 @@ def test_a_scheduler_that_slept_pushes_the_latest_tick_alone() -> None:
     scripted.answer("pushed", 140)
     scripted.awake_at(150.5)
     assert scripted.asked() == (150, 140, 0)
+
+
+def test_a_stored_schedule_misses_no_tick_because_workers_notice_it_late() -> None:
+    scripted = Scripted(Schedule("beat", b"tick", every=10), version="1")
+    scripted.now = 104.0
+    scripted.answer("known", 99)  # it was stored five seconds ago
+    assert scripted.asked() == (100, 99, 0)
+    scripted = Scripted(Schedule("beat", b"tick", every=10), version="1")
+    scripted.now = 109.5
+    scripted.answer("known", 99)  # it has been there for longer: no worker ran
+    scripted.awake_at(110.0)
+    assert scripted.asked() == (110, 99, 0)
 
 
 def test_a_tick_that_was_early_by_the_server_s_clock_is_tried_again() -> None:
