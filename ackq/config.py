@@ -99,8 +99,10 @@ class Groups:
         check_integer(self.in_flight, "groups.in_flight", 1, 1000)
         if self.rate is not None and not isinstance(self.rate, RateLimit):
             raise ConfigurationError(f"groups.rate is a RateLimit, not {self.rate!r}")
-        if self.on_dead != "continue":
-            raise ConfigurationError("groups.on_dead is 'continue'; 'stop' cannot be set yet")
+        if self.on_dead not in get_args(OnDead):
+            raise ConfigurationError(
+                f"groups.on_dead is one of {get_args(OnDead)}, not {self.on_dead!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

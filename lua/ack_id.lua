@@ -20,6 +20,7 @@
 -- With groups: KEYS[17] {name}GROUPS:WOKEN STRING
 -- With groups: KEYS[18] {name}GROUPS:RATES ZSET
 -- With groups: KEYS[19] {name}GROUPS:ROOM LIST
+-- With groups: KEYS[20] {name}GROUPS:STOPPED HASH group -> ids of dead letters
 --
 -- ARGV[1] ids              1..4000 lease keys
 --
@@ -33,6 +34,7 @@ local errors, counters = KEYS[5], KEYS[6]
 local delayed, ready, handoff, record, looks = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local busy, parked, turns, flight = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local runs, woken, rates, room = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+local stopped = KEYS[20]
 
 local FREED = 8388608 -- bytes of bodies one call may delete
 
@@ -57,7 +59,7 @@ local function rules_of(text)
 end
 
 -- Of a queue with groups, read every type before the first write.
-local rules, are_parked, woken_note
+local rules, are_parked, woken_note, are_stopped = nil, false, '', false
 if record then
   rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
@@ -70,6 +72,7 @@ if record then
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
   redis.call('LLEN', room)
+  are_stopped = redis.call('HLEN', stopped) > 0
 end
 -- End of parts (edit them in lua/parts)
 
@@ -109,7 +112,7 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
--- Parts: mark, groups/rates, groups/slots, groups/free, groups/wake, groups/admit
+-- Parts: mark, groups/rates, groups/slots, groups/slot_changes
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
 -- may have the same id.
 local function mark(body)
@@ -156,23 +159,10 @@ local function first_of(zset, tag, number)
   return redis.call('ZRANGEBYLEX', zset, low, high, 'LIMIT', '0', number)
 end
 
-local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
+local slots, turned = {}, 0 -- tag -> its messages in flight
 local function slots_of(tag)
   slots[tag] = slots[tag] or tonumber(redis.call('HGET', busy, tag) or nil) or 0
   return slots[tag]
-end
-
--- Read the slots of several groups at once.
-local function know_slots(tags)
-  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
-    local tag = tags[i]
-    slots[tag] = slots[tag] or tonumber(number or nil) or 0
-  end
-end
-
-local function add_slots(tag, number)
-  slots[tag] = math.max(0, slots_of(tag) + number)
-  altered[tag] = true
 end
 
 -- The group of the message that was moved to the list to wake a consumer, and since when it was
@@ -180,10 +170,19 @@ end
 local woken_since, woken_tag = string.match(woken_note,
   '^[^ ]* ([^ ]*) %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
 
+-- Return whether a dead letter stops a group.
+local stops = {}
+local function has_stopped(tag)
+  if are_stopped and stops[tag] == nil then
+    stops[tag] = redis.call('HEXISTS', stopped, tag) == 1
+  end
+  return are_stopped and stops[tag]
+end
+
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit and not has_stopped(tag))
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
@@ -200,6 +199,21 @@ local function turn(tag, since)
   else
     redis.call('ZREM', turns, tag)
   end
+end
+
+local altered = {} -- groups whose number of messages in flight has to be written
+
+-- Read the slots of several groups at once.
+local function know_slots(tags)
+  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
+    local tag = tags[i]
+    slots[tag] = slots[tag] or tonumber(number or nil) or 0
+  end
+end
+
+local function add_slots(tag, number)
+  slots[tag] = math.max(0, slots_of(tag) + number)
+  altered[tag] = true
 end
 
 local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
@@ -222,7 +236,8 @@ local function write_slots()
   end
   altered = {}
 end
-
+-- End of parts (edit them in lua/parts)
+-- Parts: groups/free, groups/wake, groups/admit
 -- Take settled messages out of the runs of their groups: all of a group, or some. If one message of
 -- a run is left, it is no longer a run. The first one that is left becomes due if it waits for an
 -- earlier one.

@@ -448,12 +448,13 @@ end
 
 -- Parts: dead_letter, must_wait
 local function dead_letter(key, body, reason, count, found, unique)
-  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
-    'time', now_text, unpack(last_fields(found, unique)))
+  local id = redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,
+    'count', count, 'time', now_text, unpack(last_fields(found, unique)))
   count_up('dead:' .. reason, 1)
   dead_lettered = dead_lettered + 1
   spend(body)
   full = full or dead_lettered >= DEAD_LETTER_BUDGET
+  return id
 end
 
 local function forget(key)

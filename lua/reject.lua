@@ -20,6 +20,8 @@
 -- With groups: KEYS[18] {name}GROUPS:WOKEN STRING
 -- With groups: KEYS[19] {name}GROUPS:RATES ZSET
 -- With groups: KEYS[20] {name}GROUPS:ROOM LIST
+-- With groups: KEYS[21] {name}GROUPS:STOPPED HASH group -> ids of dead letters
+-- With groups: KEYS[22] {name}GROUPS:LETTERS HASH id of a dead letter -> place, group
 --
 -- ARGV[1] reason           text    kept with the dead letter
 -- ARGV[2] rejected         groups of: receipt, size 1..4000, then size lease keys. After the last
@@ -39,6 +41,7 @@ local extended, delayed, dead, errors, counters = KEYS[4], KEYS[5], KEYS[6], KEY
 local ready, handoff, record, looks, busy = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local parked, turns, flight = KEYS[14], KEYS[15], KEYS[16]
 local runs, woken, rates, room = KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local stopped, letters = KEYS[21], KEYS[22]
 local reason, at = ARGV[1], 2
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
@@ -72,7 +75,7 @@ local function rules_of(text)
 end
 
 -- Of a queue with groups, read every type before the first write.
-local rules, are_parked, woken_note
+local rules, are_parked, woken_note, are_stopped = nil, false, '', false
 if record then
   rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
@@ -85,8 +88,12 @@ if record then
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
   redis.call('LLEN', room)
+  are_stopped = redis.call('HLEN', stopped) > 0
 end
 -- End of parts (edit them in lua/parts)
+if record then
+  redis.call('HLEN', letters)
+end
 
 -- Parts: count_up, holds, mark, failures, keep_latest, add_failure, read_failures, is_unique
 -- Count for those who watch. A field that is no number is left alone.
@@ -206,7 +213,7 @@ if not failures then
 end
 
 -- The first write frees memory, so that poison messages can be rejected at maxmemory.
-local bytes, gone = 0, {}
+local bytes, gone, ids = 0, {}, {}
 for i, entry in ipairs(rejected) do
   local key, failure = entry[1], failures[entry[2]]
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
@@ -231,14 +238,14 @@ for i, entry in ipairs(rejected) do
     if failure then
       add_failure(found, count, failure)
     end
-    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
-      'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
+    local id = redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count',
+      count, 'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
     redis.call('HDEL', errors, key)
     redis.call('HDEL', extended, key)
     reply[1] = reply[1] + 1
-    gone[reply[1]] = key
+    gone[reply[1]], ids[reply[1]] = key, id
   end
 end
 count_up('dead:rejected', reply[1])
@@ -247,7 +254,7 @@ if not record or #gone == 0 then
 end
 
 local now_text = string.format('%.0f', now)
--- Parts: groups/rates, groups/slots, groups/free, groups/wake, groups/admit
+-- Parts: groups/rates, groups/slots, groups/slot_changes, groups/stop, groups/stop_all
 -- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
 -- was set back would stop it for the step.
 local ahead = {}
@@ -288,23 +295,10 @@ local function first_of(zset, tag, number)
   return redis.call('ZRANGEBYLEX', zset, low, high, 'LIMIT', '0', number)
 end
 
-local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
+local slots, turned = {}, 0 -- tag -> its messages in flight
 local function slots_of(tag)
   slots[tag] = slots[tag] or tonumber(redis.call('HGET', busy, tag) or nil) or 0
   return slots[tag]
-end
-
--- Read the slots of several groups at once.
-local function know_slots(tags)
-  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
-    local tag = tags[i]
-    slots[tag] = slots[tag] or tonumber(number or nil) or 0
-  end
-end
-
-local function add_slots(tag, number)
-  slots[tag] = math.max(0, slots_of(tag) + number)
-  altered[tag] = true
 end
 
 -- The group of the message that was moved to the list to wake a consumer, and since when it was
@@ -312,10 +306,19 @@ end
 local woken_since, woken_tag = string.match(woken_note,
   '^[^ ]* ([^ ]*) %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
 
+-- Return whether a dead letter stops a group.
+local stops = {}
+local function has_stopped(tag)
+  if are_stopped and stops[tag] == nil then
+    stops[tag] = redis.call('HEXISTS', stopped, tag) == 1
+  end
+  return are_stopped and stops[tag]
+end
+
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit and not has_stopped(tag))
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
@@ -332,6 +335,21 @@ local function turn(tag, since)
   else
     redis.call('ZREM', turns, tag)
   end
+end
+
+local altered = {} -- groups whose number of messages in flight has to be written
+
+-- Read the slots of several groups at once.
+local function know_slots(tags)
+  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
+    local tag = tags[i]
+    slots[tag] = slots[tag] or tonumber(number or nil) or 0
+  end
+end
+
+local function add_slots(tag, number)
+  slots[tag] = math.max(0, slots_of(tag) + number)
+  altered[tag] = true
 end
 
 local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
@@ -355,6 +373,29 @@ local function write_slots()
   altered = {}
 end
 
+-- Let a dead letter stop its group, if such do. It keeps its place there, the rank.
+local function stop(tag, rank, letter)
+  if rules.stops and tag ~= '' then
+    local others = redis.call('HGET', stopped, tag)
+    redis.call('HSET', stopped, tag, others and others .. ' ' .. letter or letter)
+    redis.call('HSET', letters, letter, rank .. tag)
+    redis.call('ZREM', turns, tag)
+    are_stopped, stops[tag] = true, true
+  end
+end
+
+-- Let dead letters stop their groups, if such do: messages that had these keys.
+local function stop_all(keys, dead_ids)
+  if rules.stops then
+    for i, entry in ipairs(redis.call('HMGET', flight, unpack(keys))) do
+      if entry then
+        stop(string.sub(entry, PLACE + 2), string.sub(entry, 2, PLACE + 1), dead_ids[i])
+      end
+    end
+  end
+end
+-- End of parts (edit them in lua/parts)
+-- Parts: groups/free, groups/wake, groups/admit
 -- Take settled messages out of the runs of their groups: all of a group, or some. If one message of
 -- a run is left, it is no longer a run. The first one that is left becomes due if it waits for an
 -- earlier one.
@@ -457,6 +498,7 @@ local function admit()
 end
 -- End of parts (edit them in lua/parts)
 
+stop_all(gone, ids)
 free(gone)
 write_slots()
 wake()

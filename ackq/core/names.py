@@ -54,7 +54,10 @@ HELD_LEFT = "HELD:LEFT"
 #: above.
 GROUPS = tuple(
     f"GROUPS:{name}"
-    for name in ("BUSY", "PARKED", "TURNS", "FLIGHT", "RUNS", "WOKEN", "CLOSED", "SINCE")
+    for name in (
+        *("BUSY", "PARKED", "TURNS", "FLIGHT", "RUNS", "WOKEN", "RATES"),
+        *("STOPPED", "LETTERS", "CLOSED", "SINCE"),
+    )
 )
 #: Longest name in bytes, so that every key stays short enough to read in a log.
 MAX_NAME = 200

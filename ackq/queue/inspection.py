@@ -24,7 +24,14 @@ from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
 from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
 from ackq.errors import ConfigurationError, PopFromMismatch
-from ackq.queue import group_audit, group_record, held_lists, moved_aside, pop_from
+from ackq.queue import (
+    group_audit,
+    group_record,
+    held_lists,
+    moved_aside,
+    pop_from,
+    stopped_groups,
+)
 from ackq.queue.cancel_notes import with_notes
 from ackq.queue.claims import end_holds
 from ackq.queue.delayed_entries import entry_of
@@ -277,7 +284,7 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     for held in (yield from held_lists.lists(spec))[1]:
         deleted += yield from _call(spec, "held/drop", own=(held.name,))
     if spec.keys.grouped:
-        deleted += yield from _call(spec, "groups/purge")
+        deleted += yield from _call(spec, "groups/purge", int(dead))
     rest: int = yield from _call(spec, "purge", int(dead))
     yield from pop_from.forget(spec.keys)
     return deleted + rest
@@ -430,6 +437,10 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         problems = yield from _call(spec, "held/audit", int(repair), own=(held.name,))
         name = held.name.decode(errors="replace")
         findings += [AuditFinding(problem.decode(), name, repair) for problem in problems]
+    if spec.keys.grouped:
+        seen, found_here = yield from stopped_groups.audit(spec, repair)
+        checked += seen
+        findings += found_here
     # Scanning CONTEXT reads all bodies, so do it only if the sizes do not add up, or if a missing
     # body may hide an orphan.
     if bodies != leased + delayed or any(finding.problem == "body missing" for finding in findings):

@@ -278,7 +278,7 @@ class GroupCounts:
 
 @dataclass(frozen=True, slots=True)
 class GroupStats:
-    """A group of a queue that has messages in flight, or ready ones that were moved aside."""
+    """A group of a queue: it has messages in flight, or ready ones moved aside, or is stopped."""
 
     #: A name of over 512 bytes is shown as "sha1:" and its hash.
     name: str
@@ -291,6 +291,8 @@ class GroupStats:
     #: Seconds since the first of its waiting messages was moved aside. None if none is waiting, or
     #: if it was not read, since this group and others have long messages.
     oldest: float | None = None
+    #: The dead letters that stop the group, by `DeadLetter.entry`; see `Groups.on_dead`.
+    stopped_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

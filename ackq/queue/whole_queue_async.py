@@ -10,7 +10,7 @@ from ackq.config import Seconds
 from ackq.core.effects import Operation
 from ackq.core.inspection_results import Found
 from ackq.core.search_terms import WITHIN, OnProgress
-from ackq.queue import chosen_messages, group_stats, inspection, places
+from ackq.queue import chosen_messages, group_stats, inspection, places, stopped_groups
 from ackq.queue.messages import GroupStats, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 
@@ -98,6 +98,22 @@ class AsyncWholeQueue:
             return group_stats.ranked(itertools.chain(*parts), n, by)
 
         return await self._on_all(joined, group_stats.first, n, within, by, containing)
+
+    async def resume_group(self, group: str | int) -> int:
+        """Let a group go on without the dead letters that stop it; return how many did.
+
+        For queues whose dead letters stop their groups; see `Groups`. The dead letters stay. If
+        one is redriven later, its message comes behind those of its group that are there then. To
+        have it in its place, use `redrive` instead.
+
+        Args:
+            group: its name, or as `GroupStats.name` shows it.
+
+        Raises:
+            ConfigurationError: the queue has no groups.
+            UnknownOutcome: the reply was lost, so the group may or may not go on. Repeat the call.
+        """
+        return await self._on_each(stopped_groups.resume, group)
 
     async def counters(self, window: Seconds = 10.0) -> QueueCounters:
         """Return what happened to messages since counting began, and keep counting.

@@ -7,6 +7,7 @@
 -- KEYS[5] {name}GROUPS:FLIGHT  HASH    lease key -> = or >, place, group
 -- KEYS[6] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[7] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
+-- KEYS[8] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it
 --
 -- ARGV[1] walk             slots|turns   compare BUSY and RUNS with FLIGHT, or TURNS with PARKED
 -- ARGV[2] after            text          where to go on, from the reply before; empty: first
@@ -20,7 +21,7 @@
 -- of bodies.
 -- Roles: operator, doctor
 local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local flight, runs, woken = KEYS[5], KEYS[6], KEYS[7]
+local flight, runs, woken, stopped = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local walk, after, repair = ARGV[1], ARGV[2], ARGV[3]
 
 local MOST = 1000 -- messages in flight whose slots are compared; groups that are read at once
@@ -38,6 +39,7 @@ redis.call('ZCARD', parked)
 redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
+redis.call('HLEN', stopped)
 local woken_tag = string.match(redis.call('GET', woken) or '',
   '^[^ ]* [^ ]* %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
 local reply = {''}
@@ -106,7 +108,7 @@ local function compare_slots(entries)
   reply[1] = found[1] == '0' and '' or found[1]
 end
 
--- Look for groups that have parked messages and a free slot, but no turn.
+-- Look for groups that have parked messages and a free slot, but no turn. Stopped ones have none.
 local function compare_turns()
   local clock = redis.call('TIME')
   local now, bytes, looked = clock[1] * 1000000 + clock[2], 0, 0
@@ -116,7 +118,8 @@ local function compare_turns()
     after = member and string.sub(member, 1, 3 + tonumber(string.sub(member, 1, 3))) or ''
     local tag = string.sub(after, 4)
     if member and tag ~= woken_tag and not redis.call('ZSCORE', turns, tag)
-      and (tag == '' or (tonumber(redis.call('HGET', busy, tag) or nil) or 0) < limit)
+      and (tag == '' or (tonumber(redis.call('HGET', busy, tag) or nil) or 0) < limit
+        and redis.call('HEXISTS', stopped, tag) == 0)
       and report('no turn', tag) then
       redis.call('ZADD', turns, string.format('%.0f', now + looked), tag)
     end

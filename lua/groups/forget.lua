@@ -9,6 +9,8 @@
 -- KEYS[7] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 -- KEYS[8] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
 -- KEYS[9] {name}GROUPS:ROOM    LIST    not empty if a consumer may look again
+-- KEYS[10] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it
+-- KEYS[11] {name}GROUPS:LETTERS HASH    id of such a dead letter -> place, group
 --
 -- Returns the record that the queue has now; empty: none. Messages in flight lose their slots.
 -- Atomic because no message may be moved aside between the check and the deletion.
@@ -16,6 +18,7 @@
 -- Roles: operator, doctor
 local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local flight, runs, woken, rates, room = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local stopped, letters = KEYS[10], KEYS[11]
 
 if redis.call('TYPE', record).ok ~= 'string' then
   return ''
@@ -29,7 +32,10 @@ redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
 redis.call('GET', woken)
+redis.call('HLEN', stopped)
+redis.call('HLEN', letters)
 redis.call('ZCARD', rates)
 redis.call('LLEN', room)
-redis.call('UNLINK', record, busy, turns, flight, runs, woken, rates, room)
+redis.call('UNLINK', record, busy, turns, flight, runs, woken, rates, room,
+  stopped, letters)
 return ''

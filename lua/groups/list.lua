@@ -1,23 +1,27 @@
--- groups/list: list groups that have messages in flight, or moved aside, some at a time.
+-- groups/list: list groups that have messages in flight or moved aside, or are stopped, some at a
+-- time.
 --
 -- KEYS[1] {name}GROUPS:BUSY    HASH  group -> its messages in flight; under an empty name a place
 -- KEYS[2] {name}GROUPS:PARKED  ZSET  messages moved aside; see groups/pop.lua
 -- KEYS[3] {name}GROUPS:TURNS   ZSET  group that has parked messages and a free slot -> since, µs
+-- KEYS[4] {name}GROUPS:STOPPED HASH  group -> ids of the dead letters that stop it
 --
--- ARGV[1] which   busy|turns      groups with messages in flight, or those without
+-- ARGV[1] which   busy|turns|stopped  groups with messages in flight; of the others, those whose
+--                                  turn it is, or those that are stopped
 -- ARGV[2] cursor  text            0, or that of the reply before
 -- ARGV[3] wanted  integer 1..100  groups, about
 --
--- Returns {now, cursor, group, in flight, parked, since, first, group, ...}, times in µs since the
--- epoch. The cursor is 0 after the last ones. since: when the group's turn came, 0 if it is not its
--- turn. first: when its first parked message was moved aside, 0 if none is parked or it was not
--- read. A group may be returned twice. One that changes between the calls may be left out. Ready
--- messages without a group are left out.
+-- Returns {now, cursor, group, in flight, parked, since, first, ids, group, ...}, times in µs since
+-- the epoch. The cursor is 0 after the last ones. since: when the group's turn came, 0 if it is not
+-- its turn. first: when its first parked message was moved aside, 0 if none is parked or it was not
+-- read. ids: of the dead letters that stop it, separated by spaces; empty if none does. A group may
+-- be returned twice. One that changes between the calls may be left out. Ready messages without a
+-- group are left out.
 -- Atomic because a group between two keys would be missed.
 -- Cost: O(wanted log parked), and one bucket of a hash table. The first messages are read, 1 MiB
 -- and one more.
 -- Roles: viewer, operator, doctor
-local busy, parked, turns = KEYS[1], KEYS[2], KEYS[3]
+local busy, parked, turns, stopped = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local which, cursor, wanted = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
@@ -29,7 +33,7 @@ local function outside(number, low, high)
 end
 -- End of parts (edit them in lua/parts)
 
-if (which ~= 'busy' and which ~= 'turns') or outside(wanted, 1, 100)
+if (which ~= 'busy' and which ~= 'turns' and which ~= 'stopped') or outside(wanted, 1, 100)
   or not string.find(cursor, '^%d+$') or #cursor > 20 then
   return redis.error_reply('ACKQ_ARGUMENT groups/list: an argument is out of range')
 end
@@ -40,6 +44,8 @@ redis.call('ZCARD', parked)
 local found
 if which == 'busy' then
   found = redis.call('HSCAN', busy, cursor, 'COUNT', wanted)
+elseif which == 'stopped' then
+  found = redis.call('HSCAN', stopped, cursor, 'COUNT', wanted)
 else
   found = redis.call('ZSCAN', turns, cursor, 'COUNT', wanted)
 end
@@ -68,6 +74,7 @@ for i = 1, #found[2], 2 do
     reply[#reply + 1] = number
     reply[#reply + 1] = tonumber(since or nil) or 0
     reply[#reply + 1] = number > 0 and first_place(head, last) or 0
+    reply[#reply + 1] = redis.call('HGET', stopped, tag) or ''
   end
 end
 return reply

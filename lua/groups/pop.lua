@@ -30,6 +30,9 @@
 --                                  member of PARKED began with, separated by spaces
 -- KEYS[20] {name}GROUPS:RATES   ZSET    group -> when it may have its whole burst again, µs
 -- KEYS[21] {name}GROUPS:ROOM    LIST    an element lets a consumer that met the limit look again
+-- KEYS[22] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it, separated by
+--                                  spaces; only if the record says that dead letters do so
+-- KEYS[23] {name}GROUPS:LETTERS HASH    id of such a dead letter -> place, group
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
@@ -60,6 +63,7 @@ local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEY
 local record, counters, errors, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local busy, parked, turns, flight = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local runs, woken, rates, room = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
+local stopped, letters = KEYS[22], KEYS[23]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, expected = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local waited, settled = tonumber(ARGV[7]), 8
@@ -73,10 +77,7 @@ local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call
 local SERVED = 200 -- messages whose turn it is that one call delivers before it looks at the lists
 local AT_GATE = 200 -- messages of the lists that one call delivers or moves aside
-local WITHOUT_ROOM = 100 -- of them while it has no room, so a busy group hides no other for ever
 local RUN = 100 -- messages of one group in a run
-local RECHECKED = 1000000 -- µs after which the first message of a run looks again for the others
-local LOOKS_OF_RUN = 8 -- messages of a run that are read for as much as looking at one costs
 local STEP = 1000000 -- µs by which a clock that is set back is not noticed
 local SWEPT = 100 -- counts, notes and slots that one call looks at, whose messages may be gone
 local SWEEPS = 8 -- one in this many calls that take messages looks at a tenth of those slots
@@ -139,6 +140,8 @@ redis.call('HLEN', flight)
 local has_runs = redis.call('ZCARD', runs) > 0
 local woken_note = redis.call('GET', woken) or ''
 redis.call('ZCARD', rates)
+local are_stopped = rules.stops
+  and redis.call('HLEN', letters) + redis.call('HLEN', stopped) > 0
 redis.call('LLEN', room)
 
 -- Parts: holds, whole_batch, settle
@@ -218,7 +221,7 @@ if #done > 0 then
 end
 -- End of parts (edit them in lua/parts)
 
--- Parts: mark, groups/rates, groups/slots, groups/free, groups/wake, groups/admit
+-- Parts: mark, groups/rates, groups/slots, groups/slot_changes
 -- What ties a count on the list, a unique push or a note of failures to its body: another message
 -- may have the same id.
 local function mark(body)
@@ -265,23 +268,10 @@ local function first_of(zset, tag, number)
   return redis.call('ZRANGEBYLEX', zset, low, high, 'LIMIT', '0', number)
 end
 
-local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
+local slots, turned = {}, 0 -- tag -> its messages in flight
 local function slots_of(tag)
   slots[tag] = slots[tag] or tonumber(redis.call('HGET', busy, tag) or nil) or 0
   return slots[tag]
-end
-
--- Read the slots of several groups at once.
-local function know_slots(tags)
-  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
-    local tag = tags[i]
-    slots[tag] = slots[tag] or tonumber(number or nil) or 0
-  end
-end
-
-local function add_slots(tag, number)
-  slots[tag] = math.max(0, slots_of(tag) + number)
-  altered[tag] = true
 end
 
 -- The group of the message that was moved to the list to wake a consumer, and since when it was
@@ -289,10 +279,19 @@ end
 local woken_since, woken_tag = string.match(woken_note,
   '^[^ ]* ([^ ]*) %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
 
+-- Return whether a dead letter stops a group.
+local stops = {}
+local function has_stopped(tag)
+  if are_stopped and stops[tag] == nil then
+    stops[tag] = redis.call('HEXISTS', stopped, tag) == 1
+  end
+  return are_stopped and stops[tag]
+end
+
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit and not has_stopped(tag))
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
@@ -309,6 +308,21 @@ local function turn(tag, since)
   else
     redis.call('ZREM', turns, tag)
   end
+end
+
+local altered = {} -- groups whose number of messages in flight has to be written
+
+-- Read the slots of several groups at once.
+local function know_slots(tags)
+  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
+    local tag = tags[i]
+    slots[tag] = slots[tag] or tonumber(number or nil) or 0
+  end
+end
+
+local function add_slots(tag, number)
+  slots[tag] = math.max(0, slots_of(tag) + number)
+  altered[tag] = true
 end
 
 local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
@@ -330,6 +344,18 @@ local function write_slots()
     redis.call('HSET', busy, unpack(taken, i, math.min(i + 999, #taken)))
   end
   altered = {}
+end
+-- End of parts (edit them in lua/parts)
+-- Parts: groups/stop, groups/free, groups/wake, groups/admit
+-- Let a dead letter stop its group, if such do. It keeps its place there, the rank.
+local function stop(tag, rank, letter)
+  if rules.stops and tag ~= '' then
+    local others = redis.call('HGET', stopped, tag)
+    redis.call('HSET', stopped, tag, others and others .. ' ' .. letter or letter)
+    redis.call('HSET', letters, letter, rank .. tag)
+    redis.call('ZREM', turns, tag)
+    are_stopped, stops[tag] = true, true
+  end
 end
 
 -- Take settled messages out of the runs of their groups: all of a group, or some. If one message of
@@ -754,12 +780,13 @@ local aside, aside_tags, in_parked = {}, {}, {}
 
 -- Parts: dead_letter, must_wait
 local function dead_letter(key, body, reason, count, found, unique)
-  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
-    'time', now_text, unpack(last_fields(found, unique)))
+  local id = redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,
+    'count', count, 'time', now_text, unpack(last_fields(found, unique)))
   count_up('dead:' .. reason, 1)
   dead_lettered = dead_lettered + 1
   spend(body)
   full = full or dead_lettered >= DEAD_LETTER_BUDGET
+  return id
 end
 
 local function forget(key)
@@ -872,41 +899,47 @@ local function write_parks(used)
   end
 end
 
--- Return the messages of a group's run: their keys in order, and the deadlines of their leases.
-local known_runs = {}
-local function run_of(tag)
-  if not known_runs[tag] then
-    local members, keys = first_of(runs, tag, RUN), {}
-    for i, member in ipairs(members) do
-      keys[i] = string.sub(member, #head_of(tag) + PLACE + 1)
-    end
-    looked = looked + #keys / LOOKS_OF_RUN
-    known_runs[tag] = {keys, #keys > 0 and redis.call('ZMSCORE', backup, unpack(keys)) or {}}
-  end
-  return unpack(known_runs[tag])
-end
+local waits_until
+do
+  local LOOKS_OF_RUN = 8 -- messages of a run that are read for as much as looking at one costs
+  local RECHECKED = 1000000 -- µs after which the first message of a run looks again for the others
 
--- Return the µs at which to look again, if a message of a run has to wait: for an earlier one that
--- is not settled, or a later one whose lease runs. The end of one makes the next one due,
--- so those behind it look again less often.
-local function waits_until(key, tag)
-  local keys, deadlines = run_of(tag)
-  local is_earlier, rank, is_leased, till = true, 0, false, nil
-  for i, other in ipairs(keys) do
-    is_earlier = is_earlier and other ~= key
-    rank = rank + (is_earlier and 1 or 0)
-    if not till and other ~= key and not has_taken[other] then
-      local ends = tonumber(deadlines[i] or nil)
-      is_leased = ends and ends > now
-      if is_leased or is_earlier then
-        till = ends or tonumber(redis.call('ZSCORE', delayed, other) or nil)
+  -- Return the messages of a group's run: their keys in order, and the deadlines of their leases.
+  local known_runs = {}
+  local function run_of(tag)
+    if not known_runs[tag] then
+      local members, keys = first_of(runs, tag, RUN), {}
+      for i, member in ipairs(members) do
+        keys[i] = string.sub(member, #head_of(tag) + PLACE + 1)
+      end
+      looked = looked + #keys / LOOKS_OF_RUN
+      known_runs[tag] = {keys, #keys > 0 and redis.call('ZMSCORE', backup, unpack(keys)) or {}}
+    end
+    return unpack(known_runs[tag])
+  end
+
+  -- Return the µs at which to look again, if a message of a run has to wait: for an earlier one
+  -- that is not settled, or a later one whose lease runs. The end of one makes the next one due, so
+  -- those behind it look again less often.
+  function waits_until(key, tag)
+    local keys, deadlines = run_of(tag)
+    local is_earlier, rank, is_leased, till = true, 0, false, nil
+    for i, other in ipairs(keys) do
+      is_earlier = is_earlier and other ~= key
+      rank = rank + (is_earlier and 1 or 0)
+      if not till and other ~= key and not has_taken[other] then
+        local ends = tonumber(deadlines[i] or nil)
+        is_leased = ends and ends > now
+        if is_leased or is_earlier then
+          till = ends or tonumber(redis.call('ZSCORE', delayed, other) or nil)
+        end
       end
     end
+    if is_leased and till then
+      till = math.min(till, now + RECHECKED * (rank + 1))
+    end
+    return till and till + rank
   end
-  if is_leased and till then
-    till = math.min(till, now + RECHECKED * (rank + 1))
-  end
-  return till and till + rank
 end
 
 -- Let a message wait in DELAYED, for another one of its run or for its group's rate. If its lease
@@ -932,9 +965,21 @@ local function defer(zset, key, entry, noted, till, charge)
   has_delayed, deferred = true, deferred + 1
 end
 
--- Move a message aside that is due, or whose lease has ended, but has no slot: it was pushed for
--- later, redriven, or taken before the queue had groups.
-local function park_back(zset, key, body, tag, count, noted)
+-- Return whether a message that comes back, with this place, returns to it: its group is stopped,
+-- or the dead letter that stopped it was redriven.
+local function goes_home(tag, at)
+  if not rules.stops or tag == '' then
+    return false
+  end
+  local head = head_of(tag)
+  return has_stopped(tag) or limit == 1
+    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. at) > 0
+end
+
+-- Move a message aside that is due, or whose lease has ended: to the place that it has, or behind
+-- those of its group if it has none and no slot, since it was pushed for later, redriven, or taken
+-- before the queue had groups.
+local function park_back(zset, key, body, tag, count, noted, at)
   redis.call('ZREM', zset, key)
   forget(key)
   if string.byte(key) ~= 0 and (count > 0 or is_unique(noted)) then
@@ -946,7 +991,14 @@ local function park_back(zset, key, body, tag, count, noted)
     redis.call('HDEL', errors, key)
   end
   count_up('ended', zset == backup and 1 or 0)
-  park(body, tag)
+  if at then
+    redis.call('ZADD', parked, '0', head_of(tag) .. at .. body)
+    bytes, are_parked, in_parked[tag] = bytes + ASIDE_COSTS * #body, true, true
+    gone[#gone + 1], has_taken[key] = key, true
+  else
+    park(body, tag)
+  end
+  full = full or bytes >= BODY_BUDGET
 end
 
 -- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
@@ -964,7 +1016,9 @@ local function take_back(zset, keys, absent)
     local count = 1 + (tonumber(known[i]) or absent)
     local tag = entry and string.sub(entry, PLACE + 2) or ''
     local at = entry and string.sub(entry, 2, PLACE + 1) or FIRST
-    local till = has_runs and entry and body and waits_until(key, tag)
+    local is_dead = max_receives > 0 and count > max_receives
+    local is_home = entry and body and not is_dead and goes_home(tag, at)
+    local till = has_runs and entry and body and not is_home and waits_until(key, tag)
     if body and not entry then
       tag = select(2, read(body))
     end
@@ -975,11 +1029,13 @@ local function take_back(zset, keys, absent)
       forget(key)
       redis.call('HDEL', errors, key)
       count_up('ended', zset == backup and 1 or 0)
-      dead_letter(key, '', 'body missing', count - 1, {})
+      stop(tag, at, dead_letter(key, '', 'body missing', count - 1, {}))
       gone[#gone + 1], has_taken[key] = key, true
+    elseif is_home then
+      park_back(zset, key, body, tag, count - 1, known[i], at)
     elseif till then
       defer(zset, key, '>' .. string.sub(entry, 2), known[i], till, 0)
-    elseif max_receives > 0 and count > max_receives then
+    elseif is_dead then
       local note = has_errors and redis.call('HGET', errors, key)
       local found = failures_of(note, body, count)
       bytes = bytes + 4 * #(note or '') -- a pattern reads it, which takes longer than moving it
@@ -987,7 +1043,7 @@ local function take_back(zset, keys, absent)
         add_failure(found, count - 1, '') -- no error is known: its lease ended
         count_up('ended', 1)
       end
-      dead_letter(key, body, 'max receives', count - 1, found, is_unique(known[i]))
+      stop(tag, at, dead_letter(key, body, 'max receives', count - 1, found, is_unique(known[i])))
       redis.call('ZREM', zset, key)
       redis.call('HDEL', errors, key)
       forget(key)
@@ -1002,9 +1058,9 @@ local function take_back(zset, keys, absent)
         now + pause_of(tag) + math.ceil(before * rules.each), 1)
     elseif not entry and tag ~= '' and (has_turns or not may_pass(tag)) then
       park_back(zset, key, body, tag, count - 1, known[i])
-      full = full or bytes >= BODY_BUDGET
     else
       if not entry then
+        at = rules.stops and next_place() or at
         enter(key, tag, at)
       elseif string.byte(entry) == 62 then -- >
         redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
@@ -1070,7 +1126,8 @@ local function free_id(body, id)
 end
 -- End of parts (edit them in lua/parts)
 
--- Return whether an operator canceled this message, which becomes a dead letter then.
+-- Return whether an operator canceled this message, which becomes a dead letter then. It stops no
+-- group, since it was never delivered.
 local function is_canceled(body, id, noted, head)
   local cancels = open_cancels(head, {id})
   if not (cancels.notes[1] and cancels.use(id, body, cancels.notes[1])) then
@@ -1096,7 +1153,7 @@ local function lease_one(body, id, tag, at)
     known, taken_note, head = unpack(redis.call('HMGET', receives, id, TAKEN .. id, CANCELS))
   end
   if #body > max_body then
-    dead_letter('', body, 'too large', 0, {}, free_id(body, id))
+    stop(tag, at, dead_letter('', body, 'too large', 0, {}, free_id(body, id)))
     return true
   elseif head and is_canceled(body, id, known, head) then
     return true
@@ -1190,90 +1247,95 @@ local function serve_turns()
   end
 end
 
--- Read the ids and groups of messages within the budget, and the slots of the groups. The group of
--- a message that is too large is false.
-local function read_all(bodies)
-  local ids, tags, named, is_named, number = {}, {}, {}, {}, #bodies
-  for i = 1, number do
-    local body, id, tag = bodies[number + 1 - i], nil, false
-    if #body <= max_body then
-      id, tag = read(body)
-    end
-    if decoded > DECODE_BUDGET then
-      break
-    end
-    ids[i], tags[i] = id or false, tag
-    if tag and not slots[tag] and not is_named[tag] then
-      named[#named + 1], is_named[tag] = tag, true
-    end
-  end
-  if #named > 0 then
-    know_slots(named)
-  end
-  return ids, tags
-end
+local is_stopped = false -- the next message of the lists has to wait for the next call
+local read_list
+do
+  local WITHOUT_ROOM = 100 -- of them while it has no room, so a busy group hides no other for ever
 
--- Deliver the next message of a list or move it aside. Return whether it leaves the list.
-local function pass(body, id, tag, list)
-  if woken_tag and string.match(woken_note, '^[^ ]*') == mark(body) then
-    write_parks()
-    redis.call('ZADD', parked, '0', string.match(woken_note, '^[^ ]* [^ ]* (.*)$') .. body)
-    bytes, are_parked, in_parked[woken_tag] = bytes + ASIDE_COSTS * #body, true, true
-    forget_woken()
-    has_turns = true
-    serve_turns()
-    return true
-  elseif woken_tag and list == ready then
-    write_parks()
-    forget_woken() -- it would have been the first one here
-    has_turns = are_due()
-    serve_turns()
-  end
-  local passes = not tag or (not has_turns and may_pass(tag))
-  if tag == nil or (passes and full and not is_served) then
-    return false
-  end
-  looked = looked + 1
-  if not tag or (passes and not full) then
-    return lease_one(body, id, tag or '', FIRST)
-  end
-  is_served = true
-  park(body, tag, id)
-  return true
-end
-
--- Return how many messages of the lists the call may look at.
-local is_stopped = false
-local function may_look()
-  if is_stopped or bytes >= BODY_BUDGET or dead_lettered >= DEAD_LETTER_BUDGET then
-    return 0
-  end
-  return full and is_served and WITHOUT_ROOM or AT_GATE
-end
-
--- Read a list in order. Its messages' lengths are known only after reading, so read 2, 4, 8, ... at
--- a time while they are short, and one by one after one that was too large. If the first one that
--- the call has no room for is of a busy group, it may hide others.
-local function read_list(list)
-  local slice = 2
-  while looked < may_look() do
-    local some = full and not is_served and 1 or math.min(slice, may_look() - looked)
-    local bodies = redis.call('LRANGE', list, -some, -1)
-    local ids, tags = read_all(bodies)
-    local used, size = 0, 0
-    while used < #bodies and looked < may_look() do
-      local body = bodies[#bodies - used]
-      if not pass(body, ids[used + 1], tags[used + 1], list) then
-        is_stopped = true -- messages behind it may be of the same group
+  -- Read the ids and groups of messages within the budget, and the slots of the groups. The group
+  -- of a message that is too large is false, unless it stops its group when its turn comes.
+  local function read_all(bodies)
+    local ids, tags, named, is_named, number = {}, {}, {}, {}, #bodies
+    for i = 1, number do
+      local body, id, tag = bodies[number + 1 - i], nil, false
+      if #body <= max_body or rules.stops then
+        id, tag = read(body)
+      end
+      if decoded > DECODE_BUDGET then
         break
       end
-      used, size = used + 1, size + #body
+      ids[i], tags[i] = id or false, tag
+      if tag and not slots[tag] and not is_named[tag] then
+        named[#named + 1], is_named[tag] = tag, true
+      end
     end
-    redis.call('LTRIM', list, '0', -used - 1)
-    if used < some then
-      return
+    if #named > 0 then
+      know_slots(named)
     end
-    slice = size < used * SHORT and math.min(SLICE, 2 * some) or 1
+    return ids, tags
+  end
+
+  -- Deliver the next message of a list or move it aside. Return whether it leaves the list.
+  local function pass(body, id, tag, list)
+    if woken_tag and string.match(woken_note, '^[^ ]*') == mark(body) then
+      write_parks()
+      redis.call('ZADD', parked, '0', string.match(woken_note, '^[^ ]* [^ ]* (.*)$') .. body)
+      bytes, are_parked, in_parked[woken_tag] = bytes + ASIDE_COSTS * #body, true, true
+      forget_woken()
+      has_turns = are_due()
+      serve_turns()
+      return true
+    elseif woken_tag and list == ready then
+      write_parks()
+      forget_woken() -- it would have been the first one here
+      has_turns = are_due()
+      serve_turns()
+    end
+    local passes = not tag or (not has_turns and may_pass(tag))
+    if tag == nil or (passes and full and not is_served) then
+      return false
+    end
+    looked = looked + 1
+    if not tag or (passes and not full) then
+      return lease_one(body, id, tag or '', rules.stops and next_place() or FIRST)
+    end
+    is_served = true
+    park(body, tag, id)
+    return true
+  end
+
+  -- Return how many messages of the lists the call may look at.
+  local function may_look()
+    if is_stopped or bytes >= BODY_BUDGET or dead_lettered >= DEAD_LETTER_BUDGET then
+      return 0
+    end
+    return full and is_served and WITHOUT_ROOM or AT_GATE
+  end
+
+  -- Read a list in order. Its messages' lengths are known only after reading, so read 2, 4, 8, ...
+  -- at a time while they are short, and one by one after one that was too large. If the first one
+  -- that the call has no room for is of a busy group, it may hide others.
+  function read_list(list)
+    local slice = 2
+    while looked < may_look() do
+      local some = full and not is_served and 1 or math.min(slice, may_look() - looked)
+      local bodies = redis.call('LRANGE', list, -some, -1)
+      local ids, tags = read_all(bodies)
+      local used, size = 0, 0
+      while used < #bodies and looked < may_look() do
+        local body = bodies[#bodies - used]
+        if not pass(body, ids[used + 1], tags[used + 1], list) then
+          is_stopped = true -- messages behind it may be of the same group
+          break
+        end
+        used, size = used + 1, size + #body
+      end
+      redis.call('LTRIM', list, '0', -used - 1)
+      if used < some then
+        return
+      end
+      slice = size < used * SHORT and math.min(SLICE, 2 * some) or 1
+    end
   end
 end
 
@@ -1284,7 +1346,7 @@ local function extend_runs()
   -- Deliver up to a number of the messages of a group that are parked. Return how many.
   local function extend_parked(tag, most)
     local members, used = first_of(parked, tag, most), 0
-    while used < #members and not full and pause_of(tag) == 0
+    while used < #members and not full and pause_of(tag) == 0 and not has_stopped(tag)
       and take_parked(members[used + 1], tag) do
       used = used + 1
     end
@@ -1298,7 +1360,8 @@ local function extend_runs()
   -- first ``used``. Return how many.
   local function extend_aside(tag, most, used)
     local messages, last = aside[tag] or {}, 2 * used
-    while most > 0 and messages[last + 2] and not full and pause_of(tag) == 0 do
+    while most > 0 and messages[last + 2] and not full and pause_of(tag) == 0
+      and not has_stopped(tag) do
       local body = messages[last + 2]
       bytes = bytes - ASIDE_COSTS * #body
       if not lease_one(body, messages[last + 1] or nil, tag, next_place()) then
@@ -1316,7 +1379,8 @@ local function extend_runs()
     followed = {}
     for _, tag in ipairs(tags) do
       local has = mine[tag] or 1
-      local most = slots_of(tag) == has and math.min(share, RUN - has) or 0
+      local is_mine = slots_of(tag) == has and not has_stopped(tag)
+      local most = is_mine and math.min(share, RUN - has) or 0
       local is_done = most == 0 or full
       if not is_done and in_parked[tag] then
         local slice = math.min(most, slices[tag] or 1)
@@ -1495,7 +1559,7 @@ do -- Nothing can be taken.
   if sweep_slots(some) and are_due() then
     return {'again', refused}
   end
-  if redis.call('EXISTS', parked, flight) == 0 then
+  if redis.call('EXISTS', parked, flight, letters) == 0 then
     redis.call('HDEL', busy, '') -- no place is in use
   end
   local are_counts_stale = has_receives and redis.call('EXISTS', parked) == 0

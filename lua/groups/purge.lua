@@ -8,6 +8,10 @@
 -- KEYS[6] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 -- KEYS[7] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[8] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
+-- KEYS[9] {name}GROUPS:STOPPED  HASH    group -> ids of the dead letters that stop it
+-- KEYS[10] {name}GROUPS:LETTERS HASH    id of such a dead letter -> place, group
+--
+-- ARGV[1] dead             0|1     1: the dead letters are deleted, too, and stop no group any more
 --
 -- Returns how many messages were deleted. Call purge.lua afterwards: it deletes those in flight,
 -- whose slots are forgotten here. The record stays.
@@ -16,9 +20,16 @@
 -- Roles: operator, doctor
 local busy, parked, turns, flight = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local runs, woken, counters, rates = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local stopped, letters = KEYS[9], KEYS[10]
+
+if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
+  return redis.error_reply('ACKQ_ARGUMENT purge: dead is 0 or 1')
+end
 
 -- Check every type first, so that an error means that nothing was deleted.
-redis.call('HLEN', busy)
+redis.call('HLEN', stopped)
+local are_letters = redis.call('HLEN', letters) > 0
+local last_place = redis.call('HGET', busy, '')
 redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
@@ -40,5 +51,10 @@ end
 -- End of parts (edit them in lua/parts)
 
 redis.call('UNLINK', busy, parked, turns, flight, runs, woken, rates)
+if ARGV[1] == '1' then
+  redis.call('UNLINK', stopped, letters)
+elseif are_letters and last_place then
+  redis.call('HSET', busy, '', last_place) -- the places of dead letters come before later ones
+end
 count_up('dropped', deleted)
 return deleted

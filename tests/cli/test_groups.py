@@ -27,7 +27,8 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
     shown = ackq("groups", name, "--json", "--top", "2", "--by", "oldest").stdout
     (first, _) = map(json.loads, shown.splitlines())
     assert 0 < first.pop("oldest") < 60
-    assert first == {"name": "a", "waiting": 2, "in_flight": 1, "turn_for": None}
+    expected = {"name": "a", "waiting": 2, "in_flight": 1, "turn_for": None, "stopped_by": []}
+    assert first == expected
     assert ackq("peek", name, "--group", "a").stdout.splitlines() == [
         f"{n}\t0\t-\t{bodies[n].decode()}" for n in (1, 3)
     ]

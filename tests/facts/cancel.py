@@ -27,8 +27,8 @@ test_delayed.test_a_message_is_canceled_with_its_body_its_count_and_its_errors
   the note stays
   - redis.call('HDEL', errors, key)
   the errors are lost
-  - unpack(last_fields(found, is_unique(noted))))
-  + unpack({}))
+  - local others = last_fields(found, is_unique(noted))
+  + local others = {}
   the last error is lost
   - count + 1 or count)
   + count)
@@ -108,6 +108,12 @@ test_groups_pop.test_what_ends_a_message_frees_its_group
   - write_slots()
   - wake()
   + write_slots()
+test_groups_stop.test_a_dead_letter_stops_its_group
+  given: death="cancel"
+  stops no group
+  - stop_all(gone, ids)
+  - free(gone)
+  + free(gone)
 """,
 )
 

@@ -25,6 +25,18 @@ test_arguments.test_an_argument_out_of_range_is_refused_before_anything_is_chang
   any number of entries
   - #ARGV > 50
   + false
+test_groups_stop.test_dropping_a_dead_letter_lets_its_group_go_on
+  the group stays stopped
+  -     go_on(string.sub(of, PLACE + 1), ARGV[i])
+  +     turn(string.sub(of, PLACE + 1))
+  the group goes on though another dead letter stops it
+  - other ~= letter and other or nil
+  + nil
+test_groups_stop.test_a_redrive_and_a_drop_wake_a_consumer
+  wakes nobody
+  - wake()
+  - return deleted
+  + return deleted
 """,
 )
 

@@ -193,6 +193,12 @@ test_groups_pop.test_a_nack_that_returns_a_message_frees_nothing
   frees the group of a message that comes back
   -     reply[1] = reply[1] + 1
   +     reply[1], gone[1] = reply[1] + 1, key
+test_groups_stop.test_a_dead_letter_stops_its_group
+  given: death="nack"
+  stops no group
+  -   stop_all(gone, ids)
+  -   free(gone)
+  +   free(gone)
 """,
 )
 

@@ -60,6 +60,23 @@ test_redrive.test_one_call_redrives_a_mebibyte_of_errors
 test_counts.test_redriven_and_dropped_dead_letters
   does not count
   - count_up('redriven', redriven)
+test_groups_stop.test_a_dead_letter_stops_its_group
+  given: death="reject"
+  goes behind the others
+  - head_of(tag) .. at .. fields.body
+  + head_of(tag) .. '9' .. string.sub(at, 2) .. fields.body
+  the group stays stopped
+  -   go_on(tag, entry)
+  -   redriven = redriven + 1
+  +   redriven = redriven + 1
+test_groups_stop.test_a_redriven_message_waits_for_the_other_dead_letters
+  the group goes on though another dead letter stops it
+  - other ~= letter and other or nil
+  + nil
+test_groups_stop.test_a_redrive_and_a_drop_wake_a_consumer
+  wakes nobody
+  - if record and redriven > 0 then
+  + if false then
 """,
 )
 

@@ -79,6 +79,16 @@ test_groups_pop.test_what_ends_a_message_frees_its_group
   - write_slots()
   - wake()
   + write_slots()
+test_groups_stop.test_a_dead_letter_stops_its_group
+  given: death="reject"
+  stops no group
+  - stop_all(gone, ids)
+  - free(gone)
+  + free(gone)
+test_groups_stop.test_what_stops_a_group_is_checked_before_anything_is_changed
+  learns the type of a key too late
+  -   redis.call('HLEN', letters)
+  +   redis.call('HLEN', stopped)
 """,
 )
 

@@ -1,7 +1,8 @@
--- Needs rules_of, record, ready, handoff, busy, parked, turns, flight, runs, woken, rates, room.
+-- Needs rules_of, record, ready, handoff, busy, parked, turns, flight, runs, woken, rates, room,
+-- stopped.
 
 -- Of a queue with groups, read every type before the first write.
-local rules, are_parked, woken_note
+local rules, are_parked, woken_note, are_stopped = nil, false, '', false
 if record then
   rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
   redis.call('LLEN', ready)
@@ -14,4 +15,5 @@ if record then
   woken_note = redis.call('GET', woken) or ''
   redis.call('ZCARD', rates)
   redis.call('LLEN', room)
+  are_stopped = redis.call('HLEN', stopped) > 0
 end

@@ -1,4 +1,4 @@
--- Needs busy, parked, turns, rules, now, woken_note, are_parked, pause_of.
+-- Needs busy, parked, turns, stopped, rules, now, woken_note, are_parked, are_stopped, pause_of.
 
 local PLACE = 16 -- digits of the place of a message in the order of its group
 
@@ -22,23 +22,10 @@ local function first_of(zset, tag, number)
   return redis.call('ZRANGEBYLEX', zset, low, high, 'LIMIT', '0', number)
 end
 
-local slots, altered, turned = {}, {}, 0 -- tag -> its messages in flight; those to write
+local slots, turned = {}, 0 -- tag -> its messages in flight
 local function slots_of(tag)
   slots[tag] = slots[tag] or tonumber(redis.call('HGET', busy, tag) or nil) or 0
   return slots[tag]
-end
-
--- Read the slots of several groups at once.
-local function know_slots(tags)
-  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
-    local tag = tags[i]
-    slots[tag] = slots[tag] or tonumber(number or nil) or 0
-  end
-end
-
-local function add_slots(tag, number)
-  slots[tag] = math.max(0, slots_of(tag) + number)
-  altered[tag] = true
 end
 
 -- The group of the message that was moved to the list to wake a consumer, and since when it was
@@ -46,10 +33,19 @@ end
 local woken_since, woken_tag = string.match(woken_note,
   '^[^ ]* ([^ ]*) %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
 
+-- Return whether a dead letter stops a group.
+local stops = {}
+local function has_stopped(tag)
+  if are_stopped and stops[tag] == nil then
+    stops[tag] = redis.call('HEXISTS', stopped, tag) == 1
+  end
+  return are_stopped and stops[tag]
+end
+
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit)
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < rules.limit and not has_stopped(tag))
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or
@@ -66,25 +62,4 @@ local function turn(tag, since)
   else
     redis.call('ZREM', turns, tag)
   end
-end
-
-local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
-local function write_slots()
-  local taken, freed = {}, {}
-  for tag in pairs(altered) do
-    local number = slots[tag]
-    if number > 0 then
-      printed[number] = printed[number] or string.format('%.0f', number)
-      taken[#taken + 1], taken[#taken + 2] = tag, printed[number]
-    else
-      freed[#freed + 1] = tag
-    end
-  end
-  for i = 1, #freed, 1000 do
-    redis.call('HDEL', busy, unpack(freed, i, math.min(i + 999, #freed)))
-  end
-  for i = 1, #taken, 1000 do
-    redis.call('HSET', busy, unpack(taken, i, math.min(i + 999, #taken)))
-  end
-  altered = {}
 end

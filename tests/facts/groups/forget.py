@@ -23,16 +23,21 @@ test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
 test_groups_rates.test_nothing_is_left_of_rates
   given: script="groups/forget"
   keeps the rates
-  - runs, woken, rates, room)
-  + runs, woken, room)
+  - runs, woken, rates, room,
+  + runs, woken, room,
 test_groups_room.test_no_element_is_left_behind
   leaves one
-  - woken, rates, room)
-  + woken, rates)
+  - woken, rates, room,
+  + woken, rates,
 test_groups_pop.test_forget_leaves_other_records_alone
   forgets any record
   - string.find(known, 'groups:', 1, true) ~= 1 then
   + false then
+test_groups_stop.test_the_record_and_its_dead_letters_are_forgotten_together
+  groups stay stopped
+  - room,
+  -   stopped, letters)
+  + room)
 """,
 )
 

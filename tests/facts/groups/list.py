@@ -7,10 +7,10 @@ from tests.facts.facts import Facts
 
 FACTS = Facts(
     "groups/list",
-    calls=(("busy", 0, 100), ("turns", 0, 100)),
+    calls=(("busy", 0, 100), ("turns", 0, 100), ("stopped", 0, 100)),
     changes_nothing=True,
     operation=lambda: group_stats.first(SPEC, 5, 100, "waiting", ""),
-    replies=[[1, b"0"], [1, b"0"]],
+    replies=[[1, b"0"]] * 3,
     passes={"which": ["busy"], "cursor": [b"0"], "wanted": [100]},
     fewest=3,
     refused={
@@ -43,6 +43,13 @@ test_groups.test_of_groups_with_long_messages_only_some_are_read
   bodies cost nothing
   - bytes = bytes + #(member or '')
   + bytes = bytes + 0 * #(member or '')
+test_groups.test_stopped_groups_are_listed_with_their_dead_letters
+  the dead letters are missing
+  - redis.call('HGET', stopped, tag) or ''
+  + ''
+  lists others
+  -   found = redis.call('HSCAN', stopped, cursor, 'COUNT', wanted)
+  +   found = redis.call('ZSCAN', turns, cursor, 'COUNT', wanted)
 """,
 )
 

@@ -9,14 +9,14 @@ from tests.facts.example import GROUPED, leased
 from tests.facts.facts import Facts
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
-from tests.queue.scripts.grouped import RECORD
+from tests.queue.scripts.grouped import RECORD, STOPPING
 from tests.queue.scripts.space import SECOND
 
 FACTS = Facts(
     "groups/pop",
     calls=(
-        (10, 30 * SECOND, 0, 3, MIB, RECORD, -1, *MINE),
-        (1, 30 * SECOND, 0, 0, MIB, RECORD, 0),
+        (10, 30 * SECOND, 0, 3, MIB, STOPPING, -1, *MINE),
+        (1, 30 * SECOND, 0, 0, MIB, STOPPING, 0),
     ),
     operation=lambda: take.pop_many(GROUPED, 5, None, 3.0, leased()),
     replies=[[b"empty", [], -1]],
@@ -30,16 +30,16 @@ FACTS = Facts(
         "settled": [99, 1, b"k"],
     },
     fewest=7,
-    refused=bad_groups((1, 1, 0, 0, 1, RECORD, -1)),
+    refused=bad_groups((1, 1, 0, 0, 1, STOPPING, -1)),
     mistakes=r"""
 test_groups_pop.test_a_busy_group_is_moved_aside_and_the_others_pass
   groups have no limit
-  - and (tag == '' or slots_of(tag) < rules.limit)
+  - and (tag == '' or slots_of(tag) < rules.limit and not has_stopped(tag))
   + and true
 test_groups_pop.test_a_group_has_as_many_in_flight_as_the_record_says
   a slot more
-  - slots_of(tag) < rules.limit)
-  + slots_of(tag) <= rules.limit)
+  - slots_of(tag) < rules.limit and
+  + slots_of(tag) <= rules.limit and
 test_groups_pop.test_one_call_takes_several_of_a_group_in_order
   no runs
   - serve_turns()
@@ -101,7 +101,7 @@ test_groups_pop.test_one_name_is_never_taken_for_the_beginning_of_another
 test_groups_pop.test_a_run_whose_leases_end_comes_back_in_order
   given: wanted=1
   later ones do not wait
-  - local till = has_runs and entry and body and waits_until(key, tag)
+  - local till = has_runs and entry and body and not is_home and waits_until(key, tag)
   + local till = false
 test_groups_pop.test_a_later_message_of_a_run_waits_for_an_earlier_one
   waits at the same time
@@ -190,13 +190,11 @@ test_groups_rates.test_a_group_waits_for_its_rate_and_the_others_go_on
 test_groups_rates.test_a_group_that_was_idle_may_have_its_burst
   given: in_flight=1
   runs have no rate
-  - messages[last + 2] and not full and pause_of(tag) == 0 do
-  + messages[last + 2] and not full do
+  - messages[last + 2] and not full and pause_of(tag) == 0
+  + messages[last + 2] and not full
   runs of parked messages have no rate
-  - not full and pause_of(tag) == 0
-  -       and take
-  + not full
-  +       and take
+  - used < #members and not full and pause_of(tag) == 0
+  + used < #members and not full
 test_groups_rates.test_a_redelivered_message_waits_for_the_rate_like_any_other
   redelivered ones count as ended
   - count_up(charge == 1 and 'returned' or 'ended', 1)
@@ -288,6 +286,61 @@ test_groups_pop.test_only_consumers_that_know_the_groups_may_take
   any record will do
   - or redis.call('GET', record) ~= expected then
   + then
+test_groups_stop.test_dropping_a_dead_letter_lets_its_group_go_on
+  delivers new messages of a stopped group
+  - and not has_stopped(tag))
+  + )
+test_groups_stop.test_a_dead_letter_stops_its_group
+  given: death="pop"
+  a message with too many receives stops no group
+  -       stop(tag, at, dead_letter(key, body,
+  +       tostring(dead_letter(key, body,
+test_groups_stop.test_a_message_that_is_too_large_stops_its_group_when_its_turn_comes
+  it dies at once
+  - or rules.stops then
+  + then
+test_groups_stop.test_a_parked_message_that_is_too_large_stops_its_group
+  the group of a large message goes on
+  - stop(tag, at, dead_letter('', body, 'too large', 0, {}, free_id(body, id)))
+  + dead_letter('', body, 'too large', 0, {}, free_id(body, id))
+test_groups_stop.test_a_message_whose_body_is_missing_stops_its_group
+  the group of a missing body goes on
+  - stop(tag, at, dead_letter(key, '', 'body missing', count - 1, {}))
+  + dead_letter(key, '', 'body missing', count - 1, {})
+test_groups_stop.test_messages_of_a_stopped_group_that_come_back_wait_in_their_places
+  given: in_flight=1
+  they are delivered again
+  - return has_stopped(tag) or limit == 1
+  + return limit == 1
+  they go behind the others
+  - head_of(tag) .. at .. body)
+  + head_of(tag) .. next_place() .. body)
+  their slots stay taken
+  -     gone[#gone + 1], has_taken[key] = key, true
+  -   else
+  +   else
+test_groups_stop.test_a_later_message_of_a_run_comes_behind_the_redriven_one
+  it passes
+  - redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. at) > 0
+  + false
+test_groups_stop.test_equal_messages_of_one_group_keep_places_of_their_own
+  they share a place
+  - rules.stops and next_place() or FIRST
+  + FIRST
+test_groups_stop.test_no_place_is_given_twice_while_a_dead_letter_has_one
+  the last place is forgotten
+  - redis.call('EXISTS', parked, flight, letters)
+  + redis.call('EXISTS', parked, flight)
+test_groups_stop.test_a_group_stopped_while_its_message_is_on_the_list_takes_it_back
+  takes it for its turn (error)
+  - forget_woken()
+  -       has_turns = are_due()
+  -       serve_turns()
+  -       return true
+  + forget_woken()
+  +       has_turns = true
+  +       serve_turns()
+  +       return true
 """,
 )
 

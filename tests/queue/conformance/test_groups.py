@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from ackq import Groups
+from ackq.config import OnDead
 from ackq.errors import ConfigurationError, GroupsMismatch, LeaseLost
 from ackq.queue import Claims, Staging
+from ackq.queue.messages import AuditFinding
 from ackq.staging.keys import Staged
 from tests.conftest import MakeQueue
 from tests.servers import Target
@@ -30,8 +32,8 @@ REFUSED: dict[str, Callable[[Any], object]] = {
 def grouped(make_queue: MakeQueue) -> Callable[..., Any]:
     """``grouped(in_flight=…)``: a queue with groups."""
 
-    def make(in_flight: int = 1, **settings: Any) -> Any:
-        groups = Groups("customer", in_flight)
+    def make(in_flight: int = 1, on_dead: OnDead = "continue", **settings: Any) -> Any:
+        groups = Groups("customer", in_flight, on_dead=on_dead)
         return make_queue(pop_from="right", groups=groups, **settings)
 
     return make
@@ -74,6 +76,34 @@ def test_a_failed_message_keeps_its_group_until_it_is_settled(grouped: Callable[
     queue.reject(rejected)
     assert queue.pop().id == "a2"
     assert queue.redrive() == 2
+
+
+def test_a_dead_letter_stops_its_group_until_somebody_decides(
+    grouped: Callable[..., Any], target: Target, name: str
+) -> None:
+    queue = grouped(on_dead="stop")
+    for group in "abcd":
+        queue.push_many([{"id": f"{group}{number}"} for number in range(3)], group=group)
+    held = {message.id: message for message in queue.pop_many(20)}
+    queue.release(*(held[f"{group}{number}"] for group in "abcd" for number in (1, 2)))
+    queue.reject(*(held[f"{group}0"] for group in "abcd"), reason="bad")
+    assert queue.pop_many(20) == []
+    letters = {letter.id: letter.entry for letter in queue.dead_letters(10)}
+    assert {group.name: (group.waiting, group.stopped_by) for group in queue.groups()} == {
+        group: (2, (letters[f"{group}0"],)) for group in "abcd"
+    }
+    assert queue.redrive(entries=[letters["a0"]]) == 1
+    assert ids(queue.pop_many(20)) == ["a0", "a1", "a2"]
+    assert queue.drop_dead_letters(letters["b0"]) == 1
+    assert ids(queue.pop_many(20)) == ["b1", "b2"]
+    assert (queue.resume_group("c"), queue.resume_group("c")) == (1, 0)
+    assert ids(queue.pop_many(20)) == ["c1", "c2"]
+    target.control.xdel(f"{name}DEAD", letters["d0"])
+    assert queue.audit(repair=True).findings == (
+        AuditFinding("stopped without its dead letter", f"d by {letters['d0']}", True),
+    )
+    assert queue.audit().findings == ()
+    assert ids(queue.pop_many(20)) == ["d1", "d2"]
 
 
 def test_a_run_given_back_is_delivered_in_order_again(grouped: Callable[..., Any]) -> None:

@@ -36,6 +36,8 @@ class Gate:
     runs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     woken: dict[int, int] = field(default_factory=dict)  #: message -> its seq
     stale: dict[int, str] = field(default_factory=dict)  #: slots of messages that are gone
+    stops: bool = False  #: whether a dead letter stops its group
+    letters: dict[int, int] = field(default_factory=dict)  #: dead letter that does so -> its seq
     due: list[int] = field(default_factory=list)  #: pushed for later: the last ones of ``groups``
     late: int = 0  #: how many those are
     spent: set[str] = field(default_factory=set)  #: groups that wait for their rates
@@ -54,6 +56,7 @@ class Gate:
             runs={group: [*rest] for group, rest in self.runs.items()},
             woken={**self.woken},
             stale={**self.stale},
+            letters={**self.letters},
             due=[*self.due],
             spent={*self.spent},
         )
@@ -71,6 +74,7 @@ class Gate:
                     self._order(self.runs),
                     dict.fromkeys(self.woken),
                     self.stale,
+                    dict.fromkeys(self.letters),
                 )
             ),
             self.pushed,
@@ -124,6 +128,22 @@ class Gate:
         del self.flight[message]
         self.stale[message] = self.groups[message]
 
+    def stop(self, message: int) -> None:
+        """The message becomes a dead letter, which stops its group."""
+        self.letters[message] = self.flight.pop(message).seq
+        self._free(message, self.groups[message])
+        self._wake()
+
+    def redrive(self, message: int) -> None:
+        self.park(message, self.letters.pop(message))
+        self.turn(self.groups[message])
+        self._wake()
+
+    def drop(self, message: int) -> None:
+        del self.letters[message]
+        self.turn(self.groups[message])
+        self._wake()
+
     def free(self, message: int) -> None:
         self._free(message, self.stale.pop(message))
         self._wake()
@@ -140,7 +160,14 @@ class Gate:
     def is_free(self, group: str) -> bool:
         if group in map(self.groups.__getitem__, self.woken):
             return False  # it waits for its first message, which is on the list
-        return not group or self.busy.get(group, 0) < self.limit
+        return not group or (self.busy.get(group, 0) < self.limit and not self.is_stopped(group))
+
+    def is_stopped(self, group: str) -> bool:
+        return group in map(self.groups.__getitem__, self.letters)
+
+    def next_seq(self) -> int:
+        self.seq += 1
+        return self.seq
 
     def has_room(self) -> bool:
         leased = [held for held in self.flight.values() if held.place in ("leased", "ended")]
@@ -218,8 +245,10 @@ class _Call:
     def is_full(self) -> bool:
         return len(self.taken) >= self.wanted or not self.gate.has_room()
 
-    def deliver(self, message: int, seq: int = 0) -> None:
+    def deliver(self, message: int, seq: int | None = None) -> None:
         group = self.gate.groups[message]
+        if seq is None:
+            seq = self.gate.next_seq() if self.gate.stops else 0
         if self.gate.rated and group:
             self.gate.spent.add(group)
         if message not in self.gate.flight and group:
@@ -238,7 +267,11 @@ class _Call:
             is_ended = gate.flight[message].place == "ended"  # it keeps its room
             if len(self.taken) >= self.wanted or (self.is_full and not is_ended):
                 continue
-            if self.must_follow(message):
+            if self.goes_home(message):
+                group = gate.groups[message]
+                gate.park(message, gate.flight.pop(message).seq)
+                gate._free(message, group)
+            elif self.must_follow(message):
                 gate.move(message, "deferred")
             elif gate.groups[message] in gate.spent:
                 gate.move(message, "delayed")
@@ -247,10 +280,18 @@ class _Call:
         while gate.due and not self.is_full:
             message = gate.due.pop(0)
             if gate.next_turn is not None or not gate.may_pass(gate.groups[message]):
-                gate.seq += 1
-                gate.park(message, gate.seq)
+                gate.park(message, gate.next_seq())
             else:
                 self.deliver(message)
+
+    def goes_home(self, message: int) -> bool:
+        """Whether its group is stopped, or an earlier message was redriven."""
+        gate, group = self.gate, self.gate.groups[message]
+        if not gate.stops or not group:
+            return False
+        parked = gate.parked.get(group, [])
+        is_behind = gate.limit == 1 and parked and parked[0][0] < gate.flight[message].seq
+        return gate.is_stopped(group) or bool(is_behind)
 
     def must_follow(self, message: int) -> bool:
         """Whether an earlier one of its run is not settled, or a later one is still leased."""
@@ -292,8 +333,7 @@ class _Call:
             if passes and not self.is_full:
                 self.deliver(message)
             else:
-                gate.seq += 1
-                gate.park(message, gate.seq)
+                gate.park(message, gate.next_seq())
                 self.served = True
 
     def extend_runs(self) -> None:
@@ -304,7 +344,8 @@ class _Call:
         for group in dict.fromkeys(gate.groups[message] for message in [*self.taken]):
             while group in gate.parked and not self.is_full:
                 mine = [m for m in self.taken if gate.groups[m] == group]
-                if gate.busy.get(group, 0) != len(mine) or group in gate.spent:
+                is_mine = gate.busy.get(group, 0) == len(mine) and not gate.is_stopped(group)
+                if not is_mine or group in gate.spent:
                     break
                 run = gate.runs.setdefault(group, [])
                 if not run:
@@ -335,7 +376,7 @@ def steps(gate: Gate) -> Iterator[tuple[str, Gate]]:
             yield after("ack", message)
             yield after("move", message, "delayed")
             yield after("move", message, "due")
-            yield after("die", message)
+            yield after("stop" if gate.stops and gate.groups[message] else "die", message)
         if held.place == "leased":
             yield after("move", message, "ended")
         if held.place in ("delayed", "deferred"):
@@ -344,3 +385,6 @@ def steps(gate: Gate) -> Iterator[tuple[str, Gate]]:
         yield after("free", message)
     for group in gate.spent:
         yield after("permit", group)
+    for message in gate.letters:
+        yield after("redrive", message)
+        yield after("drop", message)

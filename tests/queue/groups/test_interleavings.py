@@ -6,6 +6,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from ackq import Groups, Queue
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
-from ackq.queue import chosen_messages, inspection, push, settle, take
+from ackq.queue import chosen_messages, inspection, push, settle, stopped_groups, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
@@ -27,10 +28,9 @@ NAMES = ("a", "b", "")
 class GroupWalk(Walk):
     """A queue whose producers push to a few groups."""
 
-    def __init__(self, queue: Queue, client: Any, name: str, seed: int, in_flight: int) -> None:
+    def __init__(self, queue: Queue, client: Any, name: str, seed: int, groups: Groups) -> None:
         super().__init__(queue._driver, client, seed)
-        self.in_flight = in_flight
-        groups = Groups("group", in_flight)
+        self.in_flight = groups.in_flight
         config = QueueConfig(max_receives=self.random.choice([None, 3]), groups=groups)
         self.spec = QueueSpec(name, QueueKeys.of(name, grouped=True), config, outside=SYSTEM)
         self.pushed = 0
@@ -38,7 +38,7 @@ class GroupWalk(Walk):
         self.order: dict[str, int] = {}
         self.ended: set[str] = set()
         self.groups: dict[str, str] = {}
-        #: Pushed for later, or dead letters once: their places in the order are others.
+        #: Pushed for later, or dead letters that stopped no group: their places are others.
         self.unordered: set[str] = set()
         self.leased: dict[str, float] = {}
 
@@ -54,7 +54,11 @@ class GroupWalk(Walk):
         pipe.zrange(self.key("GROUPS:TURNS"), 0, -1).hgetall(self.key("GROUPS:FLIGHT"))
         pipe.zrange(self.key("GROUPS:RUNS"), 0, -1).get(self.key("GROUPS:WOKEN"))
         pipe.zrange(keys.delayed, 0, -1)
-        names = "ready handoff context backup dead time busy parked turns flight runs woken delayed"
+        pipe.hgetall(self.key("GROUPS:STOPPED")).hgetall(self.key("GROUPS:LETTERS"))
+        names = (
+            "ready handoff context backup dead time busy parked turns flight runs woken delayed"
+            " stopped letters"
+        )
         return dict(zip(names.split(), pipe.execute(), strict=True))
 
     def look(self, actor: Actor, request: Request) -> Callable[[], None]:
@@ -77,7 +81,11 @@ class GroupWalk(Walk):
         dead = [fields[b"body"] for _, fields in found["dead"]]
         bodies += [body for body in dead if json.loads(body)["id"][0] != "u"]
         self.ended |= {"u1", "u2", "u3"} & {json.loads(body)["id"] for body in dead}
-        self.unordered |= {json.loads(fields[b"body"])["id"] for _, fields in found["dead"]}
+        self.unordered |= {
+            json.loads(fields[b"body"])["id"]
+            for entry, fields in found["dead"]
+            if entry not in found["letters"]
+        }
         places = Counter(json.loads(body)["id"] for body in bodies)
         assert max(places.values(), default=1) == 1, f"in two places: {places}"
         missing = self.order.keys() - places.keys() - self.ended
@@ -94,8 +102,14 @@ class GroupWalk(Walk):
         parked = Counter(member[3 : 3 + int(member[:3])].decode() for member in found["parked"])
         turns = {tag.decode() for tag in found["turns"]}
         woken = found["woken"].split(b" ", 2)[2][3:-16].decode() if found["woken"] else None
+        letters = {id: place[16:] for id, place in found["letters"].items()}
+        listed = ((id, tag) for tag, ids in found["stopped"].items() for id in ids.split())
+        assert dict(listed) == letters, "the keys of stopped groups differ"
+        assert letters.keys() <= {entry for entry, _ in found["dead"]}, "stopped by nothing"
+        stopped = {tag.decode() for tag in found["stopped"]}
         for group in {*parked, *turns}:
             is_due = parked[group] > 0 and (not group or busy.get(group, 0) < self.in_flight)
+            is_due = is_due and group not in stopped
             assert is_due == (group in turns) or group == woken, f"{group}: TURNS is wrong"
 
     def check_deliveries(self, found: dict[str, Any]) -> None:
@@ -113,8 +127,16 @@ class GroupWalk(Walk):
         there += [
             json.loads(member[3 + int(member[:3]) + 16 :])["id"] for member in found["parked"]
         ]
+        there += [
+            json.loads(fields[b"body"])["id"]
+            for entry, fields in found["dead"]
+            if entry in found["letters"]
+        ]
         for id, score in leased.items():
-            if self.in_flight > 1 or self.leased.get(id) == score or id in self.unordered:
+            if self.leased.get(id) == score:
+                continue
+            assert self.groups[id].encode() not in found["stopped"], f"{id} of a stopped group"
+            if self.in_flight > 1 or id in self.unordered:
                 continue
             for other in there:
                 if self.groups[other] != self.groups[id] or other in self.unordered:
@@ -184,7 +206,7 @@ def consumer(walk: GroupWalk) -> Callable[[Actor], Life]:
 def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
     def step(actor: Actor) -> Operation[None]:
         spec, draw = walk.spec, walk.random
-        what = draw.randrange(6)
+        what = draw.randrange(8)
         if what == 0:
             yield from inspection.redrive(spec, draw.choice([1, 5]), ())
         elif what == 1:
@@ -201,6 +223,12 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
                 yield Request((b"LREM", spec.keys.ready, -1, body))
         elif what == 4:
             yield from inspection.stats(spec)
+        elif what == 5:
+            for letter in (yield from inspection.dead_letters(spec, 1, ())):
+                walk.ended.add(letter.id)
+                yield from inspection.drop_dead_letters(spec, [letter.entry])
+        elif what == 6:
+            yield from stopped_groups.resume(spec, draw.choice(NAMES[:2]))
         elif what == 5 and walk.order:
             ids = draw.sample(sorted(walk.order), min(3, len(walk.order)))
             yield from chosen_messages.cancel(spec, (), ids, draw.random() < 0.5)
@@ -208,9 +236,9 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
     return again_and_again(step)
 
 
-def walk_through(client: Any, name: str, seed: int, in_flight: int) -> None:
-    with Queue(client, name, groups=Groups("group", in_flight)) as queue:
-        walk = GroupWalk(queue, client, name, seed, in_flight)
+def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
+    with Queue(client, name, groups=groups) as queue:
+        walk = GroupWalk(queue, client, name, seed, groups)
         lives = {
             "producer": producer(walk),
             "consumer": consumer(walk),
@@ -223,9 +251,11 @@ def walk_through(client: Any, name: str, seed: int, in_flight: int) -> None:
         for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
             for member in client.zrange(key, 0, -1):
                 client.zadd(key, {member: 1})
-        acked: tuple[Any, ...] = ()
-        while acked := tuple(queue.pop_many(3, ack=acked)):
-            pass
+        while queue.stats().dead + queue.stats().ready:
+            queue.redrive()
+            acked: tuple[Any, ...] = ()
+            while acked := tuple(queue.pop_many(3, ack=acked)):
+                pass
         found = walk.read()
         found.pop("time"), found.pop("dead")
         assert not any(found.values()), f"stuck: {found}"
@@ -233,16 +263,29 @@ def walk_through(client: Any, name: str, seed: int, in_flight: int) -> None:
         queue.drain()
 
 
-@pytest.mark.parametrize("in_flight", [1, 2])
+PLAIN, STOPPING = Groups("group"), Groups("group", on_dead="stop")
+
+
+@pytest.mark.parametrize("groups", [PLAIN, STOPPING, replace(PLAIN, in_flight=2)], ids=repr)
 @pytest.mark.timeout(60 * SOAK + 60)
 def test_no_order_of_requests_breaks_a_group(
-    take_walks: Callable[..., None], in_flight: int
+    take_walks: Callable[..., None], groups: Groups
 ) -> None:
-    take_walks(3, lambda client, name, seed: walk_through(client, name, seed, in_flight))
+    take_walks(3, lambda client, name, seed: walk_through(client, name, seed, groups))
 
 
 #: The script, and what is replaced by what: each breaks an order, a limit or a turn.
 PLANTED: dict[str, tuple[str, str, str]] = {
+    "a redriven message goes behind the others": (
+        "redrive",
+        "head_of(tag) .. at .. fields.body",
+        "head_of(tag) .. '9' .. string.sub(at, 2) .. fields.body",
+    ),
+    "a stopped group goes on with what comes back": (
+        "groups/pop",
+        "return has_stopped(tag) or limit == 1",
+        "return limit == 1",
+    ),
     "an ack frees two slots": ("groups/ack", "add_slots(tag, -known[tag])", "add_slots(tag, -2)"),
     "a woken message goes behind the others": (
         "groups/pop",
@@ -267,4 +310,4 @@ def test_a_planted_mistake_is_found(
     script, old, new = planted
     shorten(monkeypatch, {script: {old: new}})
     with pytest.raises(AssertionError):
-        take_walks(200, lambda client, name, seed: walk_through(client, name, seed, 1))
+        take_walks(200, lambda client, name, seed: walk_through(client, name, seed, STOPPING))

@@ -11,7 +11,7 @@ from tests.queue.groups.gate import Gate, steps
 
 def check(before: Gate, gate: Gate) -> None:
     """Check what must be true after each step."""
-    places = [*gate.listed, *gate.handoff, *gate.flight, *gate.due]
+    places = [*gate.listed, *gate.handoff, *gate.flight, *gate.due, *gate.letters]
     places += [message for row in gate.parked.values() for _, message in row]
     assert max(Counter(places).values(), default=1) == 1, "a message is in two places"
     slots = Counter(gate.groups[message] for message in gate.flight)
@@ -36,6 +36,8 @@ def check(before: Gate, gate: Gate) -> None:
         for group in {*taken} - {""}:
             assert taken[group] == 1, f"{group} has taken more than its burst"
             assert group not in before.spent, f"{group} did not wait for its rate"
+    stopped = {gate.groups[message] for message in gate.letters}
+    assert not stopped & {gate.groups[message] for message in delivered(before, gate)}
     if gate.limit == 1:
         check_order(before, gate)
 
@@ -53,7 +55,7 @@ def delivered(before: Gate, gate: Gate) -> list[int]:
 def check_order(before: Gate, gate: Gate) -> None:
     """Check that what was delivered now comes after all earlier messages of its group."""
     new = delivered(before, gate)
-    open_ones = [*gate.listed, *gate.handoff, *gate.flight]
+    open_ones = [*gate.listed, *gate.handoff, *gate.flight, *gate.letters]
     open_ones += [message for row in gate.parked.values() for _, message in row]
     # Those that were pushed for later are the last ones, and have no place in the order.
     last = len(gate.groups) - gate.late
@@ -68,6 +70,8 @@ def check_order(before: Gate, gate: Gate) -> None:
 def drain(gate: Gate) -> None:
     """Check that a consumer that takes and acks receives everything: no group is stuck."""
     gate = gate.copy()
+    for message in [*gate.letters]:
+        gate.redrive(message)
     for _ in range(30):
         gate.spent.clear()
         for message, held in [*gate.flight.items()]:
@@ -94,6 +98,10 @@ def drain(gate: Gate) -> None:
         ("aab", 2, 1, {"rated": True}),
         ("aab", 1, 1, {"most": 1}),
         ("aab", 1, 0, {"most": 2, "rated": True}),
+        ("aaa", 1, 0, {"stops": True}),
+        ("aaba", 2, 0, {"stops": True}),
+        ("aaba", 1, 1, {"stops": True}),
+        ("aaa", 1, 0, {"stops": True, "rated": True, "most": 2}),
     ],
 )
 def test_no_order_of_steps_breaks_a_group(

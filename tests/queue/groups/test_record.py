@@ -12,6 +12,7 @@ from ackq.queue import group_record
     ("record", "config"),
     [
         ("groups:1:0/0/0:continue:0:customer", QueueConfig(groups=Groups("customer"))),
+        ("groups:1:0/0/0:stop:0:of", QueueConfig(groups=Groups("of", on_dead="stop"))),
         ("groups:9:0/0/0:continue:0:a:b", QueueConfig(groups=Groups("a:b", 9))),
         ("groups:1:0/0/0:continue:40:", QueueConfig(max_in_flight=40)),
         (

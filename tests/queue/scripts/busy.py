@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.queue.scripts.grouped import RECORD
+from tests.queue.scripts.grouped import STOPPING
 from tests.queue.scripts.headers import is_of_the_list_queue, parse, read
 from tests.queue.scripts.space import CLAIM, FUTURE, PAST, Space, Value, body
 
@@ -62,7 +62,7 @@ def fill_groups(space: Space) -> None:
         client = keys.client
         for suffix in ("HELD", "HELDROWS", CLAIM):  # one by one, as a pipeline to a cluster must
             client.delete(keys.key(suffix))
-        client.set(keys.key("HELD"), RECORD)
+        client.set(keys.key("HELD"), STOPPING)
         client.hset(keys.key("GROUPS:BUSY"), mapping={"": 7, "a": 1, "b": 2})
         members = {f"001{name}{at:016}{{}}": 0 for at, name in enumerate("abc")}
         client.zadd(keys.key("GROUPS:PARKED"), members)
@@ -71,6 +71,9 @@ def fill_groups(space: Space) -> None:
         client.hset(keys.key("GROUPS:FLIGHT"), mapping=slots | {"gone": "=0000000000000001b"})
         runs = {"001b0000000000000001gone": 0, "001b0000000000000002later": 0}
         client.zadd(keys.key("GROUPS:RUNS"), runs)
+        client.hset(keys.key("GROUPS:STOPPED"), "e", "5-1 5-2")
+        letters = {"5-1": "0000000000000005e", "5-2": "0000000000000006e"}
+        client.hset(keys.key("GROUPS:LETTERS"), mapping=letters)
         client.set(keys.key("GROUPS:WOKEN"), f"9:0 {PAST} 001d0000000000000003")
         client.zadd(keys.key("GROUPS:RATES"), {"b": FUTURE})
         client.rpush(keys.key("GROUPS:ROOM"), "1")

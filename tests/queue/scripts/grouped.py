@@ -8,6 +8,8 @@ from tests.queue.scripts.space import MIB, SECOND, Group, Popped, Space, Value, 
 FIELD = "customer"
 #: One message of a group in flight.
 RECORD = f"groups:1:0/0/0:continue:0:{FIELD}"
+#: The same, and a dead letter stops its group.
+STOPPING = RECORD.replace("continue", "stop")
 
 
 def message(id: str, group: str | int | None = None, padding: int = 0) -> bytes:
@@ -17,10 +19,15 @@ def message(id: str, group: str | int | None = None, padding: int = 0) -> bytes:
 
 
 def record(
-    space: Space, in_flight: int = 1, rate: str = "0/0/0", most: int = 0, field: str = FIELD
+    space: Space,
+    in_flight: int = 1,
+    rate: str = "0/0/0",
+    most: int = 0,
+    field: str = FIELD,
+    on_dead: str = "continue",
 ) -> bytes:
     """Record that the queue has groups, and return the record."""
-    text = f"groups:{in_flight}:{rate}:continue:{most}:{field}".encode()
+    text = f"groups:{in_flight}:{rate}:{on_dead}:{most}:{field}".encode()
     space.client.set(space.key("HELD"), text)
     space.grouped = True
     return text

@@ -608,6 +608,6 @@ def test_purge_deletes_what_is_parked(space: Space) -> None:
     push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
     pop(space, 1)
     pop(space, 1)
-    assert space.call("groups/purge") == 2
+    assert space.call("groups/purge", 0) == 2
     assert space.call("purge", 0) == 1
     assert space.dump().keys() == {"HELD"}

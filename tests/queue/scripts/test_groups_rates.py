@@ -158,7 +158,7 @@ def test_nothing_is_left_of_rates(space: Space, script: str) -> None:
     now = limited(space)
     push(space, "a1", "b1")
     pop(now, 9)
-    space.call(script)
+    space.call(script, 0)
     assert space.client.exists(space.key("GROUPS:RATES")) == 0
 
 

@@ -27,7 +27,10 @@ LOCALS = {
     "WAITERS:LOOKS": "looks",
     **{
         f"GROUPS:{name.upper()}": name
-        for name in ["busy", "parked", "turns", "flight", "runs", "woken", "rates", "room"]
+        for name in (
+            *("busy", "parked", "turns", "flight", "runs", "woken", "rates"),
+            *("room", "stopped", "letters"),
+        )
     },
 }
 
@@ -88,6 +91,8 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "GROUPS:WOKEN": "string",
         "GROUPS:RATES": "zset",
         "GROUPS:ROOM": "list",
+        "GROUPS:STOPPED": "hash",
+        "GROUPS:LETTERS": "hash",
     }
     if script == "pop_from":
         types |= {"HELD": "string", "HELD:LEFT": "zset"}

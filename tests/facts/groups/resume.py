@@ -1,0 +1,38 @@
+"""The facts of groups/resume.lua: see `tests.facts.facts`."""
+
+from ackq import Groups
+from ackq.queue import stopped_groups
+from benchmarks.worst.scene import Act, Scene
+from tests.facts.example import GROUPED
+from tests.facts.facts import Facts
+
+FACTS = Facts(
+    "groups/resume",
+    calls=(("e",),),
+    operation=lambda: stopped_groups.resume(GROUPED, "c-17"),
+    replies=[2],
+    passes={"group": [b"c-17"]},
+    fewest=1,
+    refused={"no group": ("",)},
+    mistakes=r"""
+test_groups_stop.test_a_resumed_group_goes_on_without_its_dead_letters
+  it stays stopped
+  - redis.call('HDEL', stopped, group) == 1
+  + redis.call('HEXISTS', stopped, group) == 1
+  the places of its dead letters stay
+  -   redis.call('HDEL', letters, unpack(ids))
+  -
+  it gets no turn
+  -   turn(group)
+  -
+""",
+)
+
+
+@FACTS.worst("1,000 dead letters of one group")
+def resume(scene: Scene) -> Act:
+    queue = scene.queue(groups=Groups("of", 1000, on_dead="stop"))
+    queue.push_many({"id": n, "of": "a"} for n in range(2000))
+    queue.reject(*queue.pop_many(1000))
+    queue.pop()
+    return lambda: queue.resume_group("a")
