@@ -50,7 +50,7 @@ def _on_shards(command: F) -> F:
 @sharded.command(
     epilog=examples(
         "ackq sharded create invoices --shards 12",
-        "ackq sharded create charges --shards 12 --groups field=customer",
+        "ackq sharded create accounts --shards 12 --groups field=customer",
     )
 )
 @click.argument("name")
