@@ -421,13 +421,25 @@ def test_a_group_is_assigned_on_while_its_slot_moves(
         assert (generation, owned) == (3, [])
 
 
+#: Of the messages in the next test.
+GROUPS = 5
+
+
 def longer_than(listed: list[str], size: int) -> bool:
     return len(listed) > size
 
 
-@pytest.mark.parametrize("connect", [RedisCluster.from_url, redis.Redis.from_url])
+@pytest.mark.parametrize(
+    ("connect", "settings"),
+    [
+        (RedisCluster.from_url, {}),
+        (redis.Redis.from_url, {}),
+        (RedisCluster.from_url, {"groups": ackq.Groups("customer")}),
+    ],
+    ids=["RedisCluster", "Redis", "groups"],
+)
 def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(
-    pair: list[Server], connect: Callable[[str], Any]
+    pair: list[Server], connect: Callable[[str], Any], settings: dict[str, Any]
 ) -> None:
     slot = key_slot(b"{jobs}")
     moved = threading.Event()
@@ -441,7 +453,7 @@ def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(
             if moved.is_set():
                 return
             try:
-                stored.add(queue.push({"id": str(number)}))
+                stored.add(queue.push({"id": str(number), "customer": number % GROUPS}))
             except redis.RedisError as error:
                 unsure.add(str(number))
                 problems.append(error)
@@ -464,7 +476,9 @@ def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(
         threads = []
         for role in (produce, consume, consume):
             client = stack.enter_context(contextlib.closing(connect(pair[0].url)))
-            queue = stack.enter_context(ackq.Queue(client, "{jobs}", visibility_timeout=1.0))
+            queue = stack.enter_context(
+                ackq.Queue(client, "{jobs}", visibility_timeout=1.0, **settings)
+            )
             threads.append(threading.Thread(target=role, args=(queue,)))
         for thread in threads:
             thread.start()
@@ -482,6 +496,12 @@ def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(
                 thread.join(20)
         assert [error for error in problems if not isinstance(error, redis.ConnectionError)] == []
         assert stored <= set(seen) <= stored | unsure
+        if settings:
+            for group in range(GROUPS):
+                own = [
+                    number for number in dict.fromkeys(map(int, seen)) if number % GROUPS == group
+                ]
+                assert own == sorted(own)
         stats = queue.stats()
         assert (stats.ready, stats.in_flight, stats.delayed) == (0, 0, 0)
         assert queue.audit().findings == ()
