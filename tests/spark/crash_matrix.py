@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from ackq import Queue
 from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import PipelineFailed
+from ackq.membership.shards import shard_names
 from ackq.sharded import ShardedQueue
 from ackq.spark import stream
 from ackq.spark.pipeline import Pipeline, run
@@ -41,7 +42,7 @@ STREAMING = "streaming: "
 SPARKS = ("sink", "half of the dead letters", "dead letters", "mark")
 END = "end"
 SOURCES = ("queue", "queues", "shards", "delay_queue", "topic")
-SINKS = ("files", "queue", "topic", "delay_queue", "several", "limit")
+SINKS = ("files", "queue", "shards", "named", "topic", "delay_queue", "several", "limit")
 #: Those whose runs use Structured Streaming too. Each such run has a process for its source.
 STREAMED = ("files", "queue")
 MESSAGES, BATCH = 60, 13
@@ -164,6 +165,12 @@ class Stage:
         options = {"url": self._url}
         if sink in ("files", "limit"):
             return {"sink": {"path": path}}
+        if sink == "shards":
+            return {"sink": {"queue": out, "options": {**options, "shards": 2}}}
+        if sink == "named":
+            goes = f"SELECT *, concat('{out}-', share % 2) AS goes FROM messages"
+            named = {"queue_column": "goes", "options": options}
+            return {"transform": {"sql": goes}, "sink": named}
         if sink == "several":
             low, high = ("SELECT * FROM rows WHERE share < 3", "SELECT * FROM rows WHERE share > 2")
             return {
@@ -180,10 +187,16 @@ class Stage:
         found: Iterable[str] = []
         if sink in ("files", "several", "limit"):
             found = ids(written(self._folder / "out"))
-        if sink in ("queue", "several"):
-            with Queue(self._client, out) as queue:
+        queues = {
+            "queue": [out],
+            "several": [out],
+            "named": [f"{out}-0", f"{out}-1"],
+            "shards": shard_names(out, 2),
+        }
+        for name in queues.get(sink, ()):
+            with Queue(self._client, name) as queue:
                 found = [*found, *(str(each.id) for each in queue.peek(1000))]
-        elif sink == "topic":
+        if sink == "topic":
             with Topic(self._client, out) as topic:
                 topic.subscribe("test")
                 found = [str(each.json()["id"]) for each in topic.consume("test", 1000)]
