@@ -17,7 +17,7 @@
 -- list, delayed or leased.
 -- Atomic because a message must always be in one place, and a group without messages has no turn.
 -- Cost: O(2,000 + log parked): at most 2,000 messages are looked at, 100 canceled, 1 MiB of bodies
--- and notes read, plus 16 messages behind short ones, and 72 KiB decoded.
+-- and notes read, plus 4 messages behind short ones, and 72 KiB decoded.
 -- Roles: operator, doctor
 local receives, dead, errors, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local parked, turns = KEYS[5], KEYS[6]
@@ -26,7 +26,7 @@ local after = ARGV[1]
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may read
 local SEEN = 2000 -- messages one call may look at
 local CANCELED = 100 -- messages one call may cancel
-local SLICE = 16 -- messages read at a time, as long as those before were short
+local AT_ONCE = 4 -- messages read at a time, as long as those before were short
 local SHORT = 4096 -- bytes
 local PLACE = 16 -- digits of the place of a message
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
@@ -299,6 +299,9 @@ local found, keys, looked, bytes, slice = {}, {}, 0, 0, 1
 
 -- Look at a message. Return whether the call has room for it.
 local function look(member)
+  if bytes >= BODY_BUDGET then
+    return false -- its length was known only after it was read
+  end
   local name = 3 + tonumber(string.sub(member, 1, 3))
   local before, body = decoded, string.sub(member, name + PLACE + 1)
   local key = wanted_key(body)
@@ -329,7 +332,7 @@ local function look_through()
       after = ''
       return
     end
-    slice = size < #members * SHORT and math.min(SLICE, 2 * slice) or 1
+    slice = size < #members * SHORT and math.min(AT_ONCE, 2 * slice) or 1
   end
 end
 

@@ -44,12 +44,15 @@ test_groups_cancel.test_one_call_cancels_a_hundred_and_reads_a_mebibyte
   any number of messages
   - looked < SEEN and
   + looked >= 0 and
-  any number of bytes
-  - and bytes < BODY_BUDGET do
-  + do
   decodes any number of bytes
   - (decoded > DECODE_BUDGET and before > 0)
   + false
+  long ones cost nothing
+  -   if bytes >= BODY_BUDGET then
+  +   if false then
+  sixteen long ones at once
+  - local AT_ONCE = 4
+  + local AT_ONCE = 16
   begins again
   - and '-' or from_behind(after)
   + and '-' or '-'
