@@ -80,6 +80,8 @@ class Actor:
 
 def _without_waiting(request: Request) -> Request:
     """Return a request that the server answers at once."""
+    if request.args[0] == b"BLPOP":
+        return dataclasses.replace(request, args=(b"LPOP", *request.args[1:-1]), blocks=0.0)
     if request.args[0] != b"BLMOVE":
         return request
     return dataclasses.replace(request, args=(b"LMOVE", *request.args[1:-1]), blocks=0.0)

@@ -4,6 +4,7 @@
 """
 
 import json
+import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from ackq import Groups, Queue
-from ackq.config import QueueConfig
+from ackq import Groups, Queue, RateLimit
 from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
 from ackq.queue import chosen_messages, inspection, push, settle, stopped_groups, take
@@ -31,7 +31,7 @@ class GroupWalk(Walk):
     def __init__(self, queue: Queue, client: Any, name: str, seed: int, groups: Groups) -> None:
         super().__init__(queue._driver, client, seed)
         self.in_flight = groups.in_flight
-        config = QueueConfig(max_receives=self.random.choice([None, 3]), groups=groups)
+        config = replace(queue.config, max_receives=self.random.choice([None, 3]))
         self.spec = QueueSpec(name, QueueKeys.of(name, grouped=True), config, outside=SYSTEM)
         self.pushed = 0
         #: The ids in the order in which they came onto the list, and those that may be gone.
@@ -41,6 +41,7 @@ class GroupWalk(Walk):
         #: Pushed for later, or dead letters that stopped no group: their places are others.
         self.unordered: set[str] = set()
         self.leased: dict[str, float] = {}
+        self.rates: dict[str, float] = {}
 
     def key(self, suffix: str) -> bytes:
         return self.spec.keys.ready + suffix.encode()
@@ -55,9 +56,10 @@ class GroupWalk(Walk):
         pipe.zrange(self.key("GROUPS:RUNS"), 0, -1).get(self.key("GROUPS:WOKEN"))
         pipe.zrange(keys.delayed, 0, -1)
         pipe.hgetall(self.key("GROUPS:STOPPED")).hgetall(self.key("GROUPS:LETTERS"))
+        pipe.zrange(self.key("GROUPS:RATES"), 0, -1, withscores=True)
         names = (
             "ready handoff context backup dead time busy parked turns flight runs woken delayed"
-            " stopped letters"
+            " stopped letters rates"
         )
         return dict(zip(names.split(), pipe.execute(), strict=True))
 
@@ -66,6 +68,7 @@ class GroupWalk(Walk):
             found = self.read()
             self.check_places(found)
             self.check_slots(found)
+            self.check_limits(found)
             self.check_deliveries(found)
 
         return after
@@ -111,6 +114,23 @@ class GroupWalk(Walk):
             is_due = parked[group] > 0 and (not group or busy.get(group, 0) < self.in_flight)
             is_due = is_due and group not in stopped
             assert is_due == (group in turns) or group == woken, f"{group}: TURNS is wrong"
+
+    def check_limits(self, found: dict[str, Any]) -> None:
+        """Check the leases of the queue, and those of each group that are new."""
+        most, groups = self.spec.config.max_in_flight, self.spec.config.groups
+        assert most is None or len(found["backup"]) <= most, "more leases than permitted"
+        now = found["time"][0] * 1_000_000 + found["time"][1]
+        if groups is not None and (rate := groups.rate) is not None:
+            each = rate.period / rate.count
+            taken = Counter(
+                self.groups[key.decode()]
+                for key, score in found["backup"]
+                if score > now and self.leased.get(key.decode()) != score
+            )
+            for group in {*taken} - {""}:
+                ahead = max(0.0, self.rates.get(group, 0) - now)
+                assert ahead + taken[group] * each <= rate.at_once * each + 2, f"{group}: too fast"
+        self.rates = {group.decode(): score for group, score in found["rates"]}
 
     def check_deliveries(self, found: dict[str, Any]) -> None:
         now = found["time"][0] * 1_000_000 + found["time"][1]
@@ -237,7 +257,10 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
 
 
 def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
-    with Queue(client, name, groups=groups) as queue:
+    draw = random.Random(seed)
+    rate = draw.choice([None, RateLimit(1, per=0.002, burst=3)])
+    groups, most = replace(groups, rate=rate), draw.choice([None, 3])
+    with Queue(client, name, groups=groups, max_in_flight=most) as queue:
         walk = GroupWalk(queue, client, name, seed, groups)
         lives = {
             "producer": producer(walk),
@@ -251,13 +274,14 @@ def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
         for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
             for member in client.zrange(key, 0, -1):
                 client.zadd(key, {member: 1})
+        patience = 0.5 if rate is not None else None
         while queue.stats().dead + queue.stats().ready:
             queue.redrive()
             acked: tuple[Any, ...] = ()
-            while acked := tuple(queue.pop_many(3, ack=acked)):
+            while acked := tuple(queue.pop_many(3, timeout=patience, ack=acked)):
                 pass
         found = walk.read()
-        found.pop("time"), found.pop("dead")
+        found.pop("time"), found.pop("dead"), found.pop("rates")
         assert not any(found.values()), f"stuck: {found}"
         queue.purge(dead=True)
         queue.drain()
