@@ -50,6 +50,13 @@ local function start_of(tag)
   return string.format('%03d', #tag) .. tag
 end
 
+-- Return what a member of PARKED or RUNS begins with; nil if a script has not written it.
+local function start_in(member)
+  local size = string.match(member, '^%d%d%d')
+  local start = size and string.sub(member, 1, 3 + tonumber(size))
+  return start and string.find(member, '^' .. string.rep('%d', PLACE), #start + 1) and start
+end
+
 -- Report a problem of a group; return whether to mend it.
 local function report(problem, tag)
   reply[#reply + 1], reply[#reply + 2] = problem, tag
@@ -79,7 +86,7 @@ local function compare_runs(entries, numbers)
     end
   end
   for _, member in ipairs(redis.call('ZRANGE', runs, '0', tostring(2 * MOST - 1))) do
-    local tag = string.sub(member, 4, 3 + tonumber(string.sub(member, 1, 3)))
+    local tag = string.sub(start_in(member) or '', 4)
     if not members[member] and report('not in flight', tag) then
       redis.call('ZREM', runs, member)
     end
@@ -113,11 +120,14 @@ local function compare_turns()
   local clock = redis.call('TIME')
   local now, bytes, looked = clock[1] * 1000000 + clock[2], 0, 0
   repeat
-    local first = after == '' and '-' or '(' .. after .. ':' -- behind the places of that group
+    local first = after == '' and '-' or '(' .. after
     local member = redis.call('ZRANGEBYLEX', parked, first, '+', 'LIMIT', '0', '1')[1]
-    after = member and string.sub(member, 1, 3 + tonumber(string.sub(member, 1, 3))) or ''
-    local tag = string.sub(after, 4)
-    if member and tag ~= woken_tag and not redis.call('ZSCORE', turns, tag)
+    local start = member and start_in(member)
+    local tag = string.sub(start or '', 4)
+    after = start and start .. ':' or member == '' and '\0' or member or '' -- a digit follows
+    if member and not start then
+      report('not a message', '')
+    elseif member and tag ~= woken_tag and not redis.call('ZSCORE', turns, tag)
       and (tag == '' or (tonumber(redis.call('HGET', busy, tag) or nil) or 0) < limit
         and redis.call('HEXISTS', stopped, tag) == 0)
       and report('no turn', tag) then

@@ -343,7 +343,13 @@ SABOTAGES: tuple[Sabotage, ...] = (
     ),
     # --- groups
     _grouped("groups have no limit", "group order", "group limit")(
-        Edit("groups/pop", "and (tag == '' or slots_of(tag) < limit)", "and true")
+        Edit("groups/pop", "slots_of(tag) < rules.limit and not has", "not has")
+    ),
+    _edit("groups have no rate", "group rate", workload="queue, groups, limited")(
+        Edit("groups/pop", "  take_permit(tag)\n", "")
+    ),
+    _edit("the queue has no limit", "limit", workload="queue, groups, limited")(
+        Edit("groups/pop", "math.max(0, rules.most - redis.call('ZCARD', backup))", "rules.most")
     ),
     _grouped("an ack frees no slot", "stuck")(
         Edit("groups/pop", _FREES, ""), Edit("groups/ack", _FREES, "")
@@ -355,7 +361,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Edit("groups/pop", _WAKES, ""), Edit("groups/ack", _WAKES, "")
     ),
     _grouped("a run goes on without its failed message", "group order")(
-        Edit("groups/pop", "entry and body and waits_until(key, tag)", "false")
+        Edit("groups/pop", "entry and body and not is_home and waits_until(key, tag)", "false")
     ),
     # --- the library
     Sabotage(
@@ -415,6 +421,7 @@ _OF_GROUPS = (
 _OF_PARKED = ("a message is forged", "a parked message is stolen", "the slots of groups are lost")
 #: Planted faults of the list queue that are to be found in workloads that begin like these, too.
 _ELSEWHERE = {
+    "queue, groups, limited": ("groups have no limit", *_OF_PARKED),
     "queue, groups": _OF_PARKED,
     "drop-in": (*_OF_POP, *_OF_KEYS),
     "worker, threads, groups": (*_OF_GROUPS, *_OF_PARKED),

@@ -36,7 +36,11 @@ def _edit(name: str, product: str, *rules: str) -> Callable[..., Sabotage]:
 
 #: Where a fault of the campaign's workloads is planted; of others, in the list queue.
 _PRODUCTS = {"delay queue": "DelayQueue", "topic": "Topic", "RSMQ": "RSMQ"}
-_WORKLOADS = {"queue, equal ids": "EqualIds", "queue, groups": "GroupedListQueue"}
+_WORKLOADS = {
+    "queue, equal ids": "EqualIds",
+    "queue, groups": "GroupedListQueue",
+    "queue, groups, limited": "GroupedListQueue",
+}
 #: The campaign's, of the products that are simulated.
 SHARED: tuple[Sabotage, ...] = tuple(
     each
@@ -57,9 +61,8 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("a dead letter is not written", "ListQueue", "lost")(
         Edit(
             "pop",
-            "  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,"
-            " 'count', count,\n    'time', now_text, unpack(last_fields(found, unique)))\n",
-            "",
+            "  count_up('dead:' .. reason, 1)\n",
+            "  redis.call('XDEL', dead, id)\n  count_up('dead:' .. reason, 1)\n",
         )
     ),
     _edit("nack of a delayed message without a fence", "DelayQueue", "fencing", "lease")(
@@ -87,13 +90,7 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     _edit("cancel writes no dead letter", "ListQueue", "lost")(
-        Edit(
-            "cancel",
-            "    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason',"
-            " 'canceled', 'count', count,\n      'time', string.format('%.0f', now),"
-            " unpack(last_fields(found, is_unique(noted))))\n",
-            "",
-        )
+        Edit("cancel", "unpack(others))\n", "unpack(others))\n    redis.call('XDEL', dead, id)\n")
     ),
     _edit("cancel cancels nothing", "ListQueue", "after ack")(
         Edit(
@@ -157,8 +154,8 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("a group that is free waits for its turn", "GroupedListQueue", "group passed over")(
         Edit(
             "groups/pop",
-            "    if tag and woken_tag and tonumber(woken_since) <= tonumber(since) then",
-            "    if false then",
+            "woken_tag and tonumber(woken_since) <= since or",
+            "false or",
         )
     ),
     # --- claims

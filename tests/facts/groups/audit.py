@@ -50,6 +50,13 @@ test_groups.test_an_audit_finds_and_mends_what_is_wrong_with_groups
   every group may have runs
   - limit == 1 and numbers[tag] > 1
   + numbers[tag] > 1
+test_groups.test_an_audit_reports_members_that_no_script_wrote
+  an empty member ends the walk
+  - member == '' and '\0' or member
+  + member
+  a beginning alone is a message
+  - start and string.find(member, '^' .. string.rep('%d', PLACE), #start + 1) and start
+  + start
 test_groups.test_an_audit_of_many_groups_takes_several_calls
   looks at all groups at once
   - or looked == LOOKED_AT or
@@ -58,8 +65,8 @@ test_groups.test_an_audit_of_many_groups_takes_several_calls
   - bytes + #(member or '')
   + bytes + 0 * #(member or '')
   the next group is missed
-  - '(' .. after .. ':'
-  + '(' .. string.sub(after, 1, -2) .. ':'
+  - start and start .. ':' or
+  + start and string.sub(start, 1, -2) .. ':' or
   slots of many messages are compared
   - redis.call('HLEN', flight) <= MOST
   + redis.call('HLEN', flight) <= 9 * MOST

@@ -159,6 +159,20 @@ def test_an_audit_finds_and_mends_what_is_wrong_with_groups(space: Space, in_fli
     assert space.client.zrange(space.key("GROUPS:RUNS"), 0, -1) == sorted(runs)
 
 
+def test_an_audit_reports_members_that_no_script_wrote(space: Space) -> None:
+    record(space)
+    strange = ["", "strange", "999a", f"001a{FIRST}"[:-1], "000"]
+    fill(space, {}, ["a"], {})
+    for key in ("PARKED", "RUNS"):
+        space.client.zadd(space.key(f"GROUPS:{key}"), dict.fromkeys(strange, 0))
+    found = {(b"not a message", b""), (b"no turn", b"a")}
+    assert audited(space, "turns", 1) == (found, 1)
+    assert audited(space, "slots", 1) == ({(b"not in flight", b"")}, 1)
+    assert space.client.zcard(space.key("GROUPS:RUNS")) == 0
+    assert space.client.zcard(space.key("GROUPS:PARKED")) == 6
+    assert turns(space) == ["a"]
+
+
 def test_an_audit_of_many_groups_takes_several_calls(space: Space) -> None:
     record(space)
     names = [f"g{number}" for number in range(250)]
