@@ -124,14 +124,14 @@ def grouped(message: Pushable, field: str, group: str | int | None) -> Pushable:
         InvalidMessage: a group is given, and the message is bytes or names another one, or it is
             not a group.
     """
-    if isinstance(message, bytes | bytearray | memoryview):
+    if not isinstance(message, dict) and isinstance(message, bytes | bytearray | memoryview):
         if group is not None:
             raise InvalidMessage(
                 f"bytes are pushed unchanged: write the group into their {field!r}, or push a"
                 " mapping"
             )
         return message
-    fields = mapping_of(message)
+    fields = message if isinstance(message, dict) else mapping_of(message)
     if group is None:
         if field not in fields:
             return fields
@@ -143,8 +143,8 @@ def grouped(message: Pushable, field: str, group: str | int | None) -> Pushable:
             f"the message names the group {fields[field]!r} in {field!r}, and group={group!r}"
             " another one"
         )
-    first = {"id": fields["id"]} if "id" in fields else {}
-    return {**first, field: group, **{name: fields[name] for name in fields if name != field}}
+    first = {"id": fields["id"], field: group} if "id" in fields else {field: group}
+    return {**first, **fields, field: group}
 
 
 def tag_of(name: str) -> bytes:
