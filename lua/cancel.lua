@@ -311,15 +311,18 @@ local altered = {} -- groups whose number of messages in flight has to be writte
 
 -- Read the slots of several groups at once.
 local function know_slots(tags)
-  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
-    local tag = tags[i]
-    slots[tag] = slots[tag] or tonumber(number or nil) or 0
+  local numbers = redis.call('HMGET', busy, unpack(tags))
+  for i = 1, #tags do
+    local tag, number = tags[i], numbers[i]
+    if not slots[tag] then
+      slots[tag] = number and tonumber(number) or 0
+    end
   end
 end
 
 local function add_slots(tag, number)
-  slots[tag] = math.max(0, slots_of(tag) + number)
-  altered[tag] = true
+  local sum = (slots[tag] or slots_of(tag)) + number
+  slots[tag], altered[tag] = sum > 0 and sum or 0, true
 end
 
 local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
@@ -328,8 +331,12 @@ local function write_slots()
   for tag in pairs(altered) do
     local number = slots[tag]
     if number > 0 then
-      printed[number] = printed[number] or string.format('%.0f', number)
-      taken[#taken + 1], taken[#taken + 2] = tag, printed[number]
+      local text, last = printed[number], #taken
+      if not text then
+        text = string.format('%.0f', number)
+        printed[number] = text
+      end
+      taken[last + 1], taken[last + 2] = tag, text
     else
       freed[#freed + 1] = tag
     end
@@ -398,14 +405,13 @@ end
 -- Free the slots of messages that are settled.
 local function free(keys)
   local entries, tags, known = redis.call('HMGET', flight, unpack(keys)), {}, {}
-  for _, entry in ipairs(entries) do
-    if entry then
-      local tag = string.sub(entry, PLACE + 2)
-      if known[tag] then
-        known[tag] = known[tag] + 1
-      else
-        known[tag], tags[#tags + 1] = 1, tag
-      end
+  for i = 1, #keys do
+    local tag = entries[i] and string.sub(entries[i], PLACE + 2)
+    local number = tag and known[tag]
+    if number then
+      known[tag] = number + 1
+    elseif tag then
+      known[tag], tags[#tags + 1] = 1, tag
     end
   end
   if #tags == 0 then
@@ -416,9 +422,12 @@ local function free(keys)
   if redis.call('ZCARD', runs) > 0 then
     leave_runs(keys, entries, known)
   end
-  for _, tag in ipairs(tags) do
+  for i = 1, #tags do
+    local tag = tags[i]
     add_slots(tag, -known[tag])
-    turn(tag)
+    if are_parked then
+      turn(tag)
+    end
   end
 end
 

@@ -314,15 +314,18 @@ local altered = {} -- groups whose number of messages in flight has to be writte
 
 -- Read the slots of several groups at once.
 local function know_slots(tags)
-  for i, number in ipairs(redis.call('HMGET', busy, unpack(tags))) do
-    local tag = tags[i]
-    slots[tag] = slots[tag] or tonumber(number or nil) or 0
+  local numbers = redis.call('HMGET', busy, unpack(tags))
+  for i = 1, #tags do
+    local tag, number = tags[i], numbers[i]
+    if not slots[tag] then
+      slots[tag] = number and tonumber(number) or 0
+    end
   end
 end
 
 local function add_slots(tag, number)
-  slots[tag] = math.max(0, slots_of(tag) + number)
-  altered[tag] = true
+  local sum = (slots[tag] or slots_of(tag)) + number
+  slots[tag], altered[tag] = sum > 0 and sum or 0, true
 end
 
 local printed = {} -- of numbers: Redis prints each argument that is a number, which takes longer
@@ -331,8 +334,12 @@ local function write_slots()
   for tag in pairs(altered) do
     local number = slots[tag]
     if number > 0 then
-      printed[number] = printed[number] or string.format('%.0f', number)
-      taken[#taken + 1], taken[#taken + 2] = tag, printed[number]
+      local text, last = printed[number], #taken
+      if not text then
+        text = string.format('%.0f', number)
+        printed[number] = text
+      end
+      taken[last + 1], taken[last + 2] = tag, text
     else
       freed[#freed + 1] = tag
     end
@@ -390,14 +397,13 @@ end
 -- Free the slots of messages that are settled.
 local function free(keys)
   local entries, tags, known = redis.call('HMGET', flight, unpack(keys)), {}, {}
-  for _, entry in ipairs(entries) do
-    if entry then
-      local tag = string.sub(entry, PLACE + 2)
-      if known[tag] then
-        known[tag] = known[tag] + 1
-      else
-        known[tag], tags[#tags + 1] = 1, tag
-      end
+  for i = 1, #keys do
+    local tag = entries[i] and string.sub(entries[i], PLACE + 2)
+    local number = tag and known[tag]
+    if number then
+      known[tag] = number + 1
+    elseif tag then
+      known[tag], tags[#tags + 1] = 1, tag
     end
   end
   if #tags == 0 then
@@ -408,9 +414,12 @@ local function free(keys)
   if redis.call('ZCARD', runs) > 0 then
     leave_runs(keys, entries, known)
   end
-  for _, tag in ipairs(tags) do
+  for i = 1, #tags do
+    local tag = tags[i]
     add_slots(tag, -known[tag])
-    turn(tag)
+    if are_parked then
+      turn(tag)
+    end
   end
 end
 
@@ -750,8 +759,8 @@ end
 
 -- Return whether a message of a group may be taken although others of it may be parked.
 local function may_pass(tag)
-  return is_free(tag) and pause_of(tag) == 0
-    and not (rules.each and redis.call('ZSCORE', turns, tag))
+  return is_free(tag) and (not rules.each
+    or pause_of(tag) == 0 and not redis.call('ZSCORE', turns, tag))
 end
 
 if rules.each then
@@ -808,7 +817,9 @@ local function deliver(key, body, count, tag, at)
   reply[last + 5], reply[last + 6] = key, body
   taken, bytes = taken + 1, bytes + #body
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
-  take_permit(tag)
+  if rules.each then
+    take_permit(tag)
+  end
   if limit > 1 or tag == '' then
     return
   elseif not first_at[tag] then
@@ -1148,6 +1159,13 @@ end
 -- Lease a message that is on a list or parked, or make it a dead letter. Return whether that was
 -- done; if not, it has to wait for the next call.
 local function lease_one(body, id, tag, at)
+  if not has_receives and #body <= max_body and last_receive > 1 then
+    -- The usual message, of which nothing is known. The code below does the same.
+    local key = id and redis.call('HSETNX', context, id, body) == 1 and id or derive(body)
+    enter(key, tag, at)
+    deliver(key, body, 1, tag, at)
+    return true
+  end
   local known, taken_note, head
   if id and has_receives then
     known, taken_note, head = unpack(redis.call('HMGET', receives, id, TAKEN .. id, CANCELS))
@@ -1321,14 +1339,17 @@ do
       local some = full and not is_served and 1 or math.min(slice, may_look() - looked)
       local bodies = redis.call('LRANGE', list, -some, -1)
       local ids, tags = read_all(bodies)
-      local used, size = 0, 0
-      while used < #bodies and looked < may_look() do
-        local body = bodies[#bodies - used]
+      local used, size, number, most = 0, 0, #bodies, may_look()
+      while used < number and looked < most do
+        local body = bodies[number - used]
         if not pass(body, ids[used + 1], tags[used + 1], list) then
           is_stopped = true -- messages behind it may be of the same group
           break
         end
         used, size = used + 1, size + #body
+        if full or bytes >= BODY_BUDGET then
+          most = may_look()
+        end
       end
       redis.call('LTRIM', list, '0', -used - 1)
       if used < some then
@@ -1486,8 +1507,9 @@ if taken > 0 then
   if #flights > 0 then
     -- The slots of earlier messages with these ids, which scripts without groups deleted.
     local stale = {}
-    for i, entry in ipairs(redis.call('HMGET', flight, unpack(entered))) do
-      if entry then
+    local entries = redis.call('HMGET', flight, unpack(entered))
+    for i = 1, #entered do
+      if entries[i] then
         stale[#stale + 1] = entered[i]
       end
     end

@@ -32,14 +32,13 @@ end
 -- Free the slots of messages that are settled.
 local function free(keys)
   local entries, tags, known = redis.call('HMGET', flight, unpack(keys)), {}, {}
-  for _, entry in ipairs(entries) do
-    if entry then
-      local tag = string.sub(entry, PLACE + 2)
-      if known[tag] then
-        known[tag] = known[tag] + 1
-      else
-        known[tag], tags[#tags + 1] = 1, tag
-      end
+  for i = 1, #keys do
+    local tag = entries[i] and string.sub(entries[i], PLACE + 2)
+    local number = tag and known[tag]
+    if number then
+      known[tag] = number + 1
+    elseif tag then
+      known[tag], tags[#tags + 1] = 1, tag
     end
   end
   if #tags == 0 then
@@ -50,8 +49,11 @@ local function free(keys)
   if redis.call('ZCARD', runs) > 0 then
     leave_runs(keys, entries, known)
   end
-  for _, tag in ipairs(tags) do
+  for i = 1, #tags do
+    local tag = tags[i]
     add_slots(tag, -known[tag])
-    turn(tag)
+    if are_parked then
+      turn(tag)
+    end
   end
 end
