@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any, TypeVar
 
 import redis
 from redis.exceptions import NoPermissionError, ResponseError
@@ -11,6 +12,11 @@ from ackq.core.effects import Operation, Request
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.membership.shards import recorded_shards
+from ackq.queue.client import Queue
+from ackq.queue.group_record import settings_of
+from ackq.queue.stages import stage_of
+
+T = TypeVar("T")
 
 
 def is_sharded(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
@@ -27,7 +33,21 @@ def hides_list(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
     return _run(client, name, _exists(name))
 
 
-def _run(client: redis.Redis | redis.RedisCluster, key: str, steps: Operation[bool]) -> bool:
+def groups_of(client: redis.Redis | redis.RedisCluster, name: str) -> dict[str, Any]:
+    """Return the settings of `ackq.config.QueueConfig` that are recorded of a sharded queue."""
+    known = _run(client, f"{{{name}}}", recorded_shards(name))
+    return settings_of(known.groups.encode()) if known is not None else {}
+
+
+def at_its_stage(queue: Queue) -> Queue:
+    """Return a list queue, with the keys of a former shard if it is one."""
+    if queue.config.groups is None or not queue.name.startswith("{"):
+        return queue
+    stage = queue.execute(stage_of)
+    return queue.beside(queue.name, stage=stage or "sealed")
+
+
+def _run(client: redis.Redis | redis.RedisCluster, key: str, steps: Operation[T]) -> T:
     driver = Driver(route_of(client, key.encode()))
     try:
         return driver.run(steps)

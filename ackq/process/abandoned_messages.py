@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from ackq.errors import LeaseLost
+from ackq.ops.sharded import at_its_stage
 from ackq.process.held_messages import FINISHED, Held, killed
 from ackq.queue.client import Queue
 from ackq.worker.logs import log
@@ -38,7 +39,7 @@ def settle(url: str | None, held: Iterable[Held]) -> None:
         with Queue.from_url(url, name, **config.settings()) as queue:
             while True:
                 try:
-                    _settle(queue, of_queue)
+                    _settle(at_its_stage(queue), of_queue)
                     break
                 except TEMPORARY as error:
                     if time.monotonic() >= until:

@@ -25,7 +25,7 @@ from redis.exceptions import NoPermissionError
 from ackq.config import PopFrom, QueueConfig, RateLimit, RecordErrors
 from ackq.core.client import client_of
 from ackq.errors import ConfigurationError, redact
-from ackq.ops.sharded import hides_list, is_sharded
+from ackq.ops.sharded import groups_of, hides_list, is_sharded
 from ackq.process.figures import ChildHealth
 from ackq.process.held_messages import HeldMessages, Limits
 from ackq.process.retirement import Recycling
@@ -250,7 +250,7 @@ class Plan:
         for number, queue in enumerate(opened):
             name, (is_sharded, recorded) = queue.name, self._look_at(queue.name)
             if is_sharded:
-                opened[number] = self._open(sharded, name)
+                opened[number] = self._open(sharded, name, {} if queue.config.grouped else recorded)
             elif recorded and not queue.config.grouped:
                 opened[number] = self._open(usual, name, recorded)
         return opened
@@ -286,7 +286,9 @@ class Plan:
                 with client_of(self.url) as client:
                     sharded = is_sharded(client, name)
                     hides = sharded and hides_list(client, name)
-                recorded = {} if sharded else recorded_settings(self.url, name)
+                    recorded = groups_of(client, name) if sharded else {}
+                if not sharded:
+                    recorded = recorded_settings(self.url, name)
                 break
             except (redis.RedisError, OSError) as error:
                 outages.failed("look at the queue", error, time.monotonic())

@@ -66,8 +66,8 @@ def check_groups(name: str, recorded: Shards, config: QueueConfig) -> None:
         known = in_words(settings_of(recorded.groups.encode()))
         raise GroupsMismatch(
             f"sharded queue {name!r} has {known}; this client has {in_words(config.settings())}."
-            " Nothing was changed. Producers, too, need the groups: these decide the shard. To"
-            f" change them, stop the clients, then run: ackq groups {name}",
+            " Nothing was changed. Producers, too, need the groups: these decide the shard. To have"
+            " others, create another queue: ackq sharded create --groups",
             recorded=known,
         )
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from ackq.embedded import Server
 from ackq.process.abandoned_messages import settle
 from ackq.process.held_messages import FINISHED, RUNNING, WAITING, HeldBy, HeldMessages, Limits
 from ackq.process.retirement import resident
+from ackq.sharded import ShardedQueue
 from tests.waiting import wait_until
 from tests.worker.conftest import settled
 
@@ -40,11 +42,14 @@ def test_a_stuck_handler_is_killed_counted_once_and_its_neighbours_are_handled(
         assert len(command.children()) == 1
 
 
+@pytest.mark.parametrize("sharded", [False, True], ids=["list", "sharded"])
 def test_a_queue_that_is_known_by_name_has_the_groups_that_are_recorded(
-    tmp_path: Path, server: Server, queue: ackq.Queue
+    tmp_path: Path, server: Server, queue: ackq.Queue, sharded: bool
 ) -> None:
     """The process of a stuck handler is killed; then its group goes on where it was."""
-    grouped = queue.with_config(groups=ackq.Groups("of"))
+    grouped: Any = queue.with_config(groups=ackq.Groups("of"))
+    if sharded:
+        grouped = ShardedQueue.from_url(server.url, queue.name, 2, groups=ackq.Groups("of"))
     assert grouped.pop() is None  # records the groups
     grouped.push({"id": "a1", "of": "a", "stuck": True, "seconds": 0})
     grouped.push_many({"id": f"{of}{n}", "of": of, "seconds": 0.02} for n in "2345" for of in "ab")
@@ -55,6 +60,7 @@ def test_a_queue_that_is_known_by_name_has_the_groups_that_are_recorded(
         ended = [event["id"] for event in command.events("end")]
     for of, numbers in (("a", "12345"), ("b", "2345")):
         assert [each for each in ended if each[0] == of] == [of + n for n in numbers]
+    grouped.close()
 
 
 def test_a_message_that_is_always_stuck_becomes_a_dead_letter_with_its_reason(

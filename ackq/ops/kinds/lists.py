@@ -14,13 +14,12 @@ from ackq.membership.shards import whole
 from ackq.ops.kinds.kind import MAX_BODY_BYTES, Kind, Opened, Redis, Verb, unchecked
 from ackq.ops.read_lists import read_alone
 from ackq.ops.readings import Asked, Found, Reading
-from ackq.ops.sharded import shard_names_of
+from ackq.ops.sharded import at_its_stage, shard_names_of
 from ackq.ops.trials import is_denial
 from ackq.queue import claims, group_record, inspection
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
 from ackq.queue.pop_from import recorded_settings
-from ackq.queue.stages import stage_of
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
@@ -49,9 +48,7 @@ def open_list(
     known = {"pop_from": "left"} if pop_from == "left" else recorded(queue)
     if pop_from != "right" or "pop_from" not in known:
         queue = queue.with_config(**known)
-    if known.get("groups") and name.startswith("{"):  # it may be a former shard
-        stage = queue.execute(stage_of)
-        queue = queue.beside(name, stage=stage or "sealed")
+    queue = at_its_stage(queue)
     return Opened(LIST, name, queue, lambda: (queue,), has_keys=lambda: _has_keys(queue))
 
 
