@@ -11,12 +11,13 @@
 -- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 -- With groups: KEYS[10] {name}GROUPS:BUSY HASH group -> its messages in flight; '' -> a place
 -- With groups: KEYS[11] {name}GROUPS:TURNS ZSET group that has parked messages -> its turn, µs
+-- With groups: KEYS[12] {name}GROUPS:STOPPED HASH group -> the dead letters that stop it
 --
 -- Returns {listed or moved aside, handed over, leased, expired, delayed, due, dead, paused 0|1,
 -- µs until the next lease ends (negative: since it ended), µs until the next message is due,
 -- claimed, returned, later, µs until the next held list belongs to the queue}; with groups also
 -- {..., moved aside, groups with messages in flight, groups whose turn it is, groups whose turn is
--- later, µs since the first turn came}, the last 0 if none has come.
+-- later, stopped groups, µs since the first turn came}, the last 0 if none has come.
 -- A time until is 0 if there is none. leased includes expired, delayed includes due. Of the
 -- messages in held lists, claimed are still leased; the others belong to the queue: returned are
 -- ready, and later will be delayed.
@@ -25,7 +26,7 @@
 -- Roles: worker, monitor, watcher, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, paused, held, heldrows = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local parked, busy, turns = KEYS[9], KEYS[10], KEYS[11]
+local parked, busy, turns, stopped = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -93,6 +94,7 @@ if parked then
   reply[#reply + 1] = redis.call('HLEN', busy) - redis.call('HEXISTS', busy, '')
   reply[#reply + 1] = due
   reply[#reply + 1] = redis.call('ZCARD', turns) - due
+  reply[#reply + 1] = redis.call('HLEN', stopped)
   reply[#reply + 1] = math.max(0, -until_first(turns))
 end
 return reply

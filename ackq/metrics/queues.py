@@ -46,7 +46,7 @@ _OF_GROUPS: dict[str, tuple[str, Callable[[GroupCounts], float]]] = {
     ),
 }
 #: The states of groups, as in `GroupCounts`.
-_GROUP_STATES = ("in_flight", "ready", "limited")
+_GROUP_STATES = ("in_flight", "ready", "limited", "stopped")
 #: The gauges with a figure for each consumer of a topic.
 _OF_CONSUMERS: dict[str, tuple[str, Callable[[Reading], Mapping[str, float]]]] = {
     "ackq_topic_lag": ("Messages that a consumer of a topic is behind.", attrgetter("lags")),
@@ -143,7 +143,7 @@ def _group_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
     yield Family(
         "ackq_groups",
         "gauge",
-        "Groups that have messages in flight, whose turn it is, or that wait for their rate limit.",
+        "Groups that are in flight, ready, held back by a rate, or stopped by a dead letter.",
         (*_QUEUE, "state"),
         labels=[each.plus(*state) for each in labels for state in states],
         numbers=[getattr(groups, state) for groups in counts for state in _GROUP_STATES],

@@ -100,9 +100,9 @@ def read_stats(reply: Sequence[int]) -> QueueStats:
 
 
 def _group_counts(
-    moved_aside: int, in_flight: int, ready: int, limited: int, since: int
+    moved_aside: int, in_flight: int, ready: int, limited: int, stopped: int, since: int
 ) -> GroupCounts:
-    return GroupCounts(moved_aside, in_flight, ready, limited, since / 1_000_000)
+    return GroupCounts(moved_aside, in_flight, ready, limited, stopped, since / 1_000_000)
 
 
 def total(counts: Sequence[QueueStats]) -> QueueStats:
@@ -130,6 +130,7 @@ def total_of_groups(counts: Sequence[GroupCounts]) -> GroupCounts:
         in_flight=sum(count.in_flight for count in counts),
         ready=sum(count.ready for count in counts),
         limited=sum(count.limited for count in counts),
+        stopped=sum(count.stopped for count in counts),
         turn_for=max(count.turn_for for count in counts),
     )
 

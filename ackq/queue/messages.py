@@ -271,6 +271,8 @@ class GroupCounts:
     ready: int
     #: Groups whose next message has to wait for the rate limit of the group.
     limited: int
+    #: Groups that wait for a dead letter to be redriven or dropped.
+    stopped: int
     #: For how many seconds the group that has waited longest for its turn has waited; 0 if none
     #: is ready.
     turn_for: float

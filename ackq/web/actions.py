@@ -32,6 +32,7 @@ NEEDED: dict[str, Verb] = {
     "run_now": "run_now",
     "cancel": "run_now",
     "cancel_running": "cancel",
+    "resume_group": "groups",
     "pause_schedule": "schedules",
     "resume_schedule": "schedules",
     "remove_schedule": "schedules",
@@ -80,6 +81,15 @@ class Actions:
             return self._messages.preview_cancel(ask, ask.action == "cancel_running")
         if ask.action == "remove_schedule":
             return schedule_actions.preview_remove(ask)
+        if ask.action == "resume_group":
+            return Preview(
+                ask,
+                "Resume a group",
+                f"The group {short(ask.group)} of {short(ask.name)} goes on with its next message,"
+                " without the dead letters that stop it. They stay. To keep the order, redrive them"
+                " instead.",
+                "If they are redriven later, they come behind the other messages of the group.",
+            )
         if ask.action == "stop_worker":
             return Preview(
                 ask,
@@ -125,6 +135,8 @@ class Actions:
             running = ask.action == "cancel_running"
             what = f"Cancel{' running' if running else ''} message {message_of(ask)}"
             return what, lambda: self._messages.cancel(ask, running)
+        if ask.action == "resume_group":
+            return f"Resume group {short(ask.group)}", lambda: self._resume_group(ask)
         if ask.schedule:
             return schedule_actions.sentence_of(ask), lambda: self._schedules.perform(ask)
         if ask.action == "seek":
@@ -132,6 +144,11 @@ class Actions:
             return f"Move consumer {short(ask.consumer)} to {to}", lambda: self._seek(ask)
         order = ORDERS[ask.action]
         return f"{order.capitalize()} worker {short(ask.worker)}", lambda: self._order(ask, order)
+
+    def _resume_group(self, ask: Ask) -> str:
+        with opened(self._client, ask.kind, ask.name, "groups") as queue:
+            count = queue.client.resume_group(ask.group)
+        return f"goes on without {dead(count)}" if count else "nothing: it is not stopped"
 
     def _set_paused(self, ask: Ask, paused: bool) -> str:
         with opened(self._client, ask.kind, ask.name, "pause") as queue:
@@ -293,6 +310,8 @@ def check(ask: Ask) -> None:
         message_actions.check(ask)
     if NEEDED[ask.action] == "schedules" and not ask.schedule:
         raise ConfigurationError("name a schedule")
+    if NEEDED[ask.action] == "groups" and not ask.group:
+        raise ConfigurationError("name a group")
 
 
 def target_of(text: str) -> int:

@@ -227,6 +227,7 @@ class GroupAnswer:
         float | None, "Time since the first of these was moved aside; null: none, or not read."
     ]
     ready_seconds: Annotated[float | None, "Time since its turn came; null: it has not come."]
+    stopped_by: Annotated[list[str], "The entries of the dead letters that stop it."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +441,14 @@ def schedule_of(stored: StoredSchedule) -> ScheduleAnswer:
 
 def group_of(group: GroupStats) -> GroupAnswer:
     """Return a group."""
-    return GroupAnswer(group.name, group.waiting, group.in_flight, group.oldest, group.turn_for)
+    return GroupAnswer(
+        group.name,
+        group.waiting,
+        group.in_flight,
+        group.oldest,
+        group.turn_for,
+        [*group.stopped_by],
+    )
 
 
 def worker_of(worker: WorkerInfo) -> WorkerAnswer:

@@ -36,6 +36,8 @@ class Ask:
     key: str = ""
     #: All messages of a list queue with this id, wherever they are.
     id: str = ""
+    #: A group of a list queue.
+    group: str = ""
     #: The name of a stored schedule.
     schedule: str = ""
     #: A consumer of a topic, and where to move it.
@@ -57,6 +59,7 @@ class Ask:
             "until": self.until,
             "key": self.key,
             "id": self.id,
+            "group": self.group,
             "schedule": self.schedule,
             "consumer": self.consumer,
             "to": self.to,
@@ -116,6 +119,7 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
         one("until"),
         one("key"),
         one("id"),
+        one("group"),
         one("schedule"),
         one("consumer"),
         one("to"),

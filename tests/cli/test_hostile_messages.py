@@ -143,7 +143,7 @@ def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
     from ackq.queue.messages import GroupCounts, GroupStats
 
     evil = "a\x9b31m\u202eb"
-    counts = GroupCounts(1, 1, 0, 0, 0.0)
+    counts = GroupCounts(1, 1, 0, 0, 0, 0.0)
     row = Row(
         Reading("topic", evil, 0, {evil: 1, "dead": 1}, lags={evil: 1}, groups=counts), UNKNOWN
     )

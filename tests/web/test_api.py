@@ -95,7 +95,10 @@ def test_groups_are_listed(http: TestClient, plain_client: redis.Redis, name: st
         assert [each["name"] for each in answer["groups"]] == [HOSTILE, "b"]
         (group,) = ask(http, "/groups", name=name, q="b")["groups"]
         assert 0 < group.pop("oldest_seconds") < 60
-        assert group == {"name": "b", "waiting": 1, "in_flight": 1, "ready_seconds": None}
+        assert group == {"name": "b", "waiting": 1, "in_flight": 1} | {
+            "ready_seconds": None,
+            "stopped_by": [],
+        }
         queue.purge()
     assert ask(http, "/groups", name=f"{name}2") == {"known": False, "groups": []}
 

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from ackq import Queue
+from ackq import Groups, Queue
 from ackq.core.effects import Operation
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
@@ -378,6 +378,29 @@ def test_delayed_messages_of_a_list_run_now_or_become_dead_letters(
     assert [each.entry for each in queue.peek(2, "delayed")][:1] == [c]
 
 
+def test_a_group_that_a_dead_letter_stops_is_resumed(
+    operator: Operator, page: TestClient, target: Target, name: str
+) -> None:
+    client = target.make_client()
+    with Queue(client, name, groups=Groups("of", on_dead="stop")) as queue:
+        queue.push_many({"id": f"{n}", "of": HOSTILE} for n in range(2))
+        queue.reject(*queue.pop_many(1))
+        assert queue.pop() is None
+        text = page.get(path_of("queue", kind="list", name=name)).text
+        assert "1 stopped by dead letters" in text
+        (link,) = re.findall(r'href="([^"]*)"><span class="badge problem">Stopped', text)
+        assert page.get(html.unescape(link)).status_code == 200
+        ask = Ask("resume_group", name=name, group=HOSTILE)
+        previews = re.findall(r'href="/preview\?([^"]*)"', text)
+        assert ask.query() in [parse_qs(html.unescape(each))["what"][0] for each in previews]
+        assert "come behind the other messages" in operator.preview(ask)
+        assert operator.do(ask).endswith("goes on without 1 dead letter")
+        assert operator.do(ask).endswith("it is not stopped")
+        assert queue.pop() is not None
+        queue.purge(dead=True)
+    client.close()
+
+
 def test_a_consumer_of_a_topic_is_moved(operator: Operator, target: Target, name: str) -> None:
     with Topic(target.make_client(), name) as topic:
         topic.publish_many([b"{}"] * 9)
@@ -543,6 +566,7 @@ def test_a_page_that_only_reads_has_no_route_for_a_form(http: TestClient, name: 
         Ask("drop", name="x", until="x"),
         Ask("stop_job", name="x", job="none"),
         Ask("pause", "sharded", "x"),
+        Ask("resume_group", name="x"),
         Ask("drop", name="x", until=f"{2**64}-0"),
     ],
 )

@@ -177,7 +177,12 @@ def _groups(reading: Reading, detail: Detail) -> Iterator[tuple[str, str]]:
     if counts is None:
         return
     moved = f"{count(counts.moved_aside)} messages moved aside"
-    states = {"in flight": counts.in_flight, "ready": counts.ready, "limited": counts.limited}
+    states = {
+        "in flight": counts.in_flight,
+        "ready": counts.ready,
+        "limited": counts.limited,
+        "stopped": counts.stopped,
+    }
     yield from _section(
         "Groups",
         [
@@ -185,6 +190,7 @@ def _groups(reading: Reading, detail: Detail) -> Iterator[tuple[str, str]]:
             *(
                 f"{count(group.waiting):>10} waiting  {count(group.in_flight):>6} in flight"
                 f"  {span(group.oldest):>8}  {printable(group.name)}"
+                f"{'  stopped' if group.stopped_by else ''}"
                 for group in detail.groups
             ),
         ],

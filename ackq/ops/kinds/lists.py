@@ -29,6 +29,7 @@ _NAMES_OF_GROUPS = {
     "in_flight": "groups_in_flight",
     "ready": "groups_ready",
     "limited": "groups_limited",
+    "stopped": "groups_stopped",
     "turn_for": "groups_turn_for",
 }
 

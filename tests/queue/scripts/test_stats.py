@@ -58,17 +58,18 @@ def test_expired_and_due_messages_are_counted_apart_from_running_and_delayed(spa
 
 
 def test_groups_are_counted_beside_the_messages(space: Space) -> None:
-    keys = ["GROUPS:PARKED", "GROUPS:BUSY", "GROUPS:TURNS"]
+    keys = ["GROUPS:PARKED", "GROUPS:BUSY", "GROUPS:TURNS", "GROUPS:STOPPED"]
     space.push(body("a"))
-    assert space.frozen().call("stats", lists=keys)[14:] == [0, 0, 0, 0, 0]
-    parked, busy, turns = map(space.key, keys)
+    assert space.frozen().call("stats", lists=keys)[14:] == [0, 0, 0, 0, 0, 0]
+    parked, busy, turns, stopped = map(space.key, keys)
     space.client.zadd(parked, {f"001{of}{NOW}body": 0 for of in "abcd"})
     space.client.hset(busy, mapping={"": NOW, "a": 1, "x": 2})
+    space.client.hset(stopped, mapping={"y": "1-1 1-2", "z": "2-1"})
     space.client.zadd(turns, {"b": NOW, "c": NOW - 7, "d": NOW + 9})
     reply = space.frozen().call("stats", lists=keys)
-    assert [reply[0], *reply[14:]] == [5, 4, 2, 2, 1, 7]
+    assert [reply[0], *reply[14:]] == [5, 4, 2, 2, 1, 2, 7]
     space.client.zremrangebyscore(turns, 0, NOW)
-    assert space.frozen().call("stats", lists=keys)[14:] == [4, 2, 0, 1, 0]
+    assert space.frozen().call("stats", lists=keys)[14:] == [4, 2, 0, 1, 2, 0]
 
 
 def test_stats_and_pop_agree_on_what_is_ready(space: Space) -> None:
