@@ -41,7 +41,6 @@ from tests.traces import Traces, answers, compare, stored
 LONGEST = LATEST / 1_000_000
 FILE = Path(__file__).with_name("requests.txt")
 WRONG_TYPE = ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
-NO_RECORD = ResponseError("ACKQ_POP_FROM no record")
 AWAY = ConnectionError("gone")
 
 

@@ -533,11 +533,20 @@ def test_a_rate_limit_holds_for_the_queue_of_its_task(rig: Rig, token: str) -> N
     assert len(ran) == 4
     lanes = {lane.queue.name: lane.limit for lane in rig.tasks.worker()._state.lanes}
     assert lanes == {f"{token}-mail": RateLimit(10, per=1, burst=1), token: None}
-    limited = rig.tasks.worker(rate_limit=RateLimit(3))
-    lanes = {lane.queue.name: lane.limit for lane in limited._state.lanes}
-    assert lanes == {f"{token}-mail": RateLimit(10, per=1, burst=1), token: RateLimit(3)}
     with pytest.raises(ConfigurationError, match="'mail' has a rate limit, so it needs a queue"):
         rig.tasks.task(name="other", queue=f"{token}-mail")(_first)
+
+
+def test_the_rate_limit_of_a_worker_is_for_queues_whose_tasks_have_none(
+    rig: Rig, token: str
+) -> None:
+    rig.tasks.task(name="mail", queue=f"{token}-mail", rate_limit=RateLimit(10))(_first)
+    rig.tasks.task(name="note")(_first)
+    lanes = rig.tasks.worker(rate_limit=RateLimit(3))._state.lanes
+    assert {lane.queue.name: lane.limit for lane in lanes} == {
+        f"{token}-mail": RateLimit(10),
+        token: RateLimit(3),
+    }
 
 
 @dataclass
