@@ -87,7 +87,7 @@ def mutant(request: pytest.FixtureRequest) -> Mutant | None:
 
 @pytest.fixture(scope="session")
 def linked_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a link to each script. To make it anew would take a third of each test."""
+    """A folder with a link to each script. Making one for each test would take a third of it."""
     directory = tmp_path_factory.mktemp("mutants") / "lua"
     shutil.copytree(scripts.directory(), directory, copy_function=os.symlink)
     return directory
