@@ -443,6 +443,8 @@ def _for_end(role: Role, calls_scripts: bool, pop_from: PopFrom, grouped: bool) 
         commands["type"] = ("HELD",)
         if grouped:
             commands["get"] = ("HELD",)
+            if "blmove" in commands:
+                commands["blpop"] = ("GROUPS:ROOM",)
     return replace(role, commands=commands)
 
 

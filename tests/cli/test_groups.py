@@ -61,6 +61,25 @@ def test_a_group_is_pushed_popped_and_acked_by_commands(ackq: Run, name: str) ->
     ackq("purge", name, "--yes")
 
 
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ("max_in_flight=1", "max_in_flight=1"),
+        ("field=c,rate=10/60,max_in_flight=1", "RateLimit(count=10, per=60.0, burst=None)"),
+        ("field=c,rate=10/60/3", "RateLimit(count=10, per=60.0, burst=3)"),
+    ],
+)
+def test_limits_are_turned_on_and_off(
+    ackq: Run, plain_client: redis.Redis, name: str, settings: str, shown: str
+) -> None:
+    assert shown in ackq("groups", name, "--on", settings).stdout
+    ackq("push", name, '{"id":"a","c":"x"}', '{"id":"b","c":"x"}')
+    assert ackq("pop", name).stdout
+    ackq("pop", name, code=1)
+    ackq("groups", name, "--off", "--yes")
+    assert plain_client.keys(f"{name}*") == [name.encode()]
+
+
 def test_wrong_groups_are_refused(ackq: Run, url: str, name: str) -> None:
     for wrong in ("customer", "field=", "in_flight=2", "field=c,in_flight=x", "field=c,rate=1"):
         ackq("groups", name, "--on", wrong, code=3 if wrong == "field=" else 2)

@@ -197,6 +197,25 @@ def test_a_role_can_call_every_script_whose_header_names_it(
                 by_admin.clear()
 
 
+def test_a_consumer_may_wait_at_the_limit_of_its_queue(
+    as_role: AsRole, admin: redis.Redis, name: str
+) -> None:
+    client = as_role("consumer", name, grouped=True)
+    with (
+        Queue(admin, name, max_in_flight=1) as queue,
+        Queue(client, name, max_in_flight=1) as waiter,
+    ):
+        queue.push_many([{"id": "a"}, {"id": "b"}])
+        held = queue.pop()
+        assert held is not None
+        assert waiter.pop(timeout=0.05) is None
+        queue.ack(held)
+        taken = waiter.pop(timeout=5)
+        assert taken is not None
+        queue.purge()
+        queue.drain()
+
+
 def where(queue: Queue) -> tuple[int, int, int, int]:
     now = queue.stats()
     return now.ready, now.in_flight, now.delayed, now.dead
