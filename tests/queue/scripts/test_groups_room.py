@@ -1,5 +1,8 @@
 """The limit of a whole queue, in groups/pop and in whatever makes room."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.queue.scripts.grouped import busy, message, parked, pop, record
@@ -88,7 +91,7 @@ def test_a_flood_is_not_moved_aside_while_there_is_no_room(space: Space) -> None
     assert len(space.ready) == left + 1
 
 
-SETTLED = {
+SETTLED: dict[str, Callable[[Popped], tuple[Any, ...]]] = {
     "groups/ack": lambda taken: (taken.deadline, 1, "m0"),
     "nack": lambda taken: (1, 0, taken.deadline, 60 * SECOND, 1, "m0"),
     "reject": lambda taken: ("bad", taken.deadline, 1, "m0"),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from redis.exceptions import ResponseError
@@ -42,7 +43,7 @@ def leave(space: Space, held: Popped, key: str) -> None:
 
 
 #: Makes a dead letter of the leased message a1, and how the pop after it is called.
-DEATHS: dict[str, tuple[Callable[[Space, Popped], object], dict[str, int]]] = {
+DEATHS: dict[str, tuple[Callable[[Space, Popped], object], dict[str, Any]]] = {
     "reject": (lambda space, held: space.reject((held.deadline, "a1")), {}),
     "nack": (lambda space, held: space.nack((held.deadline, 0, "a1"), max_receives=1), {}),
     "cancel": (lambda space, held: space.call("cancel", 1, "", "a1"), {}),

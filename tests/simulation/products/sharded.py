@@ -48,13 +48,13 @@ class _Queue(AsyncShardedQueue):
     """The client, whose consumer groups send heartbeats here."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        self.groups: list[Group] = []
+        self.joined: list[Group] = []
         super().__init__(*args, **settings)
 
     def _members_of(self, recorded: Shards) -> Any:
         name = operations.group_of(self.name, recorded)
         group = Group(GroupSpec.of(name, recorded.number, self._session_timeout))
-        self.groups.append(group)
+        self.joined.append(group)
         return group
 
 
@@ -128,7 +128,7 @@ class ShardedQueue(SimulatedProduct, products.ShardedQueue):
         while True:
             yield Sleep(POLL)
             now = yield Clock()
-            for number, group in enumerate(self.queue.groups):
+            for number, group in enumerate(self.queue.joined):
                 if group.member.has_joined and now >= due.setdefault(number, 0.0):
                     yield from group.member.send()
                     due[number] = (yield Clock()) + group.member.session.next_heartbeat
