@@ -14,6 +14,12 @@ FACTS = Facts(
     refused={"none": (), "4001": ("mine",) * 4001},
     named_arguments="none",
     mistakes=r"""
+test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
+  given: script="ack_id"
+  nobody looks again
+  - admit()
+  - return
+  + return
 test_ack_id.test_one_call_deletes_eight_mebibytes
   any number of bytes is deleted in one call
   - bytes = bytes + redis.call('HSTRLEN', context, key)

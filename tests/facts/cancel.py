@@ -17,6 +17,12 @@ FACTS = Facts(
     refused={name: (0, *args) for name, args in bad_pairs(1000).items()},
     named_arguments="some",
     mistakes=r"""
+test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
+  given: script="cancel"
+  nobody looks again
+  - admit()
+  - return
+  + return
 test_delayed.test_a_message_is_canceled_with_its_body_its_count_and_its_errors
   delayed and dead at once
   - redis.call('ZREM', zset, key)

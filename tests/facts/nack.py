@@ -25,6 +25,12 @@ FACTS = Facts(
     refused=bad_groups((1, 0), delay=0),
     given={"a long error": {"script": "nack", "errors": (1, b"x" * 8193)}},
     mistakes=r"""
+test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
+  given: script="nack"
+  nobody looks again
+  - admit()
+  - return
+  + return
 test_push_unique.test_a_redelivered_message_keeps_its_id
   given: way="release"
   a release to the list forgets that it is unique

@@ -20,6 +20,12 @@ FACTS = Facts(
     passes={"reason": ["why"], "rejected": [99, 1, b"k"]},
     refused=bad_groups(("bad",)),
     mistakes=r"""
+test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
+  given: script="reject"
+  nobody looks again
+  - admit()
+  - return
+  + return
 test_pop.test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed
   the count of another message goes into the dead letter
   - local count = tonumber(noted) or 1

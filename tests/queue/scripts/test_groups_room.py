@@ -96,6 +96,7 @@ SETTLED: dict[str, Callable[[Popped], tuple[Any, ...]]] = {
     "nack": lambda taken: (1, 0, taken.deadline, 60 * SECOND, 1, "m0"),
     "reject": lambda taken: ("bad", taken.deadline, 1, "m0"),
     "ack_id": lambda taken: ("m0",),
+    "cancel": lambda taken: (1, "", "m0"),
 }
 
 
