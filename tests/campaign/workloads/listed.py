@@ -83,12 +83,6 @@ class GroupsRig(products.GroupedListQueue, ListRig):
     """`Queue` or `AsyncQueue` with groups, one message of a group at a time."""
 
     delayed = 0.05
-    operated = ("delayed",)
 
     def _open(self) -> Any:
         return super()._open().with_config(**self.limits())
-
-    async def _choose(self, verb: str, chosen: list[Any], running: bool) -> int:
-        act = self.queue.run_now if verb == "run now" else self.queue.cancel
-        count: int = await value(act(*(each.entry for each in chosen)))
-        return count
