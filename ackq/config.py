@@ -86,7 +86,8 @@ class Groups:
     #: like any other. Defaults to None: no limit.
     rate: RateLimit | None = None
     #: What a dead letter does to its group: "continue": the next message follows; "stop": the group
-    #: waits until the dead letter is redriven or dropped. Defaults to "continue".
+    #: waits until the dead letter is redriven, which puts it back into its place, or dropped; see
+    #: `Queue.resume_group`. Defaults to "continue".
     on_dead: OnDead = "continue"
 
     def __post_init__(self) -> None:

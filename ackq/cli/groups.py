@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
@@ -27,6 +27,8 @@ from ackq.queue.client import Queue
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
 
+#: Dead letters of a stopped group whose ids and reasons are read.
+LETTERS = 10
 _SHARD = re.compile(r"\{([^{}]+):\d+(?:\.\d+)?\}")
 #: The settings that --on takes, and how each is read.
 SETTINGS: dict[str, Callable[[str], Any]] = {
@@ -72,8 +74,9 @@ class Settings(click.ParamType):  # type: ignore[type-arg]
     epilog=examples(
         "ackq groups charges",
         "ackq groups charges --by oldest --top 5",
-        "ackq groups charges --on field=customer,in_flight=1",
+        "ackq groups charges --on field=customer,on_dead=stop",
         "ackq groups calls --on field=service,rate=10/60,max_in_flight=40",
+        "ackq groups charges --resume c-17",
         "ackq groups charges --off --yes",
     )
 )
@@ -88,6 +91,11 @@ class Settings(click.ParamType):  # type: ignore[type-arg]
     " max_in_flight, how many of all messages are handled at a time.  [in_flight=1]",
 )
 @click.option("--off", is_flag=True, help="Remove the groups of QUEUE: one order for all messages.")
+@click.option(
+    "--resume",
+    metavar="GROUP",
+    help="Let GROUP go on without the dead letters that stop it, which stay dead.",
+)
 @click.option(
     "--top", type=click.IntRange(1, 10_000), default=20, metavar="N", help="Groups to show.  [20]"
 )
@@ -106,6 +114,7 @@ def groups(
     url: str | None,
     on: dict[str, Any] | None,
     off: bool,
+    resume: str | None,
     top: int,
     by: group_stats.Order,
     containing: str | None,
@@ -119,6 +128,8 @@ def groups(
     including those that wait for a retry. oldest is the time since the first waiting message was
     moved aside, and turn for the time since it became this group's turn; that is empty while the
     group has as many messages in flight as it may have. See the messages with `ackq peek --group`.
+    stopped by is the dead letter for which the group waits: redrive or drop it with `ackq dead`, or
+    use --resume. Stopped groups come first.
 
     A sharded queue gets its groups when it is created, see `ackq sharded create`.
 
@@ -126,8 +137,8 @@ def groups(
     --off puts every message back on the list, as `ackq drain` does: leases end, delayed messages
     become ready, and receive counts are lost. Dead letters stay.
     """
-    if on is not None and off:
-        raise click.UsageError("give --on or --off")
+    if (on is not None) + off + (resume is not None) > 1:
+        raise click.UsageError("give --on, --off or --resume")
     changes = on is not None or off
     if changes:
         _check_unsharded(url, queue)
@@ -137,6 +148,8 @@ def groups(
             _turn_on(client, on)
         elif off:
             _turn_off(client, yes)
+        elif resume is not None:
+            _resume(client, resume)
         else:
             _show(client, top, by, containing or "", as_json)
 
@@ -179,6 +192,14 @@ def _turn_off(queue: Queue, yes: bool) -> None:
     )
 
 
+def _resume(queue: Queue | ShardedQueue, group: str) -> None:
+    count = queue.resume_group(group)
+    if not count:
+        click.echo(f"ackq: no dead letter stops {group!r} of {queue.name}", err=True)
+        sys.exit(NOTHING)
+    click.echo(f"{group} goes on without {count:,} dead letter{'s' * (count != 1)}")
+
+
 def _show(
     queue: Queue | ShardedQueue, top: int, by: group_stats.Order, containing: str, as_json: bool
 ) -> None:
@@ -186,15 +207,40 @@ def _show(
         click.echo(f"ackq: {queue.name} has no groups", err=True)
         sys.exit(NOTHING)
     found = queue.groups(top, by=by, containing=containing)
+    letters = [_letters(queue, each.stopped_by) for each in found]
     if as_json:
-        for each in found:
-            print_json(asdict(each))
+        for each, stopped_by in zip(found, letters, strict=True):
+            print_json({**asdict(each), "stopped_by": stopped_by})
         return
     rows = [
-        (each.name, each.waiting, each.in_flight, *map(_seconds, (each.oldest, each.turn_for)))
-        for each in found
+        (
+            *(each.name, each.waiting, each.in_flight),
+            *map(_seconds, (each.oldest, each.turn_for)),
+            _first(stopped_by),
+        )
+        for each, stopped_by in zip(found, letters, strict=True)
     ]
-    print_table(("group", "waiting", "in flight", "oldest", "turn for"), rows)
+    print_table(("group", "waiting", "in flight", "oldest", "turn for", "stopped by"), rows)
+
+
+def _letters(queue: Queue | ShardedQueue, entries: Sequence[str]) -> list[dict[str, str]]:
+    """Return the entries of dead letters; of a few in a list queue, the ids and reasons, too."""
+    known = {}
+    if isinstance(queue, Queue) and entries:
+        known = {each.entry: each for each in queue.dead_letters(entries=entries[:LETTERS])}
+    return [
+        {"entry": entry}
+        | ({"id": known[entry].id, "reason": known[entry].reason} if entry in known else {})
+        for entry in entries
+    ]
+
+
+def _first(letters: Sequence[dict[str, str]]) -> str:
+    if not letters:
+        return ""
+    first, more = letters[0], len(letters) - 1
+    shown = f"{first['id']}: {first['reason']}" if "id" in first else first["entry"]
+    return shown + (f", and {more} more" if more else "")
 
 
 def _seconds(seconds: float | None) -> str:

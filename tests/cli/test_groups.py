@@ -23,7 +23,7 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
         assert queue.pop() is None
         queue.push({"id": "later", "of": "c"}, delay=600)
         queue.nack(taken[1], delay=600)
-    assert ackq("groups", name, "--containing", "b").stdout == "b\t0\t1\t\t\n"
+    assert ackq("groups", name, "--containing", "b").stdout == "b\t0\t1\t\t\t\n"
     shown = ackq("groups", name, "--json", "--top", "2", "--by", "oldest").stdout
     (first, _) = map(json.loads, shown.splitlines())
     assert 0 < first.pop("oldest") < 60
@@ -45,6 +45,25 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
     assert left == sorted([*bodies, b'{"id":"later","of":"c"}'])
     assert plain_client.keys(f"{name}*") == [name.encode()]
     assert "has no groups" in ackq("groups", name, "--off", "--yes").stderr
+
+
+def test_a_stopped_group_is_shown_with_its_dead_letters_and_resumed(
+    ackq: Run, url: str, name: str
+) -> None:
+    ackq("groups", name, "--on", "field=of,on_dead=stop")
+    with Queue.from_url(url, name, groups=Groups("of", on_dead="stop")) as queue:
+        queue.push_many([{"id": f"a{n}"} for n in range(4)], group="a")
+        queue.reject(*queue.pop_many(2), reason="bad")
+        assert queue.pop() is None
+        entries = [letter.entry for letter in queue.dead_letters()]
+    assert ackq("groups", name).stdout.endswith("\ta0: bad, and 1 more\n")
+    stopped_by = json.loads(ackq("groups", name, "--json").stdout)["stopped_by"]
+    assert stopped_by == [
+        {"entry": entry, "id": f"a{n}", "reason": "bad"} for n, entry in enumerate(entries)
+    ]
+    assert ackq("groups", name, "--resume", "a").stdout == "a goes on without 2 dead letters\n"
+    assert "no dead letter stops 'a'" in ackq("groups", name, "--resume", "a", code=1).stderr
+    assert ackq("pop", name).stdout == '{"id":"a2","of":"a"}\n'
 
 
 def test_a_group_is_pushed_popped_and_acked_by_commands(ackq: Run, name: str) -> None:

@@ -155,9 +155,10 @@ def stock_other_kinds(url: str) -> None:
             *client.keys("{orders*"),
             "-",
         )
-    with Queue.from_url(url, "charges", groups=Groups("customer")) as charges:
+    with Queue.from_url(url, "charges", groups=Groups("customer", on_dead="stop")) as charges:
+        charges.purge(dead=True)
         charges.push({"customer": "c-17"})
-        charges.pop()
+        charges.reject(*charges.pop_many(1), reason="no such customer")
     with RSMQ.from_url(url) as rsmq:
         rsmq.create_queue("orders")
         rsmq.send_message("orders", "hello")
