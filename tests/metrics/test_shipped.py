@@ -29,6 +29,7 @@ REQUIRED = {
     "AckqDeadLetters",
     "AckqNoWorker",
     "AckqLeaseOverdue",
+    "AckqGroupStopped",
     "AckqExporterDown",
 }
 _METRIC = re.compile(r"\backq_\w+")
