@@ -289,11 +289,6 @@ def note_reply(
     return lost
 
 
-def is_open(message: Leased) -> bool:
-    """Return whether a message has neither been settled nor refused."""
-    return message.settled_by is None and not message.lease_lost
-
-
 def lease_lost(
     verb: Verb, refused: Sequence[M], given_back: Sequence[M], settled: int
 ) -> LeaseLost:

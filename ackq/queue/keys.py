@@ -28,17 +28,11 @@ from ackq.core.names import (
 from ackq.core.waits import seconds_of
 
 #: A former shard of a sharded queue with groups is closed to producers, and sealed once it has only
-#: dead letters. Its name is then that of a string, and so is CONTEXT once it is sealed.
+#: dead letters. Its name is then that of a string; once it is sealed, so is that of CONTEXT, in
+#: whose place a key is passed that does not exist.
 Stage = Literal["open", "closed", "sealed"]
 #: The suffix of the list of a closed shard.
 CLOSED = b"GROUPS:CLOSED"
-#: The suffixes of keys in whose place the list of such a shard is passed. LOOKS: a consumer is
-#: woken by a move to the list only if it exists, but nobody waits for the list of a closed shard.
-_REPLACED: dict[Stage, tuple[str, ...]] = {
-    "open": (),
-    "closed": (LOOKS,),
-    "sealed": (LOOKS, "CONTEXT"),
-}
 #: The fields of `QueueKeys` with the suffixes of the keys.
 _FIELDS = tuple((suffix.lower(), suffix.encode()) for suffix in SUFFIXES)
 
@@ -88,7 +82,7 @@ class QueueKeys:
             named["held"] = base + HELD_LEFT.encode()
         ready = base if stage == "open" else base + CLOSED
         if stage == "sealed":
-            named["context"] = ready
+            named["context"] = ready + b"CONTEXT"
         return cls(ready=ready, **named, pop_from=pop_from, grouped=grouped, stage=stage)
 
     @property
@@ -185,8 +179,12 @@ class QueueKeys:
 
     def _named(self, name: str, kind: str) -> bytes:
         suffix = name[name.index("}") + 1 :]  # behind {name} or {shard}
-        if not suffix or suffix in _REPLACED[self.stage]:
+        if not suffix or (suffix == LOOKS and self.stage != "open"):
+            # A consumer is woken by a move to the list only if LOOKS exists, but nobody waits for
+            # the list of a closed shard. So LOOKS exists for it only while the list does.
             return self.ready
+        if suffix == "CONTEXT":
+            return self.context
         # The record has the name that held lists have in a queue popped from the right.
         return self.held if (suffix, kind) == ("HELD", "ZSET") else self.base + suffix.encode()
 

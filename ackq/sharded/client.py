@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
@@ -15,7 +16,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 import redis
 
 from ackq.config import Confirm, Groups, PopFrom, QueueConfig, RecordErrors, Seconds
-from ackq.core import fencing, observation
+from ackq.core import observation
 from ackq.core.client import Closable, client_of
 from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, several
@@ -530,6 +531,8 @@ class ShardedQueue(WholeQueue, Closable):
                 continue
             try:
                 messages = shards.take(n, visibility_timeout, acked)
+                if shards.draining:
+                    self._ack_again(grouped)
                 if messages:
                     return messages
                 tries += 1
@@ -541,12 +544,16 @@ class ShardedQueue(WholeQueue, Closable):
             except (KeyTypeError, GroupsMismatch):
                 if not self._changed(shards):
                     raise
-                # A shard that has just been closed to producers applied no ack.
-                acked = {
-                    self._queue_of(name): some
-                    for name, messages in grouped.items()
-                    if (some := [each for each in messages if fencing.is_open(each)])
-                }
+                acked.clear()
+                self._ack_again(grouped)
+
+    def _ack_again(self, acked: Mapping[str, list[Message]]) -> None:
+        """Ack those messages that a shard did not look at because it had just been closed."""
+        for messages in acked.values():
+            left = [each for each in messages if each.settled_by is None and not each.lease_lost]
+            if left:
+                with contextlib.suppress(LeaseLost):
+                    self.ack(*left)
 
     def ack(
         self, *messages: Message | Iterable[Message], confirm: int | Confirm | None = None
@@ -924,5 +931,5 @@ class ShardedQueue(WholeQueue, Closable):
             opened = self._shards
             if not self.config.groups or opened is None or not self._changed(opened):
                 raise
-            left = [message for message in part if fencing.is_open(message)]
+            left = [message for message in part if message.settled_by is None]
             return len(part) - len(left) + settling(self._queue_of(name), left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
@@ -14,7 +15,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 import redis.asyncio
 
 from ackq.config import Confirm, Groups, PopFrom, QueueConfig, RecordErrors, Seconds
-from ackq.core import fencing, observation
+from ackq.core import observation
 from ackq.core.client_async import Closable, client_of
 from ackq.core.effects import Operation
 from ackq.core.encode import Pushable, several
@@ -529,6 +530,8 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
                 continue
             try:
                 messages = await shards.take(n, visibility_timeout, acked)
+                if shards.draining:
+                    await self._ack_again(grouped)
                 if messages:
                     return messages
                 tries += 1
@@ -540,12 +543,16 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             except (KeyTypeError, GroupsMismatch):
                 if not await self._changed(shards):
                     raise
-                # A shard that has just been closed to producers applied no ack.
-                acked = {
-                    self._queue_of(name): some
-                    for name, messages in grouped.items()
-                    if (some := [each for each in messages if fencing.is_open(each)])
-                }
+                acked.clear()
+                await self._ack_again(grouped)
+
+    async def _ack_again(self, acked: Mapping[str, list[Message]]) -> None:
+        """Ack those messages that a shard did not look at because it had just been closed."""
+        for messages in acked.values():
+            left = [each for each in messages if each.settled_by is None and not each.lease_lost]
+            if left:
+                with contextlib.suppress(LeaseLost):
+                    await self.ack(*left)
 
     async def ack(
         self, *messages: Message | Iterable[Message], confirm: int | Confirm | None = None
@@ -929,5 +936,5 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             opened = self._shards
             if not self.config.groups or opened is None or not await self._changed(opened):
                 raise
-            left = [message for message in part if fencing.is_open(message)]
+            left = [message for message in part if message.settled_by is None]
             return len(part) - len(left) + await settling(self._queue_of(name), left)

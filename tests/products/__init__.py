@@ -8,7 +8,7 @@ from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import GroupedListQueue, ListQueue
 from .product import LEASE, WATCH, Got, Product, value
 from .rsmq import RSMQ
-from .sharded import ShardedQueue
+from .sharded import GroupedShardedQueue, ShardedQueue
 from .topics import Topic
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "DelayQueue",
     "Got",
     "GroupedListQueue",
+    "GroupedShardedQueue",
     "ListQueue",
     "PartitionedDelayQueue",
     "Product",

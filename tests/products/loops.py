@@ -91,13 +91,11 @@ class Producer(Loop):
         about: dict[str, Any] = {"delay": max(0.0, delay - product.rounded)}
         if "confirm" in product.settings:
             about["kept"] = True
-        if product.groups:
-            about["groups"] = [group_of(each) for each in ids]
-        parts = self._parts(size)
-        calls = [
-            log.begin("push", by=self._by, ids=ids[part], sums=sums[part], **about)
-            for part in parts
-        ]
+        parts, calls = self._parts(size), []
+        for part in parts:
+            if product.groups:
+                about["groups"] = [group_of(each) for each in ids[part]]
+            calls.append(log.begin("push", by=self._by, ids=ids[part], sums=sums[part], **about))
         entries = list(zip(ids, bodies, strict=True))
         is_once = draw.random() < habits.once
         found = await self.outcome(product.push(entries, delay, is_once))

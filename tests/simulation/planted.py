@@ -214,6 +214,9 @@ OTHERS: tuple[Sabotage, ...] = (
     )(Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)),
     _edit("former shards are forgotten", "ShardedQueue", "lost")(FORGOTTEN),
     _edit("a shard is closed with its messages", "ShardedQueue", "lost")(CLOSED),
+    _edit("a shard is sealed with messages that were moved aside", "GroupedShardedQueue", "lost")(
+        Edit("sharded/seal", "paused, parked, closed", "paused, closed")
+    ),
     # --- RSMQ
     _edit("RSMQ's receive count stays", "RSMQ", "count")(
         Edit(

@@ -5,7 +5,7 @@ from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import EqualIds, GroupedListQueue, ListQueue
 from .product import Order, SimulatedProduct
 from .rsmq import RSMQ
-from .sharded import ShardedQueue
+from .sharded import GroupedShardedQueue, ShardedQueue
 from .staged import StagedDelayQueue, StagedListQueue, StagedPartitions, StagedTopic
 from .topics import Topic
 
@@ -27,4 +27,5 @@ PRODUCTS: tuple[type[SimulatedProduct], ...] = (
     ClaimedListQueue,
     EqualIds,
     GroupedListQueue,
+    GroupedShardedQueue,
 )

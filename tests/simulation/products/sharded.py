@@ -13,6 +13,7 @@ import redis.asyncio
 
 from ackq.core.effects import Clock, Sleep
 from ackq.core.io.together_async import Prepared
+from ackq.errors import ConfigurationError
 from ackq.membership.operations import GroupSpec
 from ackq.membership.shards import Shards
 from ackq.sharded import client_async, operations, shards_async
@@ -117,10 +118,16 @@ class ShardedQueue(SimulatedProduct, products.ShardedQueue):
             visibility_timeout=self.lease,
             session_timeout=SESSION,
             max_receives=self.settings["max_receives"],
+            **self.limits(),
         )
 
     async def prepare(self) -> None:
-        await _Queue(redis.asyncio.Redis(), _NAME, self.settings["shards"]).shards()
+        client = redis.asyncio.Redis()
+        await _Queue(client, _NAME, self.settings["shards"], **self.limits()).shards()
+
+    def limits(self) -> dict[str, Any]:
+        """Return the settings of the client that all clients need."""
+        return {}
 
     def background(self) -> Life:
         """Send the heartbeats of all groups: of two while the number of shards changes."""
@@ -136,3 +143,26 @@ class ShardedQueue(SimulatedProduct, products.ShardedQueue):
     async def plan(self, draw: random.Random) -> Order | None:
         """Change the number of shards."""
         return Order("", [], lambda: self.queue.resize(draw.choice((1, 2, 3, 4))))
+
+
+class GroupedShardedQueue(products.GroupedShardedQueue, ShardedQueue):
+    """The sharded queue with groups, whose order survives a change of the number of shards."""
+
+    groups = 4
+    delayed = 0.0
+
+    @staticmethod
+    def draw_settings(draw: random.Random) -> Settings:
+        return {**ShardedQueue.draw_settings(draw), "group_in_flight": draw.choice((1, 1, 2))}
+
+    def limits(self) -> dict[str, Any]:
+        return products.GroupedShardedQueue.limits(self)
+
+    async def plan(self, draw: random.Random) -> Order | None:
+        """Change the number of shards, if the change before is over."""
+
+        async def change() -> None:
+            with contextlib.suppress(ConfigurationError):
+                await self.queue.resize(draw.choice((1, 2, 3, 4)))
+
+        return Order("", [], change)
