@@ -1001,7 +1001,7 @@ local function park_back(zset, key, body, tag, count, noted, at)
   if string.byte(key) == 0 or count == 0 then
     redis.call('HDEL', errors, key)
   end
-  count_up('ended', zset == backup and 1 or 0)
+  count_up(at and 'returned' or 'ended', zset == backup and 1 or 0)
   if at then
     redis.call('ZADD', parked, '0', head_of(tag) .. at .. body)
     bytes, are_parked, in_parked[tag] = bytes + ASIDE_COSTS * #body, true, true

@@ -312,6 +312,9 @@ test_groups_stop.test_messages_of_a_stopped_group_that_come_back_wait_in_their_p
   they are delivered again
   - return has_stopped(tag) or limit == 1
   + return limit == 1
+  they count as ended for good
+  - count_up(at and 'returned' or 'ended',
+  + count_up('ended',
   they go behind the others
   - head_of(tag) .. at .. body)
   + head_of(tag) .. next_place() .. body)

@@ -177,12 +177,14 @@ def test_messages_of_a_stopped_group_that_come_back_wait_in_their_places(
     space.nack((held.deadline, 0, "a2"))
     leave(space, held, "a3")
     space.client.hset(space.key("RECEIVES"), "a3", 4)
+    space.client.hset(space.key("COUNTERS"), "since", NOW)
     space.push(message("none"))
     assert ids(pop(space, 1)) == ["none"]
     assert parked(space) == {"a": ["a2", "a3", "a4"]}
     assert (busy(space), space.client.exists(space.key("GROUPS:FLIGHT"))) == ({}, 0)
     assert space.bodies.keys() == {b"none"}
     assert space.client.exists(space.key("GROUPS:RUNS")) == 0
+    assert space.client.hget(space.key("COUNTERS"), "returned") == b"1"
     space.call("redrive", 1, "", 0)
     seen, counts = [], []
     while (taken := pop(space, 1)).messages:
