@@ -207,6 +207,8 @@ def _redrive(opened: Opened, number: int | None, force: bool) -> list[int]:
 
     Return how many of each part.
     """
+    if opened.kind.name == "sharded" and opened.client.config.groups is not None:
+        return [opened.client.redrive(number, force=force)]  # it knows former shards
     counts: list[int] = []
     total = opened.kind.stats(opened.client).get("dead") if number is None else number
     with progress("dead letters redriven", total, "run it again to go on") as on_step:

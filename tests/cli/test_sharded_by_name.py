@@ -10,6 +10,7 @@ import redis
 from ackq import Groups, Queue
 from ackq.sharded import ShardedQueue
 from tests.cli.conftest import Run
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -143,5 +144,8 @@ def test_commands_count_the_former_shards_of_a_queue_with_groups(
         assert "sound" in ackq("audit", former).output
         assert [each["id"] for each in lines(ackq, "peek", former)] == ["b", "c"]
         assert ackq("sharded", "pop", name, code=1).output == ""  # e waits for a, b and c
-        assert queue.purge(dead=True) == 5
+        queue.ack(held)
+        wait_until(lambda: queue.ack(*queue.pop_many(9)) and not queue.stats().ready, "all")
+        assert ackq("dead", "redrive", name, "--all").output == "1\n"
+        assert queue.purge(dead=True) == 1
         plain_client.delete(*plain_client.keys(f"{{{name}*"))
