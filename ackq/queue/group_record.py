@@ -113,7 +113,7 @@ def compare(keys: QueueKeys, config: QueueConfig) -> Operation[None]:
         return  # a user who may not look gets the error of the script
     if kind == b"zset" and config.grouped:
         _raise_mismatch(keys, b"busy", config)
-    if kind == b"string":
+    if known:  # it may have been deleted since its type was read
         check(keys, known, config)
 
 
