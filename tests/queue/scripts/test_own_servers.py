@@ -14,9 +14,13 @@ STORING = {"schedule", "push_once", "redrive"}
 # with parked messages.
 WRITERS = [call for call in CALLS if call.script not in {*READERS, "pop_from", "groups/forget"}]
 
-# Those of a queue with groups take no other queue.
-GROUPED = [call for call in WRITERS if call.script.startswith("groups/")]
-LISTED = [call for call in WRITERS if call not in GROUPED]
+# Those of a queue with groups take no other queue. letters that may not repair only looks.
+GROUPED = [
+    call
+    for call in WRITERS
+    if call.script.startswith("groups/") and (call.script, call.args[0]) != ("groups/letters", 0)
+]
+LISTED = [call for call in WRITERS if not call.script.startswith("groups/")]
 
 
 def exhaust_memory(space: Space) -> None:
