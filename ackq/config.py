@@ -43,7 +43,7 @@ class RateLimit:
     #: Seconds, up to a day. Defaults to 1 second.
     per: Seconds = 1.0
     #: Messages that may be taken at once after an idle period, 1 to 1e9. Defaults to a tenth of a
-    #: second's worth, at least 1.
+    #: second's worth, at least 1: RateLimit(10, per=60) permits one message every 6 seconds.
     burst: int | None = None
 
     def __post_init__(self) -> None:
@@ -82,8 +82,8 @@ class Groups:
     #: Messages of a group that are handled at a time, 1 to 1000. With 1, a `pop_many` may
     #: return several of one group, in order, to be handled one by one. Defaults to 1.
     in_flight: int = 1
-    #: How many messages of a group are taken in a time, for each group. A redelivered message waits
-    #: like any other. Defaults to None: no limit.
+    #: How fast the messages of each group are taken. A redelivered message waits like any other.
+    #: Defaults to None: no limit.
     rate: RateLimit | None = None
     #: What a dead letter does to its group: "continue": the next message follows; "stop": the group
     #: waits until the dead letter is redriven, which puts it back into its place, or dropped; see

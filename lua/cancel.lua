@@ -225,8 +225,8 @@ end
 
 local now_text = string.format('%.0f', now)
 -- Parts: groups/rates, groups/slots, groups/slot_changes, groups/stop, groups/stop_all
--- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
--- was set back would stop it for the step.
+-- Return by how many µs a group is ahead of its rate: at most its burst, because otherwise it would
+-- stand still for as long as a clock was set back.
 local ahead = {}
 local function ahead_of(tag)
   local till = not ahead[tag] and tonumber(redis.call('ZSCORE', rates, tag) or nil) or now
@@ -350,7 +350,7 @@ local function write_slots()
   altered = {}
 end
 
--- Let a dead letter stop its group, if such do. It keeps its place there, the rank.
+-- Let a dead letter stop its group, if the record says so. It keeps its place there: rank.
 local function stop(tag, rank, letter)
   if rules.stops and tag ~= '' then
     local others = redis.call('HGET', stopped, tag)
@@ -361,7 +361,7 @@ local function stop(tag, rank, letter)
   end
 end
 
--- Let dead letters stop their groups, if such do: messages that had these keys.
+-- Let the dead letters of messages that had these keys stop their groups, if the record says so.
 local function stop_all(keys, dead_ids)
   if rules.stops then
     for i, entry in ipairs(redis.call('HMGET', flight, unpack(keys))) do
@@ -453,7 +453,7 @@ local function wake()
   forget_woken()
   local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
   if pause_of(tag) > 0 then
-    return -- a pop has told the consumers when to look
+    return -- consumers know from their pops when to look
   end
   local member = first_of(parked, tag, 1)[1]
   redis.call('ZREM', turns, tag)

@@ -81,7 +81,7 @@ def _described() -> str:
     default="right",
     help="End of QUEUE's list that is popped.  [right]",
 )
-@click.option("--groups", is_flag=True, help="The messages of QUEUE have groups.")
+@click.option("--groups", is_flag=True, help="QUEUE has groups, or max_in_flight.")
 @json_option
 def acl(
     queue: str,

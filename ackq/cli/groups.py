@@ -87,8 +87,9 @@ class Settings(click.ParamType):  # type: ignore[type-arg]
     metavar="NAME=VALUE,…",
     help="Give QUEUE groups: field, the member of its messages that names the group; in_flight, how"
     " many of a group are handled at a time; rate=N/SECONDS or N/SECONDS/BURST, how many of a group"
-    " are taken in a time; on_dead=stop, if a dead letter stops its group. Or limit QUEUE:"
-    " max_in_flight, how many of all messages are handled at a time.  [in_flight=1]",
+    " are taken in SECONDS, and how many at once after a pause; on_dead=stop, if a dead letter"
+    " stops its group. Or limit QUEUE: max_in_flight, how many of all messages are handled at a"
+    " time.  [in_flight=1]",
 )
 @click.option("--off", is_flag=True, help="Remove the groups of QUEUE: one order for all messages.")
 @click.option(
@@ -127,13 +128,14 @@ def groups(
     not counted by group. in flight counts the messages that were delivered and are not settled,
     including those that wait for a retry. oldest is the time since the first waiting message was
     moved aside, and turn for the time since it became this group's turn; that is empty while the
-    group has as many messages in flight as it may have. See the messages with `ackq peek --group`.
-    stopped by is the dead letter for which the group waits: redrive or drop it with `ackq dead`, or
-    use --resume. Stopped groups come first.
+    group has as many messages in flight as it may have, waits for its rate or is stopped. See the
+    messages with `ackq peek --group`. stopped by is the dead letter for which the group waits:
+    redrive or drop it with `ackq dead`, or use --resume. Stopped groups come first.
 
     A sharded queue gets its groups when it is created, see `ackq sharded create`.
 
-    Stop all consumers before you turn groups on or off: those with other settings are refused.
+    Stop all consumers before you turn groups on or off: those with other settings are refused. To
+    change a setting, use --off and then --on.
     --off puts every message back on the list, as `ackq drain` does: leases end, delayed messages
     become ready, and receive counts are lost. Dead letters stay.
     """

@@ -52,7 +52,7 @@ def peek(
     names: list[str] = []
     with open_any(url, queue, "peek", time_field=time_field) as opened:
         if group is not None and opened.kind not in (LIST, SHARDED):
-            raise click.UsageError("only list queues have groups")
+            raise click.UsageError("only list queues and sharded queues have groups")
         chosen = {} if group is None else {"group": group}
         for part in opened.parts():
             messages += part.peek(number - len(messages), state, **chosen)

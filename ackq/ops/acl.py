@@ -368,7 +368,7 @@ def rules(
             names begin with ``<name>:`` and a digit. Defaults to "list".
         partitions: how many a delay queue has, 1 to 1024; the role is for all of them. Defaults
             to None: it is not partitioned.
-        grouped: whether the messages of a list queue have groups. Defaults to False.
+        grouped: whether a list queue has groups, or max_in_flight. Defaults to False.
 
     Raises:
         ConfigurationError: the kind has no such role, no partitions or no groups, the number of

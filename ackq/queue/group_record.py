@@ -152,8 +152,13 @@ def refusal(name: str, what: str, mismatch: GroupsMismatch) -> GroupsMismatch:
 
 def _raise_mismatch(keys: QueueKeys, answer: bytes, config: QueueConfig) -> NoReturn:
     name, known = keys.base.decode(), settings_of(answer)
+    advice = (
+        "Use the same groups and the same max_in_flight in all clients. To change them, stop the"
+        f" consumers, then run: ackq groups {name} --off, then --on with the new settings"
+    )
     if answer.startswith(WAITS):
-        why = "waits for the former shards of its sharded queue"
+        why = "waits until the former shards of its sharded queue are empty"
+        advice = "Take from the sharded queue by its name, so that its former shards are emptied"
     elif known:
         why = f"has {in_words(known)}, recorded at its first use"
     elif answer == b"left":
@@ -164,7 +169,6 @@ def _raise_mismatch(keys: QueueKeys, answer: bytes, config: QueueConfig) -> NoRe
         why = f"has a record in {keys.record.decode()!r} that this release does not know"
     raise GroupsMismatch(
         f"queue {name!r} {why}; this client has {in_words(config.settings())}. Nothing was changed."
-        " Use the same groups and the same max_in_flight in all clients. To change them, stop the"
-        f" consumers, then run: ackq groups {name}",
+        f" {advice}",
         recorded=in_words(known),
     )

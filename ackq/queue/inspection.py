@@ -205,10 +205,12 @@ def peek(
     check_integer(skip, "skip", 0, 2**52)
     yield from compare_end(spec)
     if group is not None:
-        if not spec.keys.grouped or state != "ready":
+        if not spec.keys.grouped:
+            raise ConfigurationError(f"queue {spec.name!r} has no groups: leave out group=")
+        if state != "ready":
             raise ConfigurationError(
-                f"group={group!r} shows ready messages of a queue with groups, not those that are"
-                f" {state} in {spec.name!r}"
+                f"group= shows ready messages that were moved aside, not those that are {state}:"
+                " leave out one of the two"
             )
         return (yield from _moved_aside(spec, skip, wanted, group))
     now, held = yield from held_lists.lists(spec)

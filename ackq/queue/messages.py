@@ -252,7 +252,7 @@ class QueueStats:
     lease_ends_in: float | None = None
     #: How many of ``in_flight`` are in claims, such as Spark's.
     claimed: int = 0
-    #: Of a queue with groups; None: it has none.
+    #: The counts of groups; None if the queue has no groups.
     groups: GroupCounts | None = None
 
 
@@ -288,10 +288,11 @@ class GroupStats:
     waiting: int
     #: Messages that were delivered and are not settled, those that wait for a retry included.
     in_flight: int
-    #: Seconds since it became this group's turn; None if it is not: all its places are taken.
+    #: Seconds since it became this group's turn. None if it is not: no message was moved aside, all
+    #: places of the group are taken, it waits for its rate limit, or it is stopped.
     turn_for: float | None
     #: Seconds since the first of its waiting messages was moved aside. None if none is waiting, or
-    #: if it was not read, since this group and others have long messages.
+    #: if it was not read, since the first messages of many groups are long.
     oldest: float | None = None
     #: The dead letters that stop the group, by `DeadLetter.entry`; see `Groups.on_dead`.
     stopped_by: tuple[str, ...] = ()

@@ -175,7 +175,7 @@ def _store(
     options: PushOptions,
     terms: Terms,
 ) -> Operation[tuple[Sequence[str], NotConfirmed | None]]:
-    """Store messages in one call; see `Terms.send`. Return their ids, and whether it did."""
+    """Store messages in one call, and return their ids; see `Terms.send` for the error."""
     if unique is not None:
         return (yield from uniqueness.store(spec, ids, bodies, unique, terms))
     if keys:

@@ -80,9 +80,9 @@ class WholeQueue:
     ) -> list[GroupStats]:
         """Return the groups with the most ready messages that were moved aside, the largest first.
 
-        Consumers move a message aside when they find its group busy. Before that it is on the list,
-        where messages are not counted by group. Cost: a round trip for about 100 groups; on each
-        shard.
+        Groups that a dead letter stops come before all others. Consumers move a message aside when
+        they find its group busy. Before that it is on the list, where messages are not counted by
+        group. Cost: a round trip for about 100 groups; on each shard.
 
         Args:
             n: how many groups, 1 to 10000. Defaults to 20.
@@ -101,7 +101,7 @@ class WholeQueue:
         return self._on_all(joined, group_stats.first, n, within, by, containing)
 
     def resume_group(self, group: str | int) -> int:
-        """Let a group go on without the dead letters that stop it; return how many did.
+        """Let a group go on without the dead letters that stop it; return how many these were.
 
         For queues whose dead letters stop their groups; see `Groups`. The dead letters stay. If
         one is redriven later, its message comes behind those of its group that are there then. To

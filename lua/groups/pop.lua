@@ -228,8 +228,8 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
--- was set back would stop it for the step.
+-- Return by how many µs a group is ahead of its rate: at most its burst, because otherwise it would
+-- stand still for as long as a clock was set back.
 local ahead = {}
 local function ahead_of(tag)
   local till = not ahead[tag] and tonumber(redis.call('ZSCORE', rates, tag) or nil) or now
@@ -354,7 +354,7 @@ local function write_slots()
 end
 -- End of parts (edit them in lua/parts)
 -- Parts: groups/stop, groups/free, groups/wake, groups/admit
--- Let a dead letter stop its group, if such do. It keeps its place there, the rank.
+-- Let a dead letter stop its group, if the record says so. It keeps its place there: rank.
 local function stop(tag, rank, letter)
   if rules.stops and tag ~= '' then
     local others = redis.call('HGET', stopped, tag)
@@ -445,7 +445,7 @@ local function wake()
   forget_woken()
   local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
   if pause_of(tag) > 0 then
-    return -- a pop has told the consumers when to look
+    return -- consumers know from their pops when to look
   end
   local member = first_of(parked, tag, 1)[1]
   redis.call('ZREM', turns, tag)
@@ -1421,7 +1421,7 @@ local function extend_runs()
 end
 
 take_all_due(backup, 1)
--- What came back has its room.
+-- Redelivered messages keep their room.
 local has_room = true
 if rules.most > 0 then
   local left = math.max(0, rules.most - redis.call('ZCARD', backup))

@@ -72,8 +72,8 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
--- was set back would stop it for the step.
+-- Return by how many µs a group is ahead of its rate: at most its burst, because otherwise it would
+-- stand still for as long as a clock was set back.
 local ahead = {}
 local function ahead_of(tag)
   local till = not ahead[tag] and tonumber(redis.call('ZSCORE', rates, tag) or nil) or now
@@ -176,7 +176,7 @@ local function wake()
   forget_woken()
   local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
   if pause_of(tag) > 0 then
-    return -- a pop has told the consumers when to look
+    return -- consumers know from their pops when to look
   end
   local member = first_of(parked, tag, 1)[1]
   redis.call('ZREM', turns, tag)

@@ -1,7 +1,7 @@
 -- Needs rules, rates, now.
 
--- Return by how many µs a group is ahead of its rate. Never by more than its burst, or a clock that
--- was set back would stop it for the step.
+-- Return by how many µs a group is ahead of its rate: at most its burst, because otherwise it would
+-- stand still for as long as a clock was set back.
 local ahead = {}
 local function ahead_of(tag)
   local till = not ahead[tag] and tonumber(redis.call('ZSCORE', rates, tag) or nil) or now

@@ -1,6 +1,6 @@
 -- Needs turns, stopped, letters, rules, are_stopped, stops.
 
--- Let a dead letter stop its group, if such do. It keeps its place there, the rank.
+-- Let a dead letter stop its group, if the record says so. It keeps its place there: rank.
 local function stop(tag, rank, letter)
   if rules.stops and tag ~= '' then
     local others = redis.call('HGET', stopped, tag)

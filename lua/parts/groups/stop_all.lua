@@ -1,6 +1,6 @@
 -- Needs flight, rules, stop.
 
--- Let dead letters stop their groups, if such do: messages that had these keys.
+-- Let the dead letters of messages that had these keys stop their groups, if the record says so.
 local function stop_all(keys, dead_ids)
   if rules.stops then
     for i, entry in ipairs(redis.call('HMGET', flight, unpack(keys))) do

@@ -22,7 +22,7 @@ local function wake()
   forget_woken()
   local tag, since = unpack(redis.call('ZRANGE', turns, '0', '0', 'WITHSCORES'))
   if pause_of(tag) > 0 then
-    return -- a pop has told the consumers when to look
+    return -- consumers know from their pops when to look
   end
   local member = first_of(parked, tag, 1)[1]
   redis.call('ZREM', turns, tag)
