@@ -20,7 +20,7 @@
 -- ARGV[2] pairs            1..100 pairs of a group, its name or \1 and its SHA1, and the id of a
 --                          dead letter that stops it
 --
--- Returns {pairs looked at, id, id, ...}: of those that something else than drop.lua and purge.lua
+-- Returns {pairs looked at, id, id, ...}: of those that something other than drop.lua and purge.lua
 -- has deleted. Pass the other pairs in the next call.
 -- Atomic because a redrive between two looks would seem to have lost a dead letter.
 -- Cost: O(pairs log parked), 1 MiB of dead letters and one more. If a consumer waits, one parked
