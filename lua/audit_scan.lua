@@ -19,10 +19,10 @@
 -- ARGV[3] repair           0|1
 --
 -- Returns {next cursor, entries seen, problem, key, problem, key, ...}; the cursor 0 ends. With
--- their repairs: 'body missing' (leased or delayed; to the dead letters), 'orphan body' (made
--- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now; the note of a
--- unique push is no longer believed), 'stale count', 'stale extension', 'stale row count' and
--- 'stale failure' (deleted).
+-- their repairs: 'body missing' (leased or delayed; to the dead letters. With groups: due, so that
+-- groups/pop does it, which may stop the group), 'orphan body' (made ready), 'leased and delayed'
+-- (the lease stays), 'deadline out of range' (ready now; the note of a unique push is no longer
+-- believed), 'stale count', 'stale extension', 'stale row count' and 'stale failure' (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
 -- Cost: O(log in-flight) for each of about 100 entries. For context before Redis 7.4: for each of
 -- up to 1,000 entries; if there are more, for about one entry with its body.
@@ -102,7 +102,11 @@ local function report(problem, key)
   return repair
 end
 
-local function dead_letter(zset, key)
+local function bury(zset, key)
+  if parked then
+    redis.call('ZADD', zset, now_text, key)
+    return
+  end
   redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing',
     'count', tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
   redis.call('ZREM', zset, key)
@@ -118,7 +122,7 @@ local check = {}
 function check.backup(key, score)
   if redis.call('HEXISTS', context, key) == 0 then
     if report('body missing', key) then
-      dead_letter(backup, key)
+      bury(backup, key)
     end
     return
   end
@@ -135,7 +139,7 @@ end
 function check.delayed(key, score)
   if redis.call('HEXISTS', context, key) == 0 then
     if report('body missing', key) then
-      dead_letter(delayed, key)
+      bury(delayed, key)
     end
     return
   end
@@ -156,6 +160,7 @@ end
 function check.receives(key, count)
   local other = string.byte(count) == 0 and (string.gsub(count, '-', ':'))
   if key == TAKEN or redis.call('HEXISTS', context, key) == 1
+    or redis.call('ZSCORE', backup, key) or redis.call('ZSCORE', delayed, key)
     or (other and redis.call('HEXISTS', context, other) == 1) then
     return
   end

@@ -1540,7 +1540,8 @@ end
 local function sweep_slots(some)
   local keys, lost = redis.call('HRANDFIELD', flight, some), {}
   for _, key in ipairs(keys) do
-    if redis.call('HEXISTS', context, key) == 0 then
+    if redis.call('HEXISTS', context, key) == 0 and not redis.call('ZSCORE', backup, key)
+      and not redis.call('ZSCORE', delayed, key) then
       lost[#lost + 1] = key
     end
   end

@@ -102,6 +102,18 @@ test_audit.test_a_walk_over_a_large_queue_finds_what_a_small_one_does
   - elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) <= WHOLE then
   + 'COUNT', 9999, 'NOVALUES'), 1
   + elseif walked == 'context' then
+test_groups_stop.test_an_audit_leaves_a_message_whose_body_is_missing_to_the_next_pop
+  given: zset="BACKUP"
+  writes the dead letter itself
+  - if parked then
+  + if false then
+  the count of a message in flight is stale
+  - or redis.call('ZSCORE', backup, key) or
+  + or
+  given: zset="DELAYED"
+  the count of a delayed message is stale
+  -     or redis.call('ZSCORE', backup, key) or redis.call('ZSCORE', delayed, key)
+  + or redis.call('ZSCORE', backup, key)
 test_errors_kept.test_an_audit_deletes_stale_notes
   notes are not checked
   - redis.call('HEXISTS', receives, key) == 0 and report('stale failure', key)

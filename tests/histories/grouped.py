@@ -5,7 +5,7 @@ are rules of a run.
 
 | rule | what breaks it |
 |---|---|
-| group order | with one message of a group at a time: a message is delivered although one of its group that was pushed before is neither settled nor dead (if a dead letter stops its group, not settled), unless the same take returned that one first |
+| group order | with one message of a group at a time: a message is delivered although one of its group that was pushed before is neither settled nor dead (if a dead letter stops its group: neither settled, dropped, nor dead when the group was resumed), unless the same take returned that one first |
 | group limit | more messages of a group are held at once than permitted; with one at a time, two takes hold messages of it |
 | group rate | more messages of a group are delivered in a span of time than permitted |
 | limit | more messages of the queue are held at once than permitted |
@@ -75,7 +75,7 @@ def _order(judge: Judge, stories: Sequence[Story]) -> Iterator[str]:
         key=lambda story: story.pushes[0][0].end,
     )
     later = sorted(
-        (story for story in stories if story.deliveries and not _is_elsewhere(story)),
+        (story for story in stories if story.deliveries and not _is_elsewhere(judge, story)),
         key=lambda story: _begin(story),
     )
     #: (end, story) of the messages pushed so far, those that ended last first.
@@ -115,14 +115,19 @@ def _order_in_a_push(judge: Judge, stories: Sequence[Story]) -> Iterator[str]:
                 latest = ended, story
 
 
-def _is_elsewhere(story: Story) -> bool:
-    """Whether a message has no place in the order of pushes: it was delayed, or an operator's."""
-    return bool(story.chosen) or any(push.delay for push, _ in story.pushes)
+def _is_elsewhere(judge: Judge, story: Story) -> bool:
+    """Whether a message has no place in the order of pushes: it was delayed, or an operator's.
+
+    A dead letter that stops its group keeps its place.
+    """
+    kept = ("redrive", "drop") if judge.dead_letters_stop else ()
+    is_chosen = any(each.kind not in kept for each in story.chosen)
+    return is_chosen or any(push.delay for push, _ in story.pushes)
 
 
 def _has_place(judge: Judge, story: Story) -> bool:
     """Whether a message was surely stored once, at a known time."""
-    if len(story.pushes) != 1 or _is_elsewhere(story):
+    if len(story.pushes) != 1 or _is_elsewhere(judge, story):
         return False
     push = story.pushes[0][0]
     return push.state == "ok" and judge.undone(push) is None
@@ -141,9 +146,20 @@ def _ended(judge: Judge, story: Story) -> float:
         for settle in delivery.settles
         if settle.kind in kinds and settle.state in POSSIBLE
     ]
-    if judge.is_dead(story) and not judge.dead_letters_stop:
+    if judge.dead_letters_stop:
+        ends += [each.begin for each in story.was("drop", *POSSIBLE)]
+        if judge.is_dead(story) or story.chosen:
+            ends += _resumes(judge, story)
+    elif judge.is_dead(story):
         ends.append(min((each.take.begin for each in story.deliveries), default=-math.inf))
     return min(ends, default=math.inf)
+
+
+def _resumes(judge: Judge, story: Story) -> Iterator[float]:
+    """Yield when a message may have been a dead letter without which its group went on."""
+    for each in judge.resumed[story.group or ""]:
+        if each.state in POSSIBLE and (each.end > _begin(story) or each.state == "unknown"):
+            yield each.begin
 
 
 def was_unseen(story: Story, died_after: int = 0) -> bool:
@@ -288,7 +304,7 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
             min(story.deliveries, key=lambda each: each.take.begin)
             for stories in groups.values()
             for story in stories
-            if story.deliveries and not _is_elsewhere(story)
+            if story.deliveries and not _is_elsewhere(judge, story)
         ),
         key=lambda each: each.take.begin,
     )

@@ -9,7 +9,8 @@ leaves a request without an outcome, which may have been applied or not.
 | ``push`` | ``call``, ``by``, ``begin``, ``ids``, ``sums`` (checksums of the bodies), ``groups``: of each message, or null, ``delay`` in s, ``kept``: no fault may undo it, once confirmed |
 | ``take`` | ``by``, ``begin``, ``end``, ``first``: the token of the first message, ``got``: a list of [id, checksum, receive count, end of the lease by the server's clock] (the last two may be null), ``reader`` and ``index`` for topics. The last consumer also writes takes that got nothing although messages were stored |
 | ``ack``, ``nack``, ``release``, ``extend``, ``reject`` | ``call``, ``begin``, ``of``: tokens of the same process |
-| ``run now``, ``cancel``, ``delete``, ``reschedule``, ``redrive`` | ``call``, ``begin``, ``ids`` of stored messages, of which ``cancel`` makes dead letters and ``delete`` none, or of dead letters, ``delay`` in s |
+| ``run now``, ``cancel``, ``delete``, ``reschedule``, ``redrive``, ``drop`` | ``call``, ``begin``, ``ids`` of stored messages, of which ``cancel`` makes dead letters and ``delete`` none, or of dead letters, ``delay`` in s |
+| ``resume`` | ``call``, ``begin``, ``ids`` of groups that dead letters stop |
 | ``end`` | ``call``, ``end``, ``state``: ok, gone (settled before), refused, unknown or fail (certainly not applied), ``refused``: tokens, ``index`` of the first for topics |
 | ``fault`` | ``kind``, ``begin``, ``end``, ``since``: answers from then on may be undone, or null; ``clock``: leases and delays may end early |
 | ``left`` | ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there, ``rows``: ids of what Spark wrote, ``totals`` that the queue counted and ``reasons`` of the dead with their numbers |

@@ -41,6 +41,8 @@ class Judge:
         self.lease_seconds: float = history.settings["lease"]
         #: Whether a dead letter stops its group.
         self.dead_letters_stop: bool = history.settings.get("group_stops", False)
+        #: When groups were resumed, by group.
+        self.resumed = history.resumed
         self._fenced: bool = history.settings.get("fenced", True)
         #: Messages share ids: an ack that is sent again may meet, and be refused for, the next one.
         self._shared: bool = bool(history.settings.get("shared") or history.settings.get("unique"))
@@ -166,7 +168,7 @@ class Judge:
         settled = Delivery.may_have_had if self._shared else Delivery.had
         if any(settled(delivery, "ack", "reject") for delivery in story.deliveries):
             return
-        if story.was("delete", *POSSIBLE):
+        if story.was("delete", *POSSIBLE) or story.was("drop", *POSSIBLE):
             return
         fault = None if push.kept else self.undone(push)
         if fault is not None:
@@ -186,9 +188,9 @@ class Judge:
             yield "delivered with another body"
 
     def after_ack(self, story: Story) -> Iterator[str]:
-        """Delivered after an answered ack, or although it was canceled."""
-        canceled = story.was("cancel", "ok") + story.was("delete", "ok")
-        for ended in _settles(story, "ack", "ok") + canceled:
+        """Delivered after an answered ack, or although it was canceled or dropped."""
+        gone = [each for kind in ("cancel", "delete", "drop") for each in story.was(kind, "ok")]
+        for ended in _settles(story, "ack", "ok") + gone:
             for delivery in story.deliveries:
                 is_late = delivery.take.begin > ended.end and not self.undone(
                     ended, delivery.take.end
@@ -222,7 +224,7 @@ class Judge:
             if (
                 held.may_have_had("nack", "release")
                 or self.clocked(begin, end)
-                or _was(story, ("cancel",), begin, end)
+                or _was(story, ("cancel", "redrive"), begin, end)
             ):
                 continue
             if self._is_early(held, later):

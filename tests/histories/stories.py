@@ -14,7 +14,7 @@ from .log import Event, read
 #: States of a request that may have been applied.
 POSSIBLE = ("ok", "gone", "unknown")
 #: What an operator does to chosen messages.
-CHOSEN = ("run now", "cancel", "delete", "reschedule", "redrive")
+CHOSEN = ("run now", "cancel", "delete", "reschedule", "redrive", "drop")
 
 
 @dataclass(slots=True)
@@ -117,6 +117,8 @@ class History:
         self.faults: list[Fault] = []
         self.struck: Counter[str] = Counter()
         self.left: Event | None = None
+        #: When groups were resumed.
+        self.resumed: defaultdict[str, list[Settle]] = defaultdict(list)
         #: What producers and readers say is stored where in a topic.
         self.places: defaultdict[int, list[tuple[Push | Take, str, str]]] = defaultdict(list)
         for path in sorted((folder / "history").iterdir()):
@@ -147,6 +149,7 @@ class _File:
             "end": self._end,
             "fault": self._fault,
             "left": self._left,
+            "resume": self._resume,
             **dict.fromkeys(CHOSEN, self._choose),
         }
         for event in read(self._path):
@@ -194,6 +197,12 @@ class _File:
         for name in event["ids"]:
             self._history.story("", name).chosen.append(chosen)
         self._calls[event["call"]] = chosen, event["ids"]
+
+    def _resume(self, event: Event) -> None:
+        resumed = Settle(event["do"], event["begin"], 0.0)
+        for group in event["ids"]:
+            self._history.resumed[group].append(resumed)
+        self._calls[event["call"]] = resumed, event["ids"]
 
     def _end(self, event: Event) -> None:
         request, about = self._calls.pop(event["call"])

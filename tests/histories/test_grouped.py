@@ -33,6 +33,8 @@ def acks(*tokens: int, at: float) -> list[Event]:
     return [begun | {"of": list(tokens)}, end]
 
 
+DEAD = [["a1", 1]]
+AGAIN = [took(2, 1.6, "a1"), acks(2, at=1.7)]
 #: Rule that is broken, if any; settings; events.
 CASES: dict[str, tuple[str, dict[str, Any], list[list[Event]]]] = {
     "one after another": (
@@ -118,6 +120,31 @@ CASES: dict[str, tuple[str, dict[str, Any], list[list[Event]]]] = {
             left(dead=[["a1", 2]]),
         ],
     ),
+    **{
+        f"the second, after the first died and {name}": (
+            "group order" if is_early else "",
+            ONE | {"group_stops": True},
+            [
+                pushed("a1 a2", 0),
+                took(0, 1, "a1"),
+                settle("reject", 0, 1.1),
+                chosen(verb, at, state, ids=ids),
+                took(1, 1.3, "a2"),
+                acks(1, at=1.4),
+                *more,
+                left(dead=dead),
+            ],
+        )
+        for name, is_early, verb, at, state, ids, dead, more in (
+            ("its group went on", False, "resume", 1.2, "ok", ["a"], DEAD, []),
+            ("another group went on", True, "resume", 1.2, "ok", ["b"], DEAD, []),
+            ("its group may go on", False, "resume", 1.2, "unknown", ["a"], DEAD, []),
+            ("its group did not go on", True, "resume", 1.2, "fail", ["a"], DEAD, []),
+            ("its group went on too late", True, "resume", 1.5, "ok", ["a"], DEAD, []),
+            ("was dropped", False, "drop", 1.2, "ok", ["a1"], [], []),
+            ("was redriven", True, "redrive", 1.2, "ok", ["a1"], [], AGAIN),
+        )
+    },
     "the second, whose push may have come first": (
         "",
         ONE,

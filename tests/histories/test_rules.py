@@ -340,6 +340,10 @@ UNSOUND: dict[str, tuple[str, list[list[Event]]]] = {
         "after ack",
         [push(delay=2.0), chosen("delete", 1), take(0, 2.5), settle("ack", 0, 2.6)],
     ),
+    "dropped and delivered": (
+        "after ack",
+        [push(), take(0, 1), settle("reject", 0, 1.1), chosen("drop", 1.2), take(1, 2, 2)],
+    ),
     "not deleted, and never delivered": ("lost", [push(), chosen("delete", 1, "fail")]),
     "redriven before it was canceled": (
         "after ack",

@@ -20,24 +20,25 @@ def judge_totals(history: History) -> Iterator[str]:
     if not counted or left["messages"] or any(fault.since is not None for fault in history.faults):
         return
     stories = list(history.stories.values())
-    if any(story.was("delete", "unknown") for story in stories):
+    if any(story.was("delete", "unknown") or story.was("drop", "unknown") for story in stories):
         return
     dead: dict[str, int] = dict(left["dead"])
     entered = [story for story in stories if _entered(story) or story.name in dead]
     deleted = sum(bool(story.was("delete", "ok")) for story in stories)
+    letters = sum(bool(story.was("drop", "ok")) for story in stories)
     receives = sum(_receives(story, dead) for story in entered)
     expected = {
         "pushed": len(entered),
-        "acked": len(entered) - len(dead) - deleted,
+        "acked": len(entered) - len(dead) - deleted - letters,
         "dropped": deleted,
     }
     redriven = _chosen(stories, "redrive", "ok"), _chosen(stories, "redrive", *POSSIBLE)
     if not redriven[0] <= counted["redriven"] <= redriven[1]:
         yield f"redriven is {counted['redriven']}, not {redriven[0]} to {redriven[1]}"
-    if sum(counted["dead"].values()) - counted["redriven"] != len(dead):
+    if sum(counted["dead"].values()) - counted["redriven"] != len(dead) + letters:
         yield f"dead is {counted['dead']}, and {counted['redriven']} were redriven, not {len(dead)}"
     # The last receive count of a message is only known if it was acked or is dead.
-    is_known = not deleted and not redriven[1]
+    is_known = not deleted and not letters and not redriven[1]
     #: Deliveries that may not count.
     runs: float = sum(is_in_run(each) for story in stories for each in story.deliveries)
     if any(story.group and was_unseen(story, dead.get(story.name, 0)) for story in stories):
@@ -67,9 +68,8 @@ def judge_totals(history: History) -> Iterator[str]:
 
 def _entered(story: Story) -> bool:
     """Whether a message was ever stored."""
-    return bool(story.deliveries or story.was("delete", "ok")) or any(
-        push.state == "ok" for push, _ in story.pushes
-    )
+    gone = story.was("delete", "ok") or story.was("drop", "ok")
+    return bool(story.deliveries or gone) or any(push.state == "ok" for push, _ in story.pushes)
 
 
 def _chosen(stories: Sequence[Story], verb: str, *states: str) -> int:

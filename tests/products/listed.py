@@ -1,9 +1,11 @@
 """The list queue."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from unittest import mock
 from zlib import crc32
 
@@ -13,6 +15,9 @@ from ackq.errors import NotConfirmed, PartlyStored
 
 from .bodies import id_of
 from .product import WATCH, Entries, Got, Noted, Product, Taken, dead_left, totals_left, value
+
+if TYPE_CHECKING:
+    from tests.histories.log import Log
 
 #: As many dead letters as there are.
 ALL = 100_000
@@ -56,7 +61,11 @@ class ListQueue(Product):
         return [Got(m.body, m.receive_count, m.receipt / 1e6, m) for m in found], {}
 
     async def settle(self, verb: str, handles: Sequence[Any], delay: float) -> int:
-        settings = {"delay": delay} if verb == "nack" else {}
+        all_settings: dict[str, dict[str, Any]] = {
+            "nack": {"delay": delay},
+            "reject": {"reason": "rejected"},
+        }
+        settings = all_settings.get(verb, {})
         settled: int = await value(getattr(self.queue, verb)(*handles, **settings))
         return settled
 
@@ -108,7 +117,8 @@ class GroupedListQueue(ListQueue):
     """`Queue` or `AsyncQueue` with groups.
 
     The settings say how many of one are in flight, ``group_in_flight``; of all, ``max_in_flight``;
-    and how many of one are taken, ``group_rate``: a number, in how many seconds, and at once.
+    how many of one are taken, ``group_rate``: a number, in how many seconds, and at once; and
+    whether a dead letter stops its group, ``group_stops``.
     """
 
     rules: ClassVar[dict[str, Any]] = {"totals": True, "group_in_flight": 1, "group_turns": True}
@@ -118,8 +128,22 @@ class GroupedListQueue(ListQueue):
         """Return the settings of the client."""
         rate = self.settings.get("group_rate")
         in_flight = self.settings.get("group_in_flight", 1)
-        groups = ackq.Groups("of", in_flight, rate and ackq.RateLimit(*rate))
+        groups = ackq.Groups(
+            "of",
+            in_flight,
+            rate and ackq.RateLimit(*rate),
+            "stop" if self.settings.get("group_stops") else "continue",
+        )
         return {"groups": groups, "max_in_flight": self.settings.get("max_in_flight")}
+
+    async def resume(self, log: Log) -> None:
+        if not self.settings.get("group_stops"):
+            return
+        for each in await value(self.queue.groups(100)):
+            if each.stopped_by:
+                call = log.begin("resume", ids=[each.name])
+                await value(self.queue.resume_group(each.name))
+                log.end(call, "ok")
 
 
 def _uniqueness(message_id: str) -> str | None:

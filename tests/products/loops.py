@@ -134,6 +134,7 @@ class Consumer(Loop):
         """Take and ack until nothing is left, or in vain for this long; return how much is left."""
         vain: list[float] = []
         while stored := await self._product.stored():
+            await self._product.resume(self._log)
             held = await self.take(1000, 0.1, writes_nothing=True)
             if held:
                 await self.settle("ack", held)

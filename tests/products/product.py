@@ -89,6 +89,9 @@ class Product:
         """Return how many messages are stored, in any state but dead."""
         raise NotImplementedError
 
+    async def resume(self, log: Log) -> None:
+        """Let the groups go on that dead letters stop, and write it down."""
+
     async def left(self) -> dict[str, Any]:
         """Return what is stored besides: ``dead``, ``findings`` and ``keys`` of the last event."""
         return {"dead": [], "findings": [], "keys": []}

@@ -41,6 +41,8 @@ _WORKLOADS = {
     "queue, groups": "GroupedListQueue",
     "queue, groups, limited": "GroupedListQueue",
 }
+#: How a dead letter stops its group.
+_STOPS = "  if rules.stops and tag ~= '' then"
 #: The campaign's, of the products that are simulated.
 SHARED: tuple[Sabotage, ...] = tuple(
     each
@@ -157,6 +159,15 @@ OTHERS: tuple[Sabotage, ...] = (
             "woken_tag and tonumber(woken_since) <= since or",
             "false or",
         )
+    ),
+    _edit("a dead letter does not stop its group", "GroupedListQueue", "group order")(
+        Edit("reject", _STOPS, "  if false then"), Edit("groups/pop", _STOPS, "  if false then")
+    ),
+    _edit("a redriven message comes behind the others", "GroupedListQueue", "group order")(
+        Edit("redrive", "head_of(tag) .. at ..", "head_of(tag) .. string.format('%016.0f', now) ..")
+    ),
+    _edit("a group that is resumed gets no turn", "GroupedListQueue", "stuck")(
+        Edit("groups/resume", "  turn(group)\n", "")
     ),
     # --- claims
     _edit("a claim is not fenced", "ClaimedListQueue", "stuck", "lost", "rows", "audit")(

@@ -32,6 +32,8 @@ FEW = (
     "RSMQ deletes nothing",
     "a batch is committed twice",
     "a commit forgets a list",
+    "a dead letter does not stop its group",
+    "a redriven message comes behind the others",
 )
 
 

@@ -307,6 +307,17 @@ test_groups_stop.test_a_message_whose_body_is_missing_stops_its_group
   the group of a missing body goes on
   - stop(tag, at, dead_letter(key, '', 'body missing', count - 1, {}))
   + dead_letter(key, '', 'body missing', count - 1, {})
+test_groups_stop.test_an_audit_leaves_a_message_whose_body_is_missing_to_the_next_pop
+  given: zset="BACKUP"
+  frees the slot of a leased message
+  - and not redis.call('ZSCORE', backup, key)
+  -       and not
+  + and not
+  given: zset="DELAYED"
+  frees the slot of a delayed message
+  - key)
+  -       and not redis.call('ZSCORE', delayed, key) then
+  + key) then
 test_groups_stop.test_messages_of_a_stopped_group_that_come_back_wait_in_their_places
   given: in_flight=1
   they are delivered again

@@ -123,6 +123,28 @@ def test_a_message_whose_body_is_missing_stops_its_group(space: Space) -> None:
     assert ids(pop(space, 5)) == ["a2"]
 
 
+@pytest.mark.parametrize("zset", ["BACKUP", "DELAYED"])
+def test_an_audit_leaves_a_message_whose_body_is_missing_to_the_next_pop(
+    space: Space, zset: str
+) -> None:
+    start(space, "a1", "a2")
+    held = pop(space, 1)
+    if zset == "DELAYED":
+        space.nack((held.deadline, SECOND, "a1"))
+    space.client.hdel(space.key("CONTEXT"), "a1")
+    space.client.hset(space.key("RECEIVES"), "a1", 2)
+    assert pop(space, 5).messages == []
+    assert busy(space) == {"a": 1}
+    for walk in ("receives", zset.lower(), "receives"):
+        found = [b"body missing", b"a1"] if walk == zset.lower() else []
+        assert space.call("audit_scan", walk, 0, 1) == [b"0", 1, *found]
+    assert (space.dead, stopped(space)) == ([], {})
+    assert pop(space, 5).messages == []
+    assert space.dead == [(b"a1", b"", "body missing", 2)]
+    assert stopped(space).keys() == {b"a"}
+    assert busy(space) == {}
+
+
 def test_dropping_a_dead_letter_lets_its_group_go_on(space: Space) -> None:
     start(space, "a1", "a2")
     held = pop(space, 2)

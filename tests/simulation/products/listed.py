@@ -11,7 +11,7 @@ import redis.asyncio
 
 from ackq import AsyncQueue
 from tests import products
-from tests.products.bodies import id_of
+from tests.products.bodies import group_of, id_of
 from tests.products.listed import deep_after
 from tests.products.product import Settings
 from tests.simulation.steps import sleep
@@ -107,18 +107,22 @@ class EqualIds(ListQueue):
 class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
     """The list queue with groups."""
 
-    verbs: ClassVar[dict[str, int]] = ListQueue.verbs
+    verbs: ClassVar[dict[str, int]] = {**ListQueue.verbs, "reject": 10}
     delayed = 0.1
     groups = 4
+    is_operated = True
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
         rate = draw.choice((None, None, (10, 1.0, 1), (20, 1.0, 3)))
+        settings = SimulatedProduct.draw_settings(draw)
+        stops = settings["salt"] % 2 == 1
         return {
-            **SimulatedProduct.draw_settings(draw),
+            **settings,
             "group_in_flight": draw.choice((1, 1, 2)),
             "group_rate": rate,
-            "group_turns": rate is None,
+            "group_stops": stops,
+            "group_turns": rate is None and not stops,
             "max_in_flight": draw.choice((None, None, None, 1, 3)),
         }
 
@@ -130,3 +134,18 @@ class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
             max_receives=self.settings["max_receives"],
             **self.limits(),
         )
+
+    async def plan(self, draw: random.Random) -> Order | None:
+        """Choose dead letters to redrive or to drop, or one whose group goes on without it."""
+        letters = await self.queue.dead_letters(20) if self.settings["group_stops"] else []
+        if not letters:
+            return None
+        chosen = draw.sample(letters, min(len(letters), draw.choice((1, 2, 5))))
+        entries, ids = [each.entry for each in chosen], [id_of(each.body) for each in chosen]
+        verb = draw.choice(("redrive", "redrive", "drop", "resume"))
+        if verb == "redrive":
+            return Order(verb, ids, lambda: self.queue.redrive(entries=entries))
+        if verb == "drop":
+            return Order(verb, ids, lambda: self.queue.drop_dead_letters(*entries))
+        group = group_of(ids[0]) or ""
+        return Order(verb, [group], lambda: self.queue.resume_group(group))
