@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -16,6 +14,7 @@ from ackq.config import QueueConfig
 from ackq.core.encode import Pushable, encode, mapping_of
 from ackq.core.outside import Outside
 from ackq.errors import InvalidMessage
+from ackq.queue import loose_json
 
 #: Longest body that is parsed for its group, in bytes.
 MAX_READ = 65_536
@@ -27,6 +26,7 @@ _TOO_LARGE = 2**53
 _LONG = 512
 #: Half of a character, which the scripts do not decode.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_HASH = re.compile(b"\1[0-9a-f]{40}")
 _SHOWN_HASH = re.compile("sha1:([0-9a-f]{40})")
 
 
@@ -39,20 +39,20 @@ def group_of(body: bytes, field: str) -> str | None:
     """
     if matched := _behind_the_id(field).match(body, 0, HEAD):
         return (matched[1] or matched[2]).decode(errors="replace")
-    if len(body) > MAX_READ:
+    if len(body) > MAX_READ or b'"%b"' % field.encode() not in body:
         return None
     try:
-        parsed = orjson.loads(body)
+        parsed = _parsed(body)
     except ValueError:
-        parsed = _leniently(body) if field.encode() in body else None
+        return None
     return text_of_group(parsed.get(field)) if isinstance(parsed, dict) else None
 
 
-def _leniently(body: bytes) -> Any:
-    """Return what the scripts decode although it is not quite JSON, such as NaN."""
-    with suppress(ValueError, RecursionError):
-        return json.loads(body.decode(errors="replace"), strict=False)
-    return None
+def _parsed(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        return loose_json.loads(body)
 
 
 def group_to_push(
@@ -158,5 +158,5 @@ def tag_of(name: str) -> bytes:
 
 def shown_name(tag: bytes) -> str:
     """Return the name of a group to be shown: of a long one, "sha1:" and its hash."""
-    is_hash = tag[:1] == b"\1"
+    is_hash = _HASH.fullmatch(tag)
     return f"sha1:{tag[1:].decode()}" if is_hash else tag.decode(errors="replace")

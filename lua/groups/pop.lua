@@ -536,14 +536,14 @@ do
         or string.match(head, '^' .. NAMED .. NUMBER, behind))
     end
     if not (id and tag) and #body <= MAX_DECODED then
-      local named = not id and string.find(body, '"id"', 1, true)
-        or not tag and string.find(body, QUOTED, 1, true)
+      local has_tag = not tag and string.find(body, QUOTED, 1, true)
+      local named = has_tag or not id and string.find(body, '"id"', 1, true)
       decoded = decoded + #body / 8 + (named and #body or 0)
       if named and decoded <= DECODE_BUDGET then
         local valid, object = pcall(cjson.decode, body)
         if valid and type(object) == 'table' then
           id = id or name_of(object.id)
-          tag = tag or name_of(object[rules.field])
+          tag = tag or has_tag and name_of(object[rules.field])
         end
       end
     end

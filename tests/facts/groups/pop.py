@@ -84,6 +84,13 @@ test_groups_pop.test_a_long_name_is_stored_as_its_hash
   names of any length
   - if tag and #tag > LONG_NAME then
   + if false then
+test_groups_of_bodies.test_the_script_and_python_find_the_same_group
+  a name that is written in another way counts
+  - tag or has_tag and name_of(
+  + tag or name_of(
+  decodes only shorter bodies
+  - MAX_DECODED = 65536 --
+  + MAX_DECODED = 65535 --
 test_groups_pop.test_the_longest_name_does_not_block_its_queue
   blocks it
   -     if before == 0 then

@@ -10,7 +10,7 @@ from ackq import Groups, Message
 from ackq.config import QueueConfig
 from ackq.core.encode import encode
 from ackq.errors import ConfigurationError, InvalidMessage
-from ackq.queue.group_names import MAX_READ, group_of, grouped
+from ackq.queue.group_names import MAX_READ, group_of, grouped, shown_name, tag_of
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push import push, push_many
 from ackq.queue.push_options import PushOptions
@@ -60,6 +60,20 @@ def test_the_group_of_a_body(body: bytes, group: str | None) -> None:
     assert message.group == group
     assert Message("jobs", b"a", body, 1, 1, (0.0, None, None)).group is None
     assert Message("jobs", b"a", body, 1, 1).group is None
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"c", "c"),
+        (b"\xff", "\ufffd"),
+        (b"\1", "\1"),
+        (b"\1\xff", "\1\ufffd"),
+        (tag_of("g" * 513), "sha1:cfc41ae1fa97a2e57c7f606f72edb25d30ef53a7"),
+    ],
+)
+def test_every_name_can_be_shown(name: bytes, shown: str) -> None:
+    assert shown_name(name) == shown
 
 
 @dataclass

@@ -170,38 +170,6 @@ def test_a_run_reads_no_more_at_a_time_than_it_has(space: Space) -> None:
 # What a group is.
 
 
-@pytest.mark.parametrize(
-    ("body", "tag"),
-    [
-        (b'{"id":"m","customer":"c-1","n":1}', b"c-1"),
-        (b'{"id": "m", "customer": "c-1"}', b"c-1"),
-        (b'{"id":7,"customer":17}', b"17"),
-        (b'{"n":1,"customer":"c-1","id":"m"}', b"c-1"),
-        (b'{"id":"m","n":1,"customer":17.0}', b"17"),
-        (b'{"id":"m","customer":-3}', b"-3"),
-        (b'{"id":"m","customer":"\\u00fc"}', "ü".encode()),
-        ('{"id":"m","customer":"ü"}'.encode(), "ü".encode()),
-        (b'{"id":"m","customer":"' + b"g" * 512 + b'"}', b"g" * 512),
-        (b'{"id":"m","customer":1.5}', None),
-        (b'{"id":"m","customer":9007199254740992}', None),
-        (b'{"id":"m","customer":""}', None),
-        (b'{"id":"m","customer":null}', None),
-        (b'{"id":"m","customer":["c-1"]}', None),
-        (b'{"id":"m","customers":"c-1"}', None),
-        (b'{"id":"m","inner":{"customer":"c-1"}}', None),
-        (b'"customer"', None),
-        (b'{"id":"m","customer":"c-1"', b"c-1"),  # the pattern does not read on
-        (b'{"n":1,"customer":"c-1"', None),
-    ],
-)
-def test_the_group_of_a_body(space: Space, body: bytes, tag: bytes | None) -> None:
-    record(space)
-    space.push(body)
-    pop(space, 1)
-    flight = space.client.hvals(space.key("GROUPS:FLIGHT"))
-    assert flight == ([] if tag is None else [b"=0000000000000000" + tag])
-
-
 def test_a_long_name_is_stored_as_its_hash(space: Space) -> None:
     record(space)
     space.push(message("m", "g" * 513))
