@@ -188,7 +188,8 @@ def test_messages_are_found_by_their_ids(ackq: Run, stock: Stock) -> None:
     dead = next(iter(stock.dead))
     (letter,) = lines(ackq, "find", stock.name, dead)
     assert (letter["reason"], letter["errors"][0]["type"]) == (stock.reason, stock.dead[dead])
-    ackq("find", stock.name, dead[:-1] + "0", code=1)
+    other = dead[:-1] + ("1" if dead.endswith("0") else "0")
+    ackq("find", stock.name, other, code=1)
 
 
 @each_that_can("search")
