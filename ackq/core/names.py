@@ -56,7 +56,7 @@ GROUPS = tuple(
     f"GROUPS:{name}"
     for name in (
         *("BUSY", "PARKED", "TURNS", "FLIGHT", "RUNS", "WOKEN", "RATES"),
-        *("STOPPED", "LETTERS", "CLOSED", "SINCE"),
+        *("ROOM", "STOPPED", "LETTERS", "CLOSED", "SINCE"),
     )
 )
 #: Longest name in bytes, so that every key stays short enough to read in a log.

@@ -1,12 +1,14 @@
 """Names, ids, counts and waits: functions of plain values, at their limits, with no server."""
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
+from ackq import scripts
 from ackq.config import Confirm
 from ackq.core.backoff import backoff
 from ackq.core.call import Keys
@@ -28,6 +30,7 @@ from ackq.errors import (
     UnsupportedServer,
 )
 from ackq.scripts import Script
+from tests import facts
 from tests.outside import FIXED
 from tests.steps import play
 
@@ -55,6 +58,17 @@ from tests.steps import play
 def test_a_name_that_would_be_ambiguous_is_refused(name: Any) -> None:
     with pytest.raises(QueueNameError):
         check_name(name)
+
+
+def test_no_queue_has_the_name_of_a_key_that_a_script_gets() -> None:
+    loaded = [scripts.load(each.script) for each in facts.every()]
+    keys = {name for script in loaded for name, _ in (*script.keys, *script.group_keys)}
+    # Those of list queues; the keys of topics and of sharded queues are in lower case.
+    names = {f"jobs{name[6:]}" for name in keys if re.fullmatch(r"\{name\}[A-Z:]+", name)}
+    assert len(names) > 20
+    for name in names:
+        with pytest.raises(QueueNameError):
+            check_name(name)
 
 
 def test_names_up_to_the_limit() -> None:
