@@ -75,6 +75,7 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
     from ackq.ops.dead_letters import causes_of
     from ackq.ops.kinds import opened
     from ackq.ops.workers import workers
+    from ackq.queue.group_stats import ranked
 
     causes, working, problem = None, None, ""
     groups: list[GroupStats] = []
@@ -87,8 +88,7 @@ def _read(client: redis.Redis, reading: Reading) -> Detail:
                 groups += queue.client.groups(GROUPS, within=WALKED)
     except (ResponseError, AckqError) as error:  # this user may not look
         problem = str(error)
-    groups.sort(key=lambda group: group.waiting, reverse=True)
-    return Detail(causes, working, problem, groups[:GROUPS])
+    return Detail(causes, working, problem, ranked(groups, GROUPS, "waiting"))
 
 
 def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
