@@ -288,7 +288,7 @@ class Plan:
                     hides = sharded and hides_list(client, name)
                     recorded = groups_of(client, name) if sharded else {}
                 if not sharded:
-                    recorded = recorded_settings(self.url, name)
+                    recorded = recorded_groups(self.url, name)
                 break
             except (redis.RedisError, OSError) as error:
                 outages.failed("look at the queue", error, time.monotonic())
@@ -426,7 +426,7 @@ def _exit_now(code: int) -> None:
     os._exit(code)
 
 
-def recorded_settings(url: str | None, name: str) -> dict[str, Any]:
+def recorded_groups(url: str | None, name: str) -> dict[str, Any]:
     """Return the groups and the limit that are recorded of a list queue; none if not permitted."""
     with Queue.from_url(url, name) as queue, contextlib.suppress(NoPermissionError):
         return queue.execute(lambda spec: group_record.recorded(spec.keys))

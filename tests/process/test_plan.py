@@ -41,7 +41,7 @@ def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
     monkeypatch.setattr(plan, "Worker", Spy)
     monkeypatch.setattr(plan, "is_sharded", lambda client, name: name == "sharded")
     monkeypatch.setattr(plan, "hides_list", lambda client, name: False)
-    monkeypatch.setattr(plan, "recorded_settings", lambda url, name: {})
+    monkeypatch.setattr(plan, "recorded_groups", lambda url, name: {})
     monkeypatch.setattr(plan, "groups_of", lambda client, name: {})
     Plan.loads(asked.dumps()).run()
     return made
