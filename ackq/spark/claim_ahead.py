@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from ackq.core.claim_groups import Claim
 
 
-class ClaimAhead:
-    """A claim that is made on a thread of its own.
+def claim_ahead(claim: Callable[[], Claim | None]) -> Future[Claim | None]:
+    """Claim on a thread of its own; the result is None if no message was ready.
 
     The thread is a daemon: if the process ends meanwhile, the messages claimed so far are a batch
     for the next driver, as after a death during any claim.
     """
+    claimed: Future[Claim | None] = Future()
 
-    def __init__(self, claim: Callable[[], Claim | None]) -> None:
-        """Start to claim."""
-        self._claim = claim
-        self._claimed: Claim | None = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="ackq-claim", daemon=True)
-        self._thread.start()
-
-    def result(self) -> Claim | None:
-        """Wait for the claim; None if no message was ready.
-
-        Raises:
-            BaseException: the error of the claim.
-        """
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._claimed
-
-    def _run(self) -> None:
+    def run() -> None:
         try:
-            self._claimed = self._claim()
+            claimed.set_result(claim())
         except BaseException as error:
-            self._error = error
+            claimed.set_exception(error)
+
+    threading.Thread(target=run, name="ackq-claim", daemon=True).start()
+    return claimed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructType
 from ackq.core.claim_groups import Claim
 from ackq.errors import ClaimLost, redact
 from ackq.spark import offsets
-from ackq.spark.claim_ahead import ClaimAhead
+from ackq.spark.claim_ahead import claim_ahead
 from ackq.spark.claim_reader import Slice, pages
 from ackq.spark.columns import columns_of
 from ackq.spark.heartbeat import Heartbeat
@@ -140,7 +141,7 @@ class _Driver:
         self._budget: int | None = None
         #: Most messages of a batch, as Spark said last; 0: it has not asked for one yet.
         self._limit = 0
-        self._ahead: ClaimAhead | None = None
+        self._ahead: Future[Claim | None] | None = None
         self._polling = Polling(reading.poll_interval)
         self._last_claim = time.monotonic()
         self._batch = 0
@@ -184,7 +185,7 @@ class _Driver:
         is_full = 0 < self._limit <= claim.rows >= AHEAD_FROM
         is_last = max(self._open, default=0) <= claim.batch
         if is_full and is_last and self._most() and self._ahead is None:
-            self._ahead = ClaimAhead(partial(self._claim, claim.batch))
+            self._ahead = claim_ahead(partial(self._claim, claim.batch))
 
     def _end_ahead(self) -> None:
         """Wait for the claim on the other thread. Until then that thread alone claims."""
