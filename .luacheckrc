@@ -2,4 +2,3 @@
 std = "lua51"
 max_line_length = 100
 read_globals = { "redis", "cjson", "cmsgpack", "struct", "bit", "KEYS", "ARGV" }
-exclude_files = { "lua/parts" }

@@ -19,7 +19,7 @@ WITH_SPARK = -e ".[embedded,spark]" "pyspark[connect]"
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
-.PHONY: help dev demo test test-core test-spark test-random test-campaign campaign simulation mutation tests-of test-lowest clients parts lint docs picture pictures-of-the-page clean
+.PHONY: help luacheck dev demo test test-core test-spark test-random test-campaign campaign simulation mutation tests-of test-lowest clients lint docs picture pictures-of-the-page clean
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
@@ -35,7 +35,6 @@ help:
 	@echo "make tests-of ackq/queue/take.py:120  the tests that run this line"
 	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
 	@echo "make clients    write the blocking clients from the asyncio ones"
-	@echo "make parts      write the functions of lua/parts into the scripts that use them"
 	@echo "make lint       ruff, mypy, luacheck, and whether the generated files are fresh"
 	@echo "make docs       the documentation as a site, in docs/_build"
 	@echo "make picture    draw the README's picture of ackq demo again"
@@ -93,20 +92,22 @@ test-lowest: .venv/lowest/installed
 clients: .venv/linters
 	$(BIN)/python tools/blocking.py
 
-parts: .venv/linters
-	$(BIN)/python tools/lua_parts.py
-
 lint: .venv/linters
 	$(BIN)/python tools/blocking.py --check
-	$(BIN)/python tools/lua_parts.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/wording.py
 	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(BIN)/mypy; else \
 	$(BIN)/mypy --follow-imports=silent --exclude '(^|/)spark[/_.]' && \
 	echo "PySpark is not installed, so the types of ackq/spark were NOT checked (make .venv/installed)"; fi
-	@if command -v luacheck >/dev/null; then luacheck lua; \
+	@if command -v luacheck >/dev/null; then $(MAKE) --no-print-directory luacheck; \
 	else echo "luacheck is not installed, so lua/ was NOT checked (Debian: apt install lua-check)"; fi
+
+# The scripts with their parts. Line numbers are those of `ackq scripts show`.
+luacheck: .venv/dev
+	@folder=$$(mktemp -d) && trap 'rm -r "$$folder"' EXIT && \
+	$(BIN)/ackq scripts export "$$folder" >/dev/null && \
+	cp .luacheckrc "$$folder" && cd "$$folder" && luacheck -q .
 
 docs: .venv/docs
 	$(BIN)/python -m sphinx -q -E -a -W --keep-going -b html docs docs/_build

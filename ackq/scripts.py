@@ -1,9 +1,19 @@
-"""The Lua scripts: their folder, their text and their SHA1."""
+"""The Lua scripts: their folder, their text and their SHA1.
+
+Functions that several scripts share stand once, in ``lua/parts``. A script includes them by name::
+
+    -- include: outside, holds
+
+`load` puts their text in place of the line. A part may begin with such a line for the parts that it
+calls. Each part is put into a script once, where the script first needs it. After that line, a part
+may name the locals of the script that it reads: ``-- Needs now, in µs.``, and an empty line.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,6 +34,9 @@ def directory() -> Path:
 
 _KEY = re.compile(rb"^-- KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
 _GROUP_KEY = re.compile(rb"^-- With groups: KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
+
+_INCLUDE = re.compile(r"^-- include: (.+)\n", re.MULTILINE)
+_HEAD = re.compile(r"(?:-- include: (.+)\n)?(?:-- Needs (?:.+\n)+)?\n?")
 
 
 @dataclass(frozen=True)
@@ -54,8 +67,42 @@ class Script:
 @cache
 def load(name: str) -> Script:
     """Return the script ``lua/<name>.lua``, such as "pop" or "rsmq/send". It is read once."""
-    text = (directory() / f"{name}.lua").read_bytes()
+    text = compose(directory(), name).encode()
     return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+
+
+def compose(root: Path, name: str, *, without: str | None = None) -> str:
+    """Return the text of a script of the folder ``root``, with its parts.
+
+    Args:
+        root: the folder.
+        name: the script, such as "rsmq/send".
+        without: leave out the parts whose names begin with this.
+
+    Raises:
+        ValueError: a part does not exist, or includes itself.
+    """
+    is_placed: dict[str, bool] = {}  # False while the parts that it includes are placed
+
+    def parts(names: str, by: str) -> Iterator[str]:
+        for part in names.split(", "):
+            path = root / "parts" / f"{part}.lua"
+            if not path.is_file():
+                raise ValueError(f"{by} includes {part}, but there is no lua/parts/{part}.lua")
+            if not is_placed.get(part, True):
+                raise ValueError(f"{by} includes {part}, which includes it: break the circle")
+            if part not in is_placed and not (without and part.startswith(without)):
+                is_placed[part] = False
+                text = path.read_text(encoding="utf-8")
+                head = _HEAD.match(text)
+                assert head is not None  # it matches nothing as well
+                if head[1]:
+                    yield from parts(head[1], f"lua/parts/{part}.lua")
+                yield text[head.end() :]
+                is_placed[part] = True
+
+    text = (root / f"{name}.lua").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: "\n".join(parts(found[1], f"lua/{name}.lua")), text)
 
 
 def names() -> list[str]:

@@ -62,25 +62,7 @@ local listed = redis.call('ZCARD', held) + redis.call('LLEN', ready)
   + redis.call('LLEN', handoff) + (parked and redis.call('ZCARD', parked) or 0) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- Parts: count_up, unique_notes
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
-
--- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
--- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
--- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
--- while the message is on a list, because one of this id may be in flight; pop deletes it. That
--- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
--- because pop sweeps notes with a :.
-local TAKEN = '\0unique:'
--- End of parts (edit them in lua/parts)
+-- include: count_up, unique_notes
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -25,11 +25,7 @@ local wanted = tonumber(ARGV[1])
 
 local BODY_BUDGET = 1048576 -- bytes
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 1, 1000) then
   return redis.error_reply('ACKQ_ARGUMENT drain: wanted is 1..1000')
@@ -45,17 +41,7 @@ redis.call('HLEN', errors)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local moved, bytes, ended = 0, 0, 0
 
--- Parts: count_up
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up
 
 -- The first write frees nothing but counts as freeing, so that a full server can be drained.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)

@@ -19,11 +19,7 @@
 local backup, extended, delayed = KEYS[1], KEYS[2], KEYS[3]
 local timeout, jitter, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535) then
   return redis.error_reply('ACKQ_ARGUMENT extend: timeout is 1..43200000000, jitter 0..65535')
@@ -35,16 +31,7 @@ local clock = redis.call('TIME')
 local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
 local deadline_text = string.format('%.0f', deadline)
 
--- Parts: holds
--- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
-local function holds(receipt, key, score)
-  if not score then
-    return false
-  end
-  return tonumber(score) == tonumber(receipt) or (has_extended
-    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
-end
--- End of parts (edit them in lua/parts)
+-- include: holds
 
 -- Return whether cancel.lua has noted that the delivery with this receipt was canceled.
 local function was_canceled(receipt, key)

@@ -21,41 +21,7 @@ local texts = tonumber(ARGV[1])
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
 
--- Parts: outside, contains
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
-local SEARCHED = 1048576 -- bytes of a body that are searched
-
--- Return the texts in these arguments, or nil if one is empty or too long.
-local function wanted_texts(first, last)
-  local wanted = {}
-  for i = first, last do
-    if #ARGV[i] < 1 or #ARGV[i] > 4096 then
-      return
-    end
-    wanted[#wanted + 1] = ARGV[i]
-  end
-  return wanted
-end
-
--- Return whether all the texts are in the body, or may be: JSON can write a letter as \u0061, and a
--- slash as \/, and the end of a very long body is not searched. The client decodes it and decides.
-local function contains(body, wanted)
-  if #wanted == 0 then
-    return true
-  end
-  local head = #body <= SEARCHED and body or string.sub(body, 1, SEARCHED)
-  for i = 1, #wanted do
-    if not string.find(head, wanted[i], 1, true) then
-      return #body > SEARCHED or string.find(head, '\\u', 1, true) ~= nil
-        or string.find(head, '\\/', 1, true) ~= nil
-    end
-  end
-  return true
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, contains
 
 if outside(texts, 0, 8) or #ARGV < texts + 2 or #ARGV > texts + 1001 then
   return redis.error_reply('ACKQ_ARGUMENT find: 0..8 texts, then 1..1000 keys')

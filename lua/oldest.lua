@@ -44,12 +44,7 @@ local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 local since = math.huge
 
--- Parts: has
--- Return whether a JSON body may have a member of this name, somewhere.
-local function has(body, name)
-  return string.find(body, '"' .. name .. '"', 1, true)
-end
--- End of parts (edit them in lua/parts)
+-- include: has
 
 local function note(score)
   since = math.min(since, tonumber(score) or math.huge)

@@ -33,11 +33,7 @@ local BODY_BUDGET = 1048576 -- bytes
 local SLICE = 16 -- bodies of a list read at a time, as long as those before were short
 local SHORT = 4096 -- bytes
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(offset, 0, 9007199254740991) or outside(wanted, 1, 1000)
   or outside(front, 0, 1000) or (pop_from ~= 'right' and pop_from ~= 'left')

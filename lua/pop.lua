@@ -66,11 +66,7 @@ local LONG_KEY = '\0' .. string.rep('-', 64)
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
   or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
@@ -127,82 +123,7 @@ if has_side then
   is_paused = unmet > 0 and redis.call('EXISTS', paused) == 1
 end
 
--- Parts: holds, whole_batch, settle
--- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
-local function holds(receipt, key, score)
-  if not score then
-    return false
-  end
-  return tonumber(score) == tonumber(receipt) or (has_extended
-    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
-end
-
--- Return the keys of the only group if no other key has its receipt as score, as after most
--- batches: a range shows that without printing and reading a score for each.
-local function whole_batch(receipt, size)
-  if size == 1 or #ARGV ~= settled + 1 + size
-    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then
-    return
-  end
-  local keys, named = redis.call('ZRANGEBYSCORE', backup, receipt, receipt), {}
-  for i = settled + 2, #ARGV do
-    named[ARGV[i]] = true
-  end
-  for i = 1, size do
-    if not named[keys[i]] then
-      return
-    end
-  end
-  return keys
-end
-
--- Delete the messages whose receipts are valid. ``acked`` is their number, and ``refused`` has the
--- positions of the others.
-local done, refused, position, acked, batch = {}, {}, 0, 0, nil
-while settled <= #ARGV do
-  local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
-  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
-    or settled + 1 + size > #ARGV or #ARGV > 4100 then
-    return redis.error_reply('ACKQ_ARGUMENT ' .. SCRIPT
-      .. ': a group is a receipt, a size and size keys')
-  end
-  local keys = position == 0 and whole_batch(receipt, size)
-  if keys then
-    done, batch = keys, receipt
-  else
-    local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
-    for i = 1, size do
-      local key, score = ARGV[settled + 1 + i], scores[i]
-      position = position + 1
-      if score == receipt or holds(receipt, key, score) then
-        done[#done + 1] = key
-      else
-        local waits = score or (has_delayed and redis.call('ZSCORE', delayed, key))
-        refused[#refused + 1] = waits and position or -position
-      end
-    end
-  end
-  settled = settled + 2 + size
-end
-
-if #done > 0 then
-  redis.call('HDEL', context, unpack(done))
-  acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
-    or redis.call('ZREM', backup, unpack(done))
-  if has_receives then
-    redis.call('HDEL', receives, unpack(done))
-  end
-  if has_errors then
-    redis.call('HDEL', errors, unpack(done))
-  end
-  if has_extended then
-    redis.call('HDEL', extended, unpack(done))
-  end
-  if watched then
-    redis.pcall('HINCRBY', counters, 'acked', acked)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: holds, settle
 
 -- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
 -- first write may allocate, and a full queue could never drain.
@@ -241,17 +162,7 @@ if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   end
 end
 
--- Parts: count_up
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up
 
 local reply = {'ok', refused, deadline, {}}
 local counts, leases, recounted = reply[4], {}, {}
@@ -259,216 +170,10 @@ local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
--- Parts: spend, mark, failures, keep_latest, add_failure, is_unique
-local function spend(body)
-  bytes = bytes + #body
-  full = full or bytes >= BODY_BUDGET
-end
+-- include: spend, mark, failures, add_failure, is_unique
+-- include: unique_notes, noted_mark, natural_key, cancels
 
--- What ties a count on the list, a unique push or a note of failures to its body: another message
--- may have the same id.
-local function mark(body)
-  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
-end
-
--- Return the failures of earlier deliveries of this very message, newest last. The note may be of
--- another message.
-local function failures_of(note, body, before)
-  local found = {}
-  if note and string.match(note, '^[^\n]*') == mark(body) then
-    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
-      if tonumber(attempt) >= before then
-        return {} -- counts only grow, so these are of an earlier message
-      end
-      found[#found + 1] = entry
-    end
-  end
-  return found
-end
-
--- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
--- unique push.
-local function last_fields(found, unique)
-  local fields = unique and {'unique', '1'} or {}
-  if #found > 0 then
-    fields[#fields + 1] = 'errors'
-    fields[#fields + 1] = table.concat(found, '\n')
-  end
-  return fields
-end
-
-local FAILURES = 5 -- failures kept of a message, the latest
-
--- Drop the oldest failures of a message.
-local function keep_latest(found)
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
-end
-
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
-  keep_latest(found)
-end
-
--- Return whether RECEIVES has this of a message of a unique push, which is leased or delayed.
-local function is_unique(note)
-  return note and string.find(note, '[: ]') ~= nil
-end
--- End of parts (edit them in lua/parts)
--- Parts: unique_notes, noted_mark, natural_key, cancels
--- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
--- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
--- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
--- while the message is on a list, because one of this id may be in flight; pop deletes it. That
--- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
--- because pop sweeps notes with a :.
-local TAKEN = '\0unique:'
-
--- Return the mark of the body that a unique push noted.
-local function noted_mark(note)
-  return string.match(note or '', '^%d+:(%d+:%x+):%d+$')
-end
-
-local MAX_DECODED = 65536 -- bytes; nothing can stop a script while it decodes
-local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
-local LONG_ID = 64 -- bytes; reading the rest of an id counts half as much as decoding
-local decoded = 0
-
--- Return the id of a JSON object as a lease key, or nil. ackq's producers put it first, so the
--- usual message needs no decoding.
-local function natural_key(body)
-  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
-  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
-    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
-  if not id and #body <= MAX_DECODED then
-    local named = string.find(body, '"id"', 1, true)
-    decoded = decoded + #body / 8 + (named and #body or 0)
-    if named and decoded <= DECODE_BUDGET then
-      local valid, object = pcall(cjson.decode, body)
-      id = valid and type(object) == 'table' and object.id
-      if type(id) == 'number' then
-        id = id % 1 == 0 and math.abs(id) < 9007199254740992 and string.format('%.0f', id + 0)
-      end
-    end
-  end
-  if type(id) == 'string' and #id >= 1 and #id <= 512 and string.byte(id) ~= 0 then
-    if #id > LONG_ID then
-      decoded = decoded + (#id - LONG_ID) / 2
-    end
-    return id
-  end
-end
-
--- A message deep in a list is canceled by a note in RECEIVES, under CANCELS and its id: for each
--- body a line of the time (µs) at which the note ends, how many such messages are canceled, and the
--- mark of the body. Under CANCELS itself are the time (µs) from which notes count, and how many ids
--- have one.
-local CANCELS = '\0canceled'
-local CANCELS_LAST = 604800000000 -- µs
-
--- Return what reads, uses up and writes the notes, given what is under CANCELS, and with the notes
--- for some ids.
-local function open_cancels(head, known_ids)
-  local since, ids = string.match(head or '', '^(%d+):(%d+)$')
-  local cancels = {since = tonumber(since or now), ids = tonumber(ids or 0)}
-  local lines_of, changed, fields = {}, {}, {}
-  for i, id in ipairs(known_ids) do
-    fields[i] = CANCELS .. ':' .. id
-  end
-  cancels.notes = redis.call('HMGET', receives, unpack(fields))
-
-  -- Return the lines of an id's note that still count.
-  function cancels.lines(id, note)
-    if not lines_of[id] then
-      local lines = {}
-      for till, count, of in string.gmatch(note or '', '(%d+):(%d+):([^\n]+)') do
-        local is_current = tonumber(till) >= cancels.since + CANCELS_LAST
-        lines.is_counted = lines.is_counted or is_current
-        if is_current and tonumber(till) > now then
-          lines[#lines + 1] = {till, tonumber(count), of}
-        end
-      end
-      lines_of[id] = lines
-    end
-    return lines_of[id]
-  end
-
-  function cancels.change(id)
-    changed[id] = true
-  end
-
-  -- Return whether a message on a list is canceled, and use up its note.
-  function cancels.use(id, body, note)
-    local lines = cancels.lines(id, note)
-    local of = #lines > 0 and mark(body)
-    for i, line in ipairs(lines) do
-      if line[3] == of then
-        line[2] = line[2] - 1
-        if line[2] == 0 then
-          table.remove(lines, i)
-        end
-        changed[id] = true
-        return true
-      end
-    end
-    return false
-  end
-
-  -- Write the changed notes. After that, read no note: while the slot moves to another node, Redis
-  -- refuses access to a key that a script has emptied.
-  function cancels.write()
-    if next(changed) == nil then
-      return
-    end
-    for id in pairs(changed) do
-      local lines, texts = lines_of[id], {}
-      for i, line in ipairs(lines) do
-        texts[i] = string.format('%s:%d:%s', line[1], line[2], line[3])
-      end
-      if #texts > 0 then
-        redis.call('HSET', receives, CANCELS .. ':' .. id, table.concat(texts, '\n'))
-      else
-        redis.call('HDEL', receives, CANCELS .. ':' .. id)
-      end
-      cancels.ids = cancels.ids + (#texts > 0 and 1 or 0) - (lines.is_counted and 1 or 0)
-    end
-    if cancels.ids > 0 then
-      local text = string.format('%.0f:%d', cancels.since, cancels.ids)
-      redis.call('HSET', receives, CANCELS, text)
-    else
-      redis.call('HDEL', receives, CANCELS)
-    end
-  end
-
-  return cancels
-end
--- End of parts (edit them in lua/parts)
-
--- Parts: dead_letter, must_wait
-local function dead_letter(key, body, reason, count, found, unique)
-  local id = redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,
-    'count', count, 'time', now_text, unpack(last_fields(found, unique)))
-  count_up('dead:' .. reason, 1)
-  dead_lettered = dead_lettered + 1
-  spend(body)
-  full = full or dead_lettered >= DEAD_LETTER_BUDGET
-  return id
-end
-
-local function forget(key)
-  redis.call('HDEL', context, key)
-  redis.call('HDEL', receives, key)
-  redis.call('HDEL', extended, key)
-end
-
--- A message on its last permitted receive is delivered alone, so that no other message is charged
--- if it kills its consumer.
-local function must_wait(count)
-  return count >= last_receive and taken > 0
-end
--- End of parts (edit them in lua/parts)
+-- include: dead_letter, must_wait
 
 local function deliver(key, body, count)
   local at = 2 * taken
@@ -478,20 +183,7 @@ local function deliver(key, body, count)
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
 end
 
--- Parts: listed_count, is_receipt
--- Return the recorded count of a message on the list.
-local function listed_count(noted, body)
-  local count, of = string.match(noted or '', '^(%d+):(%d+:%x+)')
-  return count and of == mark(body) and tonumber(count) or 0
-end
-
--- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
--- not have the same receipt. The next call gets another microsecond.
-local function is_receipt(key)
-  local note = has_extended and redis.call('HGET', extended, key)
-  return note and string.find(note, lease .. ':', 1, true) == 1
-end
--- End of parts (edit them in lua/parts)
+-- include: listed_count, is_receipt
 
 -- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
 local function take_back(zset, keys, absent)
@@ -558,21 +250,7 @@ local function take_back(zset, keys, absent)
   full = full or #keys == RECOVERED -- the rest of them comes before what waits
 end
 
--- Parts: derive
--- Record the body under a derived key, because it has no id or another message has it.
-local function derive(body)
-  local key
-  repeat
-    derived = derived + 1
-    if derived == LONG_BATCH then
-      redis.call('HSET', context, LONG_KEY, '')
-      redis.call('HDEL', context, LONG_KEY)
-    end
-    key = '\0' .. lease .. string.format(':%04d', derived)
-  until redis.call('HSETNX', context, key, body) == 1
-  return key
-end
--- End of parts (edit them in lua/parts)
+-- include: derive
 
 -- Return the ids of bodies within the budget, and always that of the first one that costs any, as
 -- a long id costs beside its body; '': no id.
@@ -598,17 +276,7 @@ local function taken_notes_on(keys)
   return redis.call('HMGET', receives, unpack(fields))
 end
 
--- Parts: free_id
--- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
-local function free_id(body, id)
-  for _, field in ipairs(id and has_receives and {id, TAKEN .. id} or {}) do
-    if noted_mark(redis.call('HGET', receives, field)) == mark(body) then
-      redis.call('HDEL', receives, field)
-      return true
-    end
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: free_id
 
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a
 -- key is free without reading the message recorded under it, and only if other messages are
@@ -742,19 +410,7 @@ if has_handoff then
 end
 take_ready(ready, record)
 
--- Parts: next_event
--- Return the µs until the first member of these sets is due, 0 if one is, -1 if they are empty.
-local function next_event(...)
-  local wait = -1
-  for _, zset in ipairs({...}) do
-    local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
-    if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
-      wait = math.max(0, tonumber(first[2]) - now)
-    end
-  end
-  return wait
-end
--- End of parts (edit them in lua/parts)
+-- include: next_event
 
 count_up('returned', returned)
 local length = 'lease:' .. math.floor(timeout / 1000000)
@@ -784,51 +440,7 @@ if full or dead_lettered > 0 then
 end
 
 local are_counts_stale = has_receives and not has_held -- held messages may come back to a list
--- Parts: sweep_stale, waiters
--- Both lists are empty, so their counts are stale, unless messages may come back to them. A note of
--- failures is stale if its message has no count. Remove some of both at each call.
-local noted = are_counts_stale and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
-for i = 1, #noted, 2 do
-  if string.find(noted[i + 1], ':', 1, true)
-    and redis.call('HEXISTS', context, noted[i]) == 0 then
-    redis.call('HDEL', receives, noted[i])
-  end
-  if string.find(noted[i], CANCELS, 1, true) == 1 then
-    redis.call('HDEL', receives, CANCELS) -- no note of a canceled message counts any more
-  end
-end
-local keys = has_errors and redis.call('HRANDFIELD', errors, SWEPT) or {}
-local known = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
-for i = 1, #keys do
-  if not known[i] then
-    redis.call('HDEL', errors, keys[i])
-  end
-end
-
-local LOOKS_LAST = 1000000 -- µs in which the share of a look in the estimate falls to 1 / e
-local LOOKS_KEPT = 10000 -- ms, many times that
-
--- Return about how many consumers wait. A look in vain counts for as many seconds as its consumer
--- waited before it. So the looks of one consumer add up to a second in each second, however often
--- it looks. The sum goes to no log and no replica, which would write for every look. ``is_noted``:
--- the later estimates include this look.
-local function waiters(is_noted)
-  local stored, number = redis.pcall('GET', looks), waited / LOOKS_LAST
-  if type(stored) == 'table' then
-    return 0 -- the key is somebody else's
-  end
-  local at, sum = string.match(stored or '', '^(%d+):(%d+%.%d+)$')
-  if at then
-    number = number + tonumber(sum) * math.exp(math.min(0, tonumber(at) - now) / LOOKS_LAST)
-  end
-  if is_noted then
-    pcall(redis.set_repl, redis.REPL_NONE)
-    redis.pcall('SET', looks, now_text .. string.format(':%.3f', number), 'PX', LOOKS_KEPT)
-    pcall(redis.set_repl, redis.REPL_ALL)
-  end
-  return math.ceil(number)
-end
--- End of parts (edit them in lua/parts)
+-- include: sweep_stale, waiters
 
 local wait = next_event(backup, delayed, held)
 return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(waited > 0) or nil}

@@ -31,17 +31,7 @@ redis.call('HLEN', extended)
 redis.call('HLEN', errors)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- Parts: count_up
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up
 
 local dead_letters = redis.call('XLEN', dead)
 local leased = redis.call('ZCARD', backup)

@@ -23,11 +23,7 @@ local pop_from, left = ARGV[1], tonumber(ARGV[2])
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if (pop_from ~= 'right' and pop_from ~= 'left') or outside(left, 0, 1000)
   or #ARGV < 3 or #ARGV > (left > 0 and 3 or 1002) then

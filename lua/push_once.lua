@@ -22,11 +22,7 @@
 local ready, context, delayed, handoff, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local window, when, due, pop_from = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 local messages = (#ARGV - 4) / 3
 if not marker or outside(window, 1, 315360000000) or outside(due, 0, 9007199254740991)
@@ -39,92 +35,7 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Parts: score_of, time_of, behind, store
--- Return the score of a due time in µs.
-local function score_of(time)
-  return string.format('%.0f', time)
-end
-
--- Return the due time in µs that a score means.
-local function time_of(number)
-  return tonumber(number)
-end
-
-local GAP = 100 -- µs without a message that a row may have, beside as many as it has messages
-local GAPS = 100 -- such gaps that one call passes over
-
--- Return the first microsecond behind the messages for this time, whose score is text. They are a
--- microsecond apart, in the order of the pushes, because Redis sorts equal scores by key. Some of
--- this row may be gone: canceled, or made ready. Once its time has come, its front may be taken
--- already: look for the rest of it.
-local function behind(zset, time, text)
-  local last = time
-  if time > now then
-    if redis.call('ZCOUNT', zset, text, score_of(time + GAP - 1)) == 0 then
-      return time
-    end
-  else
-    local head = redis.call('ZRANGEBYSCORE', zset, text, score_of(math.min(time + 1000000, now)),
-      'WITHSCORES', 'LIMIT', '0', '2')
-    if head[4] and time_of(head[4]) - time_of(head[2]) < GAP then
-      last, text = time_of(head[2]), head[2]
-    end
-  end
-  for _ = 1, GAPS do
-    local first, width = last, 256
-    local count
-    repeat
-      width = 16 * width
-      count = redis.call('ZCOUNT', zset, text, score_of(first + width - 1))
-    until 2 * count < width
-    -- Only the row itself has messages this close together.
-    local tail = redis.call('ZREVRANGEBYSCORE', zset, score_of(first + 2 * count + GAP - 1), text,
-      'WITHSCORES', 'LIMIT', '0', '1')
-    if not tail[2] then
-      return time
-    end
-    last, text = time_of(tail[2]), tail[2]
-    if last <= first + 2 * count then
-      break
-    end
-  end
-  return last + 1
-end
-
-local LATEST_DUE = 9007199254740991 -- µs
--- A consumer that waits wakes up for the ready list alone: that is the front while it is empty.
-local to_front = when == 'front' and redis.call('EXISTS', ready) == 1
-local on_list, later = 0, 0 -- messages stored on the ready list, and for later
-
--- Store a message, and return its lease key if it is for later. Messages of one call are a
--- microsecond apart, since Redis sorts equal scores by key.
-local function store(key, body)
-  if when == 'now' or when == 'front' then
-    if to_front then
-      redis.call('LPUSH', handoff, body)
-    else
-      redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)
-      on_list = on_list + 1
-    end
-    return
-  end
-  if later == 0 then
-    due = when == 'delay' and due + now or behind(delayed, due, score_of(due))
-  end
-  local due_text = score_of(math.min(due + later, LATEST_DUE))
-  later = later + 1
-  if key == '' or string.byte(key) == 0 or redis.call('HEXISTS', context, key) == 1 then
-    local derived = 0
-    repeat
-      derived = derived + 1
-      key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)
-    until redis.call('HEXISTS', context, key) == 0
-  end
-  redis.call('ZADD', delayed, due_text, key)
-  redis.call('HSET', context, key, body)
-  return key
-end
--- End of parts (edit them in lua/parts)
+-- include: score_of, time_of, behind, store
 
 -- Check every type before the first write, so that an error means that nothing was stored.
 redis.call('LLEN', ready)

@@ -12,11 +12,7 @@
 -- Roles: operator, doctor
 local delayed = KEYS[1]
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if #ARGV < 2 or #ARGV > 1000 or #ARGV % 2 == 1 then
   return redis.error_reply('ACKQ_ARGUMENT run_now: 1..500 pairs of a due time and a key')

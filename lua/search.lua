@@ -35,74 +35,7 @@ local place, from, taken = ARGV[1], ARGV[2], ARGV[3]
 local MAX_LETTERS = 500
 local SCANNED = 1000 -- keys
 
--- Parts: outside, contains, walk
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
-local SEARCHED = 1048576 -- bytes of a body that are searched
-
--- Return the texts in these arguments, or nil if one is empty or too long.
-local function wanted_texts(first, last)
-  local wanted = {}
-  for i = first, last do
-    if #ARGV[i] < 1 or #ARGV[i] > 4096 then
-      return
-    end
-    wanted[#wanted + 1] = ARGV[i]
-  end
-  return wanted
-end
-
--- Return whether all the texts are in the body, or may be: JSON can write a letter as \u0061, and a
--- slash as \/, and the end of a very long body is not searched. The client decodes it and decides.
-local function contains(body, wanted)
-  if #wanted == 0 then
-    return true
-  end
-  local head = #body <= SEARCHED and body or string.sub(body, 1, SEARCHED)
-  for i = 1, #wanted do
-    if not string.find(head, wanted[i], 1, true) then
-      return #body > SEARCHED or string.find(head, '\\u', 1, true) ~= nil
-        or string.find(head, '\\/', 1, true) ~= nil
-    end
-  end
-  return true
-end
-
-local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
-local MAX_IN_CALL = 2000 -- messages of a list one call may look at
-local PASSED = 5000000 -- messages of a list that Redis may pass over to reach those that are read
-local SLICE = 16 -- bodies read at a time, as long as those before were short
-local DEEP, DEEP_SLICE = 20000, 64 -- so far from both ends, each slice takes Redis long to reach
-local SHORT = 4096 -- bytes
-
--- Walk over a list towards the end that is taken. Call ``look`` with each body and with how many
--- messages are taken before it, until the budget is spent. It returns what the message costs in
--- bytes, or nothing if the message must wait for the next call. Return how many messages are left
--- and how long the list is.
-local function walk(list, from_right, start, look)
-  local size = redis.call('LLEN', list)
-  local left, bytes, looked, passed, slice = math.min(start, size), 0, 0, 0, 1
-  while left > 0 and looked < MAX_IN_CALL and bytes < BODY_BUDGET and passed < PASSED do
-    local some, distance = math.min(slice, left), math.min(left, size - left)
-    local first = from_right and -left or left - some
-    local bodies = redis.call('LRANGE', list, string.format('%.0f', first),
-      string.format('%.0f', first + some - 1))
-    for i = 1, some do
-      local cost = look(bodies[from_right and i or some + 1 - i], left - 1)
-      if not cost then
-        return left, size
-      end
-      left, bytes, looked = left - 1, bytes + cost, looked + 1
-    end
-    passed = passed + distance
-    local most = distance > DEEP and DEEP_SLICE or SLICE
-    slice = bytes < looked * SHORT and math.min(most, 2 * slice) or 1
-  end
-  return left, size
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, contains, walk
 
 local walked = ({ready = ready, handoff = handoff, held = claim})[place]
 local zset = ({backup = backup, delayed = delayed})[place]

@@ -37,45 +37,13 @@ local counters, ready, backup, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, held, heldrows, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local window = tonumber(ARGV[1])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(window, 1, 604800000) then
   return redis.error_reply('ACKQ_ARGUMENT watch: window is 1..604800000 ms')
 end
 
--- Parts: is_claim, rows_of
--- Return whether a held list is a claim; the others were staged. Both names may contain the other
--- mark further on.
-local function is_claim(name)
-  local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
-  return claim and (not staged or claim < staged)
-end
-
--- Return how many messages all held lists have.
-local function all_rows()
-  local sum = 0
-  for _, rows in ipairs(redis.call('HVALS', heldrows)) do
-    sum = sum + (tonumber(rows) or 0)
-  end
-  return sum
-end
-
--- Return how many messages each of these held lists has.
-local function rows_of(lists)
-  local rows, most = {}, 1000
-  for first = 1, #lists, most do
-    local last = math.min(first + most - 1, #lists)
-    for i, number in ipairs(redis.call('HMGET', heldrows, unpack(lists, first, last))) do
-      rows[first + i - 1] = tonumber(number) or 0
-    end
-  end
-  return rows
-end
--- End of parts (edit them in lua/parts)
+-- include: is_claim, rows_of
 
 local in_flight = redis.call('ZCARD', backup)
 local live = redis.call('LLEN', ready) + redis.call('LLEN', handoff) + in_flight

@@ -210,7 +210,9 @@ def _command(words: list[str]) -> tuple[click.Command, list[str]]:
     return command, words
 
 
-def test_the_calls_of_other_languages_run_as_printed(plain_client: redis.Redis) -> None:
+def test_the_calls_of_other_languages_run_as_printed(
+    plain_client: redis.Redis, tmp_path: Path
+) -> None:
     client = shutil.which("redis-cli") or shutil.which("valkey-cli")
     if client is None:
         pytest.skip("there is no redis-cli")
@@ -219,23 +221,24 @@ def test_the_calls_of_other_languages_run_as_printed(plain_client: redis.Redis) 
     (shell,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     taking, settling = shell.split("# the receipt,")
     (printed,) = set(re.findall(r"\b\d{16}\b", settling))
+    main(["scripts", "export", str(tmp_path)], standalone_mode=False)
     where = f'redis-cli() {{ {client} -h {address["host"]} -p {address["port"]} "$@"; }}\n'
     try:
-        taken = _bash(where + taking)
+        taken = _bash(tmp_path, where + taking)
         assert taken[0] == "1"
         assert taken[-2:] == ["a-1", '{"id":"a-1","task":"resize"}']
         receipt = next(line for line in taken if re.fullmatch(r"\d{16}", line))
         loading = taking.split("redis-cli LPUSH")[0]
-        assert _bash(f"{where}{loading}# {settling.replace(printed, receipt)}") == ["1"]
+        assert _bash(tmp_path, f"{where}{loading}# {settling.replace(printed, receipt)}") == ["1"]
     finally:
         for key in plain_client.scan_iter("jobs*"):
             plain_client.unlink(key)
 
 
-def _bash(script: str) -> list[str]:
+def _bash(folder: Path, script: str) -> list[str]:
     done = subprocess.run(
         ["bash", "-euc", script],
-        cwd=ROOT / "lua",
+        cwd=folder,
         capture_output=True,
         text=True,
         check=True,

@@ -1,16 +1,15 @@
-"""What several scripts share stands once, in lua/parts, and the scripts have its current text."""
+"""What several scripts share stands once, in lua/parts, and scripts include it."""
 
 import re
-import shutil
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from ackq import scripts
-from tools.lua_parts import BLOCK, LUA, BadBlock, by_hand, filled, stale
-from tools.lua_parts import scripts as paths
+from ackq.scripts import compose
 
+LUA = scripts.directory()
 PARTS = LUA / "parts"
 #: Functions that only share a name: each works on the keys and the reply of its own script.
 OWN = {
@@ -29,21 +28,16 @@ OWN = {
 LOCAL = {"CHUNK", "HEAD", "MAX_IN_CALL", "RECOVERED", "SCRIPT", "SWEPT"}
 FUNCTION = re.compile(r"^local function (\w+)\(", re.MULTILINE)
 CONSTANT = re.compile(r"^local ([A-Z][A-Z_]+) = (.+?)(?: *--.*)?$", re.MULTILINE)
+INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
 
 
 def written(pattern: re.Pattern[str]) -> dict[str, list[str]]:
-    """Return by name what stands in the parts, and in the scripts beside them."""
-    texts = [by_hand(path.read_text()) for path in paths(LUA)]
-    texts += [path.read_text() for path in PARTS.rglob("*.lua")]
+    """Return by name what stands in several files of the scripts and parts."""
     found = defaultdict(list)
-    for text in texts:
-        for match in pattern.finditer(text):
+    for path in LUA.rglob("*.lua"):
+        for match in pattern.finditer(path.read_text()):
             found[match[1]].append(match[match.lastindex or 0])
     return {name: each for name, each in found.items() if len(each) > 1}
-
-
-def test_the_scripts_have_the_current_text_of_their_parts() -> None:
-    assert not stale(LUA), "run make parts"
 
 
 def test_no_function_is_written_twice() -> None:
@@ -57,11 +51,11 @@ def test_constants_of_one_name_have_one_value() -> None:
     assert several == LOCAL
 
 
-def test_a_part_serves_several_scripts() -> None:
+def test_a_part_serves_several_files() -> None:
     users = defaultdict(list)
-    for path in paths(LUA):
-        for block in BLOCK.finditer(path.read_text()):
-            for name in block[1].split(", "):
+    for path in LUA.rglob("*.lua"):
+        for names in INCLUDE.findall(path.read_text()):
+            for name in names.split(", "):
                 users[name].append(path)
     parts = {path.relative_to(PARTS).with_suffix("").as_posix() for path in PARTS.rglob("*.lua")}
     assert {name for name, each in users.items() if len(each) > 1} == parts
@@ -69,43 +63,50 @@ def test_a_part_serves_several_scripts() -> None:
 
 def test_a_part_is_no_script() -> None:
     assert not [name for name in scripts.names() if name.startswith("parts")]
-    assert len(scripts.names()) == len(paths(LUA))
+    assert len(scripts.names()) == len(set(LUA.rglob("*.lua")) - set(PARTS.rglob("*.lua")))
+
+
+def test_a_script_is_loaded_with_its_parts() -> None:
+    for name in scripts.names():
+        text = scripts.load(name).text.decode()
+        assert "-- include:" not in text
+        assert "-- Needs " not in text
+        assert compose(LUA, name) == text
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the folder of scripts."""
-    return Path(shutil.copytree(LUA, tmp_path / "lua"))
+def lua(tmp_path: Path) -> Path:
+    """A folder with a script, of which a test writes the parts."""
+    (tmp_path / "parts/deep").mkdir(parents=True)
+    (tmp_path / "a.lua").write_text("-- a\n-- include: one, deep/two\n\n-- include: one, three\n")
+    (tmp_path / "parts/three.lua").write_text("three()\n")
+    return tmp_path
 
 
-def test_a_change_of_any_line_of_a_block_is_undone() -> None:
-    for path in paths(LUA):
-        text = path.read_text()
-        for block in BLOCK.finditer(text):
-            lines = block[0].splitlines(keepends=True)
-            for at in range(1, len(lines) - 1):
-                changed = "".join((*lines[:at], "--\n", *lines[at + 1 :]))
-                assert filled(LUA, text.replace(block[0], changed)) == text
-
-
-def test_a_changed_part_reaches_every_script_that_names_it(copy: Path) -> None:
-    part = copy / "parts/holds.lua"
-    part.write_text(part.read_text() + "-- changed\n")
-    found = {path.stem: text for path, text in stale(copy).items()}
-    assert found.keys() == {"ack", "extend", "nack", "pop", "reject"}
-    assert all(text.count("-- changed\n") == 1 for text in found.values())
+def test_each_part_is_put_in_once_behind_those_that_it_includes(lua: Path) -> None:
+    (lua / "parts/one.lua").write_text("-- include: deep/two\n-- Needs x; in\n-- s.\n\none()\n")
+    (lua / "parts/deep/two.lua").write_text("-- include: zero\n\ntwo()\n")
+    (lua / "parts/zero.lua").write_text("-- Zero.\n\nzero()\n")
+    assert compose(lua, "a") == "-- a\n-- Zero.\n\nzero()\n\ntwo()\n\none()\n\nthree()\n"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "error"),
+    ("one", "two", "error"),
     [
-        ("-- Parts: outside\n", "-- Parts: inside\n", "there is no part lua/parts/inside.lua"),
-        ("-- End of parts (edit them in lua/parts)\n", "", "a block begins with"),
-        ("-- Parts: outside\n", "", "a block begins with"),
+        ("x()\n", "-- include: no\n\n", "lua/parts/deep/two.lua includes no, but there is no"),
+        ("-- include: one\n\n", "", "lua/parts/one.lua includes one, which includes it"),
+        ("-- include: deep/two\n\n", "-- include: one\n", "lua/parts/deep/two.lua includes one, w"),
     ],
 )
-def test_a_bad_block_is_refused(copy: Path, old: str, new: str, error: str) -> None:
-    path = copy / "run_now.lua"
-    path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(BadBlock, match=rf"^lua/run_now.lua: {error}"):
-        stale(copy)
+def test_a_part_that_is_missing_or_includes_itself_is_an_error(
+    lua: Path, one: str, two: str, error: str
+) -> None:
+    (lua / "parts/one.lua").write_text(one)
+    (lua / "parts/deep/two.lua").write_text(two)
+    with pytest.raises(ValueError, match=f"^{error}"):
+        compose(lua, "a")
+
+
+def test_a_script_that_includes_no_part_is_an_error(lua: Path) -> None:
+    with pytest.raises(ValueError, match=r"^lua/a.lua includes one, but there is no"):
+        compose(lua, "a")

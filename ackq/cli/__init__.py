@@ -80,7 +80,7 @@ GROUPS = {
     "Tools": {
         "serve": "Run a Redis server for development.",
         "bench": "Compare ackq with a bare list and a stream on a Redis.",
-        "scripts": "Show the Lua scripts, or load them into a server.",
+        "scripts": "Show the Lua scripts, export them, or load them into a server.",
         "completion": "Print the shell completion script.",
     },
 }

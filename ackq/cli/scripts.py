@@ -1,6 +1,8 @@
-"""``ackq scripts``: show the Lua scripts, or load them."""
+"""``ackq scripts``: show the Lua scripts, export them, or load them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
@@ -13,10 +15,10 @@ from ackq.cli.tables import print_table
 
 @click.group(cls=Group)
 def scripts() -> None:
-    """Show the Lua scripts, or load them into a server.
+    """Show the Lua scripts, export them, or load them into a server.
 
-    ackq runs these scripts in Redis. Use them for a client in another language, or load them for
-    users without permission to send scripts (ackq acl --no-eval).
+    ackq runs these scripts in Redis. Export them for a client in another language, or load
+    them for users without permission to send scripts (ackq acl --no-eval).
     """
 
 
@@ -43,6 +45,20 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
             click.echo(script.text, nl=False)
     else:
         print_table(("name", "sha1"), [(script.name, script.sha) for script in loaded])
+
+
+@scripts.command(epilog=examples("ackq scripts export vendor/ackq"))
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+def export(folder: Path) -> None:
+    """Write all scripts into DIR, each whole in one file, such as DIR/rsmq/send.lua.
+
+    Other files in DIR stay. Prints names and SHA1.
+    """
+    for script in map(stored.load, stored.names()):
+        path = folder / f"{script.name}.lua"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(script.text)
+        click.echo(f"{script.name}\t{script.sha.decode()}")
 
 
 @scripts.command(epilog=examples("ackq scripts load"))

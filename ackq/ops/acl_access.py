@@ -36,8 +36,6 @@ _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor 
 _CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] \{name\}(\S*) ([A-Z]+)", re.MULTILINE)
-#: The parts of groups, which run only if the queue has groups.
-_OF_GROUPS = re.compile(r"^-- Parts: [^\n]*groups/.*?^-- End of parts", re.MULTILINE | re.DOTALL)
 _ROLES = re.compile(r"^-- Roles: (.+)$", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
@@ -96,7 +94,9 @@ def access_of(
     """Return each command that a script calls, with the suffixes of its keys."""
     text = _text(script)
     optional = {number for number, *_ in (*_RECORD.findall(text), *_GROUPED.findall(text))}
-    text = re.sub("--.*", "", text if grouped else _OF_GROUPS.sub("", text))
+    if not grouped:  # then the parts of groups do not run
+        text = scripts.compose(scripts.directory(), script, without="groups/")
+    text = re.sub("--.*", "", text)
     slots = slots_of(script, pop_from, grouped)
     bound = dict(_bound(text))
     absent = {f"KEYS[{number}]" for number in optional - slots.keys()}

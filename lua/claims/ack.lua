@@ -17,11 +17,7 @@
 local held, heldrows, counters, group, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local epoch, batch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
   or outside(keep, 0, 315360000000) then
@@ -31,17 +27,7 @@ end
 redis.call('HLEN', heldrows)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- Parts: count_up
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up
 
 local facts = redis.call('HMGET', group, 'epoch', 'acked')
 local score = tonumber(redis.call('ZSCORE', held, claim) or 0)

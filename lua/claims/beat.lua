@@ -14,11 +14,7 @@
 local held, group = KEYS[1], KEYS[2]
 local epoch, timeout, claims = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 1, 9007199254740991) or outside(timeout, 1000000, 315360000000000)
   or #ARGV > 1002 then

@@ -44,11 +44,7 @@ local CHUNK = 1000 -- messages one call may move
 local SLICE = 16 -- messages moved together: calls for a slice take half as long as LMOVE for each
 local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
   or outside(messages, 1, 9007199254740991) or outside(size, 0, 9007199254740991)
@@ -103,21 +99,7 @@ local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local room = math.min(CHUNK, messages - rows)
 local taken, moved, recovered, dead_lettered, missing, cut = 0, 0, 0, 0, 0, false
 
--- Parts: count_up, enough
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
-
-local function enough()
-  return size > 0 and bytes >= size
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up, enough
 
 local function full()
   return cut or taken >= room or moved >= BODY_BUDGET or enough()

@@ -14,11 +14,7 @@
 local held, group, claim = KEYS[1], KEYS[2], KEYS[3]
 local epoch, batch = tonumber(ARGV[1]), tonumber(ARGV[2])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991) then
   return redis.error_reply('ACKQ_ARGUMENT claims/forget: an argument is out of range')

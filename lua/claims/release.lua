@@ -14,11 +14,7 @@
 local held, group = KEYS[1], KEYS[2]
 local epoch, claims = tonumber(ARGV[1]), 2
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 0, 9007199254740991) or #ARGV > 1001 then
   return redis.error_reply('ACKQ_ARGUMENT claims/release: an argument is out of range')

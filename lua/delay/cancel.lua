@@ -21,11 +21,7 @@
 local STRIDE = 9
 local FREED = 8388608 -- bytes of bodies one call may delete
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if (ARGV[1] ~= '0' and ARGV[1] ~= '1') or #ARGV < 3 or #ARGV > 2001 or #ARGV % 2 ~= 1
   or #KEYS % STRIDE ~= 0 then
@@ -45,14 +41,7 @@ for first = 1, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 7])
 end
 
--- Parts: delay/count_up
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/count_up
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

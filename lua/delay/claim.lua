@@ -38,11 +38,7 @@ local CHUNK = 300 -- messages one call may lease
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local KEPT = 604800000 -- ms for which the list outlives its leases
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
   or outside(messages, 1, 9007199254740991) or outside(size, 0, 9007199254740991)
@@ -89,25 +85,7 @@ elseif before - now < timeout / 2 then
   return {'ok', rows, 0}
 end
 
--- Parts: delay/lease_of, delay/score_of, delay/count_up
--- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
--- keep their order if nobody renews them. A renewal moves the first messages first.
-local function lease_of(index)
-  return (index < renewed and base or before) + index
-end
-
--- Return the score of a ready time: a time in µs, in seconds.
-local function score_of(time)
-  return string.format('%.6f', time / 1000000)
-end
-
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/lease_of, delay/score_of, delay/count_up
 
 local room = math.min(CHUNK, messages - rows)
 local listed = redis.call('ZRANGEBYSCORE', z, '-inf', score_of(now), 'WITHSCORES', 'LIMIT', 0,
@@ -121,11 +99,7 @@ local counts = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local taken, returned, dead_lettered, ended, cut = 0, 0, 0, 0, false
 
--- Parts: enough
-local function enough()
-  return size > 0 and bytes >= size
-end
--- End of parts (edit them in lua/parts)
+-- include: enough
 
 local function dead_letter(key, count)
   redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count', count,

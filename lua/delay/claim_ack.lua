@@ -31,11 +31,7 @@ local epoch, batch, up_to = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[
 local CHUNK = 300 -- messages one call may delete
 local FREED = 8388608 -- bytes of bodies one call may delete
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
   or outside(up_to, 0, 9007199254740991) or #KEYS ~= 12 then
@@ -57,37 +53,7 @@ end
 local base, before, renewed = string.match(facts[3] or '', '^(%d+):(%d+):(%d+)$')
 base, before, renewed = tonumber(base), tonumber(before), tonumber(renewed)
 
--- Parts: delay/lease_of, delay/is_claimed, delay/split, delay/count_up
--- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
--- keep their order if nobody renews them. A renewal moves the first messages first.
-local function lease_of(index)
-  return (index < renewed and base or before) + index
-end
-
--- Whether a message still belongs to the claim. The ready time must equal the lease too: otherwise
--- another client touched the message, and it may be a new one with the same key.
-local function is_claimed(index, lease, ready_at)
-  return lease and ready_at and tonumber(lease) == lease_of(index)
-    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)
-end
-
--- Split entries of the claim into ready times and message keys.
-local function split(entries)
-  local times, keys = {}, {}
-  for i, entry in ipairs(entries) do
-    local colon = string.find(entry, ':', 1, true) or 0
-    times[i], keys[i] = string.sub(entry, 1, colon - 1), string.sub(entry, colon + 1)
-  end
-  return times, keys
-end
-
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/is_claimed, delay/split, delay/count_up
 
 redis.call('ZREMRANGEBYRANK', claims, 1, 0)
 if up_to > tonumber(facts[2] or 0) then

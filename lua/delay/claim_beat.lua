@@ -29,11 +29,7 @@ local epoch, batch, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 local CHUNK = 300 -- messages one call may renew
 local KEPT = 604800000 -- ms for which the list outlives its leases
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
   or outside(timeout, 1000000, 315360000000000) or #KEYS ~= 12 then
@@ -63,35 +59,7 @@ if renewed == 0 then
   base = now + timeout
 end
 
--- Parts: delay/lease_of, delay/is_claimed, delay/split, delay/score_of
--- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
--- keep their order if nobody renews them. A renewal moves the first messages first.
-local function lease_of(index)
-  return (index < renewed and base or before) + index
-end
-
--- Whether a message still belongs to the claim. The ready time must equal the lease too: otherwise
--- another client touched the message, and it may be a new one with the same key.
-local function is_claimed(index, lease, ready_at)
-  return lease and ready_at and tonumber(lease) == lease_of(index)
-    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)
-end
-
--- Split entries of the claim into ready times and message keys.
-local function split(entries)
-  local times, keys = {}, {}
-  for i, entry in ipairs(entries) do
-    local colon = string.find(entry, ':', 1, true) or 0
-    times[i], keys[i] = string.sub(entry, 1, colon - 1), string.sub(entry, colon + 1)
-  end
-  return times, keys
-end
-
--- Return the score of a ready time: a time in µs, in seconds.
-local function score_of(time)
-  return string.format('%.6f', time / 1000000)
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/is_claimed, delay/split, delay/score_of
 
 -- The first write frees nothing but counts as freeing, so that leases are renewed at maxmemory.
 redis.call('ZREMRANGEBYRANK', claims, 1, 0)

@@ -29,11 +29,7 @@ local batch, start, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(batch, 1, 9007199254740991) or outside(start, 0, 9007199254740991)
   or outside(wanted, 1, 300) or #KEYS ~= 12 then
@@ -47,30 +43,7 @@ if not base or tonumber(redis.call('ZSCORE', claims, claim) or 0) == 0 then
   return {0}
 end
 
--- Parts: delay/lease_of, delay/is_claimed, delay/split
--- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
--- keep their order if nobody renews them. A renewal moves the first messages first.
-local function lease_of(index)
-  return (index < renewed and base or before) + index
-end
-
--- Whether a message still belongs to the claim. The ready time must equal the lease too: otherwise
--- another client touched the message, and it may be a new one with the same key.
-local function is_claimed(index, lease, ready_at)
-  return lease and ready_at and tonumber(lease) == lease_of(index)
-    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)
-end
-
--- Split entries of the claim into ready times and message keys.
-local function split(entries)
-  local times, keys = {}, {}
-  for i, entry in ipairs(entries) do
-    local colon = string.find(entry, ':', 1, true) or 0
-    times[i], keys[i] = string.sub(entry, 1, colon - 1), string.sub(entry, colon + 1)
-  end
-  return times, keys
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/is_claimed, delay/split
 
 local times, keys = split(redis.call('LRANGE', claim, start, start + wanted - 1))
 local scores = #keys > 0 and redis.call('ZMSCORE', z, unpack(keys)) or {}

@@ -28,36 +28,14 @@ local members, session, at = KEYS[1], ARGV[1], 2
 
 local STRIDE = 9
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if not session or #KEYS % STRIDE ~= 2 then
   return redis.error_reply('ACKQ_ARGUMENT delay/delete: a session, and nine keys a partition')
 end
 local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 
--- Parts: delay/holds, delay/count_up
--- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
--- ready time must equal the lease too: otherwise another client touched the message, and it may be
--- a new one with the same key.
-local function holds(first, receipt, key, lease, score)
-  if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
-    return false
-  end
-  return tonumber(lease) == tonumber(receipt)
-    or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
-end
-
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/holds, delay/count_up
 
 local done, reply, position = {}, {0}, 0
 while at <= #ARGV do

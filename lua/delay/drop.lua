@@ -18,14 +18,7 @@
 -- large one takes time.
 -- Roles: operator
 
--- Parts: delay/count_up
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/count_up
 
 if #KEYS ~= 9 or #ARGV < 1 or #ARGV > 50 then
   return redis.error_reply('ACKQ_ARGUMENT delay/drop: 1 to 50 entries of one partition')

@@ -30,11 +30,7 @@ local timeout, jitter, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
 local STRIDE = 9
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if not session or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
   or #KEYS % STRIDE ~= 2 then
@@ -46,18 +42,7 @@ local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
 local ends = string.format('%.0f', deadline)
 local ready = string.format('%.6f', deadline / 1000000)
 
--- Parts: delay/holds
--- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
--- ready time must equal the lease too: otherwise another client touched the message, and it may be
--- a new one with the same key.
-local function holds(first, receipt, key, lease, score)
-  if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
-    return false
-  end
-  return tonumber(lease) == tonumber(receipt)
-    or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/holds
 
 local done, reply, position = {}, {deadline, 0}, 0
 while at <= #ARGV do

@@ -41,16 +41,7 @@ local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MAX_IN_CALL = 100 -- messages one call may return to the queue
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
--- Parts: outside, delay/nearest
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
--- When the next message is ready, in s. A message with an earlier time wakes a waiting consumer.
-local function nearest(zset)
-  return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, delay/nearest
 
 if not session or outside(charge, 0, 1) or outside(max_receives, 0, 1000000)
   or #KEYS % STRIDE ~= 2 then
@@ -60,91 +51,7 @@ local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Parts: delay/holds, delay/count_up, mark, failures, keep_latest, add_failure, read_failures
--- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
--- ready time must equal the lease too: otherwise another client touched the message, and it may be
--- a new one with the same key.
-local function holds(first, receipt, key, lease, score)
-  if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
-    return false
-  end
-  return tonumber(lease) == tonumber(receipt)
-    or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
-end
-
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
-
--- What ties a count on the list, a unique push or a note of failures to its body: another message
--- may have the same id.
-local function mark(body)
-  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
-end
-
--- Return the failures of earlier deliveries of this very message, newest last. The note may be of
--- another message.
-local function failures_of(note, body, before)
-  local found = {}
-  if note and string.match(note, '^[^\n]*') == mark(body) then
-    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
-      if tonumber(attempt) >= before then
-        return {} -- counts only grow, so these are of an earlier message
-      end
-      found[#found + 1] = entry
-    end
-  end
-  return found
-end
-
--- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
--- unique push.
-local function last_fields(found, unique)
-  local fields = unique and {'unique', '1'} or {}
-  if #found > 0 then
-    fields[#fields + 1] = 'errors'
-    fields[#fields + 1] = table.concat(found, '\n')
-  end
-  return fields
-end
-
-local FAILURES = 5 -- failures kept of a message, the latest
-
--- Drop the oldest failures of a message.
-local function keep_latest(found)
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
-end
-
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
-  keep_latest(found)
-end
-
-local MAX_FAILURE = 8192 -- bytes
-
--- Read the failures that follow the groups: for each position, the failure up to the next one.
-local function read_failures(from, last)
-  local found, position = {}, 1
-  for i = from + 1, #ARGV, 2 do
-    local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
-    if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
-      or #failure > MAX_FAILURE or string.find(failure, '\n', 1, true) then
-      return
-    end
-    for each = position, to do
-      found[each] = failure ~= '' and failure or nil
-    end
-    position = to + 1
-  end
-  return found
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/holds, delay/count_up, mark, failures, add_failure, read_failures
 
 local done, reply, position = {}, {0}, 0
 while at <= #ARGV and ARGV[at] ~= 'errors' do

@@ -32,11 +32,7 @@ local SLICE = 16 -- members listed at a time, while they prove short
 local SHORT = 4096 -- bytes
 local LARGEST = 9007199254740991
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 local from = tonumber(score)
 if #KEYS ~= 9 or outside(wanted, 1, 1000) or (score ~= '' and not from) or from ~= from

@@ -22,14 +22,7 @@ local STRIDE = 9
 if #KEYS == 0 or #KEYS % STRIDE ~= 0 or (ARGV[1] ~= '0' and ARGV[1] ~= '1') then
   return redis.error_reply('ACKQ_ARGUMENT delay/purge: dead is 0 or 1, nine keys a partition')
 end
--- Parts: delay/count_up
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/count_up
 
 -- Check every type first, so that an error means that nothing was deleted.
 local deleted, counts = 0, {}

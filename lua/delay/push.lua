@@ -23,11 +23,7 @@
 local STRIDE = 9
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if #ARGV < 5 or #ARGV > 5000 or #ARGV % 5 ~= 0 or #KEYS % STRIDE ~= 0 then
   return redis.error_reply('ACKQ_ARGUMENT delay/push: 1 to 1000 groups of five arguments')
@@ -56,65 +52,7 @@ for first = 1, #KEYS, STRIDE do
   stored[first], latest[first] = {}, {}
 end
 
--- Parts: delay/score_of, delay/time_of, behind, delay/count_up
--- Return the score of a ready time: a time in µs, in seconds.
-local function score_of(time)
-  return string.format('%.6f', time / 1000000)
-end
-
--- Return the ready time in µs that a score in seconds means.
-local function time_of(number)
-  return math.floor(number * 1000000 + 0.5)
-end
-
-local GAP = 100 -- µs without a message that a row may have, beside as many as it has messages
-local GAPS = 100 -- such gaps that one call passes over
-
--- Return the first microsecond behind the messages for this time, whose score is text. They are a
--- microsecond apart, in the order of the pushes, because Redis sorts equal scores by key. Some of
--- this row may be gone: canceled, or made ready. Once its time has come, its front may be taken
--- already: look for the rest of it.
-local function behind(zset, time, text)
-  local last = time
-  if time > now then
-    if redis.call('ZCOUNT', zset, text, score_of(time + GAP - 1)) == 0 then
-      return time
-    end
-  else
-    local head = redis.call('ZRANGEBYSCORE', zset, text, score_of(math.min(time + 1000000, now)),
-      'WITHSCORES', 'LIMIT', '0', '2')
-    if head[4] and time_of(head[4]) - time_of(head[2]) < GAP then
-      last, text = time_of(head[2]), head[2]
-    end
-  end
-  for _ = 1, GAPS do
-    local first, width = last, 256
-    local count
-    repeat
-      width = 16 * width
-      count = redis.call('ZCOUNT', zset, text, score_of(first + width - 1))
-    until 2 * count < width
-    -- Only the row itself has messages this close together.
-    local tail = redis.call('ZREVRANGEBYSCORE', zset, score_of(first + 2 * count + GAP - 1), text,
-      'WITHSCORES', 'LIMIT', '0', '1')
-    if not tail[2] then
-      return time
-    end
-    last, text = time_of(tail[2]), tail[2]
-    if last <= first + 2 * count then
-      break
-    end
-  end
-  return last + 1
-end
-
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/score_of, delay/time_of, behind, delay/count_up
 
 local duplicates = {}
 for at = 1, #ARGV, 5 do

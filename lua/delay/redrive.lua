@@ -28,11 +28,7 @@ local wanted, after = tonumber(ARGV[1]), ARGV[2]
 local BODY_BUDGET = 1048576 -- bytes of bodies and errors
 local MAX_IN_CALL = 100 -- dead letters one call may look at
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 1, 1000) or not after or #ARGV > 1002 then
   return redis.error_reply('ACKQ_ARGUMENT delay/redrive: wanted is 1..1000, and so are the entries')
@@ -53,14 +49,7 @@ local clock = redis.call('TIME')
 local now = string.format('%.6f', (clock[1] * 1000000 + clock[2]) / 1000000)
 local redriven, looked, bytes = 0, 0, 0
 
--- Parts: delay/count_up
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/count_up
 
 local function redrive(entry)
   local fields = {}

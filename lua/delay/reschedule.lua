@@ -23,16 +23,7 @@ local key, base, due = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
--- Parts: outside, delay/nearest
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
--- When the next message is ready, in s. A message with an earlier time wakes a waiting consumer.
-local function nearest(zset)
-  return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, delay/nearest
 
 if (base ~= 'delay' and base ~= 'at') or outside(due, 0, LATEST) then
   return redis.error_reply('ACKQ_ARGUMENT delay/reschedule: an argument is out of range')

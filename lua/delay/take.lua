@@ -43,11 +43,7 @@ local SWEEP = 16 -- leases without a message that one call forgets in a partitio
 local SWEPT = 256 -- leases that one call looks at for it, in all partitions
 local NOTES = 16 -- notes of failures that one call looks at, whose messages may be gone
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if not session or outside(generation, 0, 9007199254740991) or outside(wanted, 1, 1000)
   or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
@@ -64,12 +60,7 @@ local now = clock[1] * 1000000 + clock[2]
 local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
--- Parts: delay/score_of
--- Return the score of a ready time: a time in µs, in seconds.
-local function score_of(time)
-  return string.format('%.6f', time / 1000000)
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/score_of
 local now_text, deadline_text = score_of(now), score_of(deadline)
 
 -- Find all messages and check every type before the first write, so that an error means that
@@ -96,14 +87,7 @@ for first = 3, #KEYS, STRIDE do
   end
 end
 
--- Parts: delay/count_up
--- Count for those who watch the partition. A field that is no number is left alone.
-local function count_up(first, field, number)
-  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
-    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: delay/count_up
 
 -- Remove leases whose messages other clients deleted, and return how many were looked at. Only if
 -- no message is due: an ended lease that still has its message makes that message due.
@@ -167,59 +151,7 @@ local reply = {'ok', deadline}
 local taken, dead_lettered, bytes = 0, 0, 0
 local full = false
 
--- Parts: spend, mark, failures, keep_latest, add_failure
-local function spend(body)
-  bytes = bytes + #body
-  full = full or bytes >= BODY_BUDGET
-end
-
--- What ties a count on the list, a unique push or a note of failures to its body: another message
--- may have the same id.
-local function mark(body)
-  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
-end
-
--- Return the failures of earlier deliveries of this very message, newest last. The note may be of
--- another message.
-local function failures_of(note, body, before)
-  local found = {}
-  if note and string.match(note, '^[^\n]*') == mark(body) then
-    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
-      if tonumber(attempt) >= before then
-        return {} -- counts only grow, so these are of an earlier message
-      end
-      found[#found + 1] = entry
-    end
-  end
-  return found
-end
-
--- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
--- unique push.
-local function last_fields(found, unique)
-  local fields = unique and {'unique', '1'} or {}
-  if #found > 0 then
-    fields[#fields + 1] = 'errors'
-    fields[#fields + 1] = table.concat(found, '\n')
-  end
-  return fields
-end
-
-local FAILURES = 5 -- failures kept of a message, the latest
-
--- Drop the oldest failures of a message.
-local function keep_latest(found)
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
-end
-
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
-  keep_latest(found)
-end
--- End of parts (edit them in lua/parts)
+-- include: spend, failures, add_failure
 
 local function dead_letter(first, key, body, reason, count, found)
   redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,

@@ -36,11 +36,7 @@ local window = tonumber(ARGV[1])
 
 local STRIDE = 9
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(window, 1, 604800000)
   or #KEYS == 0 or #KEYS % STRIDE ~= 0 then

@@ -20,11 +20,7 @@ local wanted = tonumber(ARGV[1])
 local BODY_BUDGET = 1048576 -- bytes
 local PLACE = 16 -- digits
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 1, 1000) then
   return redis.error_reply('ACKQ_ARGUMENT drain: wanted is 1..1000')
@@ -38,13 +34,7 @@ local woken_note = redis.call('GET', woken)
 redis.call('ZREMRANGEBYRANK', parked, 1, 0)
 local moved, bytes = 0, 0
 
--- Parts: mark
--- What ties a count on the list, a unique push or a note of failures to its body: another message
--- may have the same id.
-local function mark(body)
-  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
-end
--- End of parts (edit them in lua/parts)
+-- include: mark
 
 while moved < wanted and bytes < BODY_BUDGET and redis.call('EXISTS', handoff) == 1 do
   bytes = bytes + #redis.call('LMOVE', handoff, ready, 'LEFT', 'RIGHT')

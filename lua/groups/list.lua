@@ -27,11 +27,7 @@ local which, cursor, wanted = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
 local PLACE = 16 -- digits of a place, which is a time
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if (which ~= 'busy' and which ~= 'turns' and which ~= 'stopped') or outside(wanted, 1, 100)
   or not string.find(cursor, '^%d+$') or #cursor > 20 then

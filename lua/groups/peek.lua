@@ -18,25 +18,14 @@ local after, wanted, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local BODY_BUDGET = 1048576 -- bytes
 local PLACE = 16 -- digits of the place of a message
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 1, 1000) or (after ~= '' and not string.find(after, string.rep('%d', PLACE)
   .. '$')) then
   return redis.error_reply('ACKQ_ARGUMENT groups/peek: an argument is out of range')
 end
 
--- Parts: groups/from_behind
--- Return where a range of PARKED begins that leaves out this place and those before it. Bodies
--- follow the place, and no two messages have the same one.
-local function from_behind(place)
-  return '[' .. string.sub(place, 1, -PLACE - 1)
-    .. string.format('%016.0f', string.sub(place, -PLACE) + 1)
-end
--- End of parts (edit them in lua/parts)
+-- include: groups/from_behind
 
 local reply, bytes = {'', redis.call('GET', woken) or ''}, 0
 local from, to = '-', '+'

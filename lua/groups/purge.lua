@@ -38,17 +38,7 @@ redis.call('ZCARD', rates)
 local deleted = redis.call('ZCARD', parked)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- Parts: count_up
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up
 
 redis.call('UNLINK', busy, parked, turns, flight, runs, woken, rates)
 if ARGV[1] == '1' then

@@ -14,24 +14,7 @@ local held, heldrows, list, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 redis.call('HLEN', heldrows)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- Parts: count_up, is_claim
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
-
--- Return whether a held list is a claim; the others were staged. Both names may contain the other
--- mark further on.
-local function is_claim(name)
-  local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
-  return claim and (not staged or claim < staged)
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up, is_claim
 
 local deleted = 0
 if redis.call('ZREM', held, list) == 1 then

@@ -61,78 +61,7 @@ redis.call('PERSIST', list)
 
 local moved, bytes, derived, latest = 0, 0, 0, {}
 
--- Parts: score_of, time_of, behind, count_up, leading_id
--- Return the score of a due time in µs.
-local function score_of(time)
-  return string.format('%.0f', time)
-end
-
--- Return the due time in µs that a score means.
-local function time_of(number)
-  return tonumber(number)
-end
-
-local GAP = 100 -- µs without a message that a row may have, beside as many as it has messages
-local GAPS = 100 -- such gaps that one call passes over
-
--- Return the first microsecond behind the messages for this time, whose score is text. They are a
--- microsecond apart, in the order of the pushes, because Redis sorts equal scores by key. Some of
--- this row may be gone: canceled, or made ready. Once its time has come, its front may be taken
--- already: look for the rest of it.
-local function behind(zset, time, text)
-  local last = time
-  if time > now then
-    if redis.call('ZCOUNT', zset, text, score_of(time + GAP - 1)) == 0 then
-      return time
-    end
-  else
-    local head = redis.call('ZRANGEBYSCORE', zset, text, score_of(math.min(time + 1000000, now)),
-      'WITHSCORES', 'LIMIT', '0', '2')
-    if head[4] and time_of(head[4]) - time_of(head[2]) < GAP then
-      last, text = time_of(head[2]), head[2]
-    end
-  end
-  for _ = 1, GAPS do
-    local first, width = last, 256
-    local count
-    repeat
-      width = 16 * width
-      count = redis.call('ZCOUNT', zset, text, score_of(first + width - 1))
-    until 2 * count < width
-    -- Only the row itself has messages this close together.
-    local tail = redis.call('ZREVRANGEBYSCORE', zset, score_of(first + 2 * count + GAP - 1), text,
-      'WITHSCORES', 'LIMIT', '0', '1')
-    if not tail[2] then
-      return time
-    end
-    last, text = time_of(tail[2]), tail[2]
-    if last <= first + 2 * count then
-      break
-    end
-  end
-  return last + 1
-end
-
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
-
-local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
-
--- Return the id of a JSON object that begins with it, as ackq's own messages do, or nil.
-local function leading_id(body)
-  local head = string.sub(body, 1, HEAD)
-  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
-    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
-  return id and #id <= 512 and id or nil
-end
--- End of parts (edit them in lua/parts)
+-- include: score_of, time_of, behind, count_up, leading_id
 
 -- Read the id as pop does, but only from ackq's own messages; others get a derived key.
 local function store_later(text)
@@ -153,14 +82,7 @@ local function store_later(text)
   redis.call('HSET', context, key, body)
 end
 
--- Parts: is_claim
--- Return whether a held list is a claim; the others were staged. Both names may contain the other
--- mark further on.
-local function is_claim(name)
-  local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
-  return claim and (not staged or claim < staged)
-end
--- End of parts (edit them in lua/parts)
+-- include: is_claim
 
 -- Move one message, and return it.
 local move = {}

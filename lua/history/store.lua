@@ -17,11 +17,7 @@ local before, version, lifetime = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local BYTES = 524288
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 local bytes = 0
 for i = 4, #ARGV do

@@ -14,11 +14,7 @@
 local group, owners = KEYS[2], KEYS[3]
 local generation = tonumber(ARGV[1])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(generation, 1, 9007199254740991) or #ARGV < 3 or #ARGV > 2049 or #ARGV % 2 ~= 1 then
   return redis.error_reply('ACKQ_ARGUMENT members/assign: a generation, then 1 to 1024 pairs')

@@ -26,11 +26,7 @@ local members, group, owners = KEYS[1], KEYS[2], KEYS[3]
 local session, timeout, shares = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local joins, known = ARGV[4], tonumber(ARGV[5])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if not session or #session < 1 or #session > 512 or outside(timeout, 1, 3600000000)
   or outside(shares, 1, 1024) or (joins ~= '0' and joins ~= '1')

@@ -36,11 +36,7 @@ local MAX_IN_CALL = 100 -- held lists
 local READ = 32768 -- bytes of bodies
 local MAX_BODY = 65536 -- bytes
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if #KEYS == 0 or #KEYS % SLOTS ~= 0 or not other
   or outside(window, 0, 604800000) then
@@ -52,19 +48,7 @@ local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 local walked, bytes = 0, 0
 
--- Parts: has, is_claim
--- Return whether a JSON body may have a member of this name, somewhere.
-local function has(body, name)
-  return string.find(body, '"' .. name .. '"', 1, true)
-end
-
--- Return whether a held list is a claim; the others were staged. Both names may contain the other
--- mark further on.
-local function is_claim(name)
-  local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
-  return claim and (not staged or claim < staged)
-end
--- End of parts (edit them in lua/parts)
+-- include: has, is_claim
 
 -- Return the size of a set of times, how many have passed, and the first one.
 local function tally(zset)

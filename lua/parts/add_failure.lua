@@ -1,4 +1,5 @@
--- Needs now, in µs; keep_latest.
+-- include: keep_latest
+-- Needs now, in µs.
 
 -- Add the failure of one delivery; the oldest go.
 local function add_failure(found, count, failure)

@@ -1,4 +1,5 @@
--- Needs receives, dead, errors, has_errors, now_text, mark, failures, noted_mark, TAKEN.
+-- include: mark, failures, unique_notes, noted_mark
+-- Needs receives, dead, errors, has_errors, now_text.
 
 -- Return what is known of a message that is on a list, or was moved aside from it.
 local function listed_message(key, body)

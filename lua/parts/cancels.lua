@@ -1,4 +1,5 @@
--- Needs receives, now, mark.
+-- include: mark
+-- Needs receives, now.
 
 -- A message deep in a list is canceled by a note in RECEIVES, under CANCELS and its id: for each
 -- body a line of the time (µs) at which the note ends, how many such messages are canceled, and the

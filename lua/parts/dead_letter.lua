@@ -1,5 +1,5 @@
--- Needs dead, context, receives, extended, now_text, dead_lettered, full, DEAD_LETTER_BUDGET;
--- count_up, spend, failures.
+-- include: count_up, spend, failures
+-- Needs dead, context, receives, extended, now_text, dead_lettered, full, DEAD_LETTER_BUDGET.
 
 local function dead_letter(key, body, reason, count, found, unique)
   local id = redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,

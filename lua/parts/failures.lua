@@ -1,4 +1,4 @@
--- Needs mark.
+-- include: mark
 
 -- Return the failures of earlier deliveries of this very message, newest last. The note may be of
 -- another message.

@@ -1,4 +1,5 @@
--- Needs has_receives, receives, TAKEN, mark, noted_mark.
+-- include: mark, unique_notes, noted_mark
+-- Needs has_receives, receives.
 
 -- A message that becomes a dead letter frees its id. Return whether it was of a unique push.
 local function free_id(body, id)

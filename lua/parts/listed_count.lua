@@ -1,4 +1,4 @@
--- Needs mark.
+-- include: mark
 
 -- Return the recorded count of a message on the list.
 local function listed_count(noted, body)

@@ -1,4 +1,5 @@
--- Needs receives, unique; mark, unique_notes.
+-- include: mark, unique_notes
+-- Needs receives, unique.
 
 -- Note a message of a unique push that is on a list, believed until a moment. ``is_free``: none of
 -- the id is in flight, so whatever is noted of it is of a message that is gone.

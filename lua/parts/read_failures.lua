@@ -1,4 +1,4 @@
--- Needs outside.
+-- include: outside
 
 local MAX_FAILURE = 8192 -- bytes
 

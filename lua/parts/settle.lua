@@ -1,6 +1,26 @@
+-- include: outside, holds
 -- Needs backup, context, receives, extended, delayed, counters, errors, watched, has_receives,
--- has_errors, has_extended, has_delayed; SCRIPT, and settled: where the groups begin in ARGV;
--- outside, holds, whole_batch. No function, so that a call without groups pays nothing for it.
+-- has_errors, has_extended, has_delayed; SCRIPT, and settled: where the groups begin in ARGV. No
+-- function, so that a call without groups pays nothing for it.
+
+-- Return the keys of the only group if no other key has its receipt as score, as after most
+-- batches: a range shows that without printing and reading a score for each.
+local function whole_batch(receipt, size)
+  if size == 1 or #ARGV ~= settled + 1 + size
+    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then
+    return
+  end
+  local keys, named = redis.call('ZRANGEBYSCORE', backup, receipt, receipt), {}
+  for i = settled + 2, #ARGV do
+    named[ARGV[i]] = true
+  end
+  for i = 1, size do
+    if not named[keys[i]] then
+      return
+    end
+  end
+  return keys
+end
 
 -- Delete the messages whose receipts are valid. ``acked`` is their number, and ``refused`` has the
 -- positions of the others.

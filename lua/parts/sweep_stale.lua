@@ -1,5 +1,6 @@
--- Needs context, receives, errors, has_errors, SWEPT, are_counts_stale; cancels. No function, so
--- that it costs no more than its calls.
+-- include: cancels
+-- Needs context, receives, errors, has_errors, SWEPT, are_counts_stale. No function, so that it
+-- costs no more than its calls.
 
 -- Both lists are empty, so their counts are stale, unless messages may come back to them. A note of
 -- failures is stale if its message has no count. Remove some of both at each call.

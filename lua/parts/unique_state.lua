@@ -1,4 +1,5 @@
--- Needs ready, backup, handoff, receives, delayed, held, now; parked with groups; unique_notes.
+-- include: unique_notes
+-- Needs ready, backup, handoff, receives, delayed, held, now; parked with groups.
 
 -- Return where a lease key is: delayed, ended, leased or nil.
 local function whereabouts(key)

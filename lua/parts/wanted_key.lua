@@ -1,4 +1,5 @@
--- Needs wanted, HEAD, natural_key.
+-- include: natural_key
+-- Needs wanted, HEAD.
 
 local NAME = 16 -- bytes; looking at a field costs as much as decoding these
 

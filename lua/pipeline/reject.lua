@@ -24,11 +24,7 @@ local batch, window, base = ARGV[1], tonumber(ARGV[2]), 3
 
 local COUNTED = 100 -- fields of the counters; further reasons count as other
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 local rows = (#ARGV - base + 1) / 4
 if outside(rows, 0, 1000) or outside(window, 1, 315360000000) or #batch < 1 or #batch > 64 then
@@ -44,17 +40,7 @@ end
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
 
--- Parts: count_up
--- Count for those who watch. A field that is no number is left alone.
-local function count_up(field, number)
-  if watched == nil and number > 0 then
-    watched = redis.pcall('HEXISTS', counters, 'since') == 1
-  end
-  if watched and number > 0 then
-    redis.pcall('HINCRBY', counters, field, number)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: count_up
 
 redis.call('HDEL', rejected, '')
 if known ~= batch then

@@ -15,11 +15,7 @@
 local hash, queues = KEYS[1], KEYS[2]
 local name, vt, delay, maxsize = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if name == '' or outside(vt, 0, 9999999) or outside(delay, 0, 9999999)
   or (outside(maxsize, 1024, 65565) and maxsize ~= -1) then

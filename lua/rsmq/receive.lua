@@ -31,24 +31,7 @@ local ASIDE = 1000 -- ms that what is no message is hidden at least
 local SWEPT = 16 -- notes of failures that one call looks at, whose messages may be gone
 local SLACK = 1000 -- ms that a waiter may take to come back before it is forgotten
 
--- Parts: outside, rsmq/between, keep_latest
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
-local function between(number, low, high)
-  return number and number >= low and number <= high and number
-end
-
-local FAILURES = 5 -- failures kept of a message, the latest
-
--- Drop the oldest failures of a message.
-local function keep_latest(found)
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, rsmq/between, keep_latest
 
 if (mode ~= 'hide' and mode ~= 'remove') or outside(wanted, 1, 1000)
   or (vt ~= '' and outside(tonumber(vt), 0, 9999999))

@@ -20,11 +20,7 @@ local wanted = tonumber(ARGV[1])
 local TOKEN_LIFE = 2000 -- ms, as in send
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 1, 16) or #ARGV > 17 then
   return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is 1..16, of at most 16 entries')

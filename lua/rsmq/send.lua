@@ -25,15 +25,7 @@ local TOKEN_LIFE = 2000 -- ms; a token that nobody took by then is of no use
 local DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz'
 local COUNTER = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' -- in byte order
 
--- Parts: outside, rsmq/between
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
-local function between(number, low, high)
-  return number and number >= low and number <= high and number
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, rsmq/between
 
 local count = #ARGV - bodies
 if not string.match(random or '', '^%w+$') or #random ~= 20 or count < 1 or count > 1000

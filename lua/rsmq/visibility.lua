@@ -24,20 +24,7 @@ local TOKENS = 64 -- as in send
 local TOKEN_LIFE = 2000 -- ms, as in send
 local MAX_FAILURE = 8192 -- bytes
 
--- Parts: outside, keep_latest
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
-local FAILURES = 5 -- failures kept of a message, the latest
-
--- Drop the oldest failures of a message.
-local function keep_latest(found)
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, keep_latest
 
 if outside(vt, 0, 9999999) then
   return redis.error_reply('ACKQ_ARGUMENT visibility: vt is out of range')

@@ -14,11 +14,7 @@
 local record = KEYS[1]
 local version, shards, draining = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(version, 1, 9007199254740991) or outside(shards, 1, 1024)
   or not draining or #draining > 8192 or string.find(draining, '[^%d ]') then

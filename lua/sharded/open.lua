@@ -17,11 +17,7 @@
 local record, group = KEYS[1], KEYS[2]
 local shards, groups = tonumber(ARGV[1]), ARGV[2]
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(shards, 0, 1024) then
   return redis.error_reply('ACKQ_ARGUMENT sharded/open: shards is an integer from 0 to 1024')

@@ -12,11 +12,7 @@
 local held = KEYS[1]
 local version = tonumber(ARGV[1])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(version, 1, 9007199254740991) then
   return redis.error_reply('ACKQ_ARGUMENT sharded/release: version is an integer from 1')

@@ -26,11 +26,7 @@
 local ready, context, dead, held = KEYS[1], KEYS[3], KEYS[8], KEYS[9]
 local version = tonumber(ARGV[1])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(version, 1, 9007199254740991) then
   return redis.error_reply('ACKQ_ARGUMENT sharded/retire: version is an integer from 1')

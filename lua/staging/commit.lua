@@ -22,11 +22,7 @@ local rows = 3
 local HEAD = 3 -- keys before the lists
 local count = #KEYS - HEAD
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if writer == '' or outside(batch, 0, 9007199254740991) or outside(count, 0, 1000)
   or #ARGV ~= rows - 1 + count then

@@ -13,11 +13,7 @@ local from, to = KEYS[1], KEYS[2]
 local wanted = tonumber(ARGV[1])
 local BODY_BUDGET = 1048576 -- bytes
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 1, 2000) or from == to then
   return redis.error_reply('ACKQ_ARGUMENT staging/merge: wanted is 1..2000, of another list')

@@ -14,11 +14,7 @@ local list, index = KEYS[1], KEYS[2]
 local lifetime = tonumber(ARGV[1])
 local rows = 2
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(lifetime, 1000, 604800000)
   or #ARGV < rows or #ARGV > 17 then

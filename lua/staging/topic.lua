@@ -27,11 +27,7 @@ local LAST = 9007199254740991 -- the greatest index that a Lua number holds exac
 local MAX_IN_CALL = 1000 -- rows of one call
 local BODY_BUDGET = 1048576 -- bytes of rows one call may move
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(guess, 0, LAST) or outside(max_age, 0, 315360000000)
   or outside(#KEYS - HEAD, 1, 1512) then

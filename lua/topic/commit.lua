@@ -16,16 +16,7 @@ local consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3]
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 local STEPS = 1000 -- ranges one call may move the place over
 
--- Parts: outside, topic/bounds
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
-
-local function bounds(member)
-  local start, stop = string.match(member, '^(%d+):(%d+):')
-  return tonumber(start), tonumber(stop)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside, topic/bounds
 
 for i = 1, #ARGV do
   if #ARGV > 1000 or not bounds(ARGV[i]) then

@@ -36,11 +36,7 @@ local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
 local STEPS = 1000 -- ranges one call may move the place over
 local EXPIRED = 100 -- ended leases among which the lowest is sought
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(guess, 0, LAST) or outside(wanted, 1, 1000) or outside(timeout, 0, 43200000000)
   or outside(skipped, 0, guess) or not string.match(token, '^%x+$') or #token ~= 16
@@ -53,12 +49,7 @@ local function text_of(index)
   return string.format('%.0f', index)
 end
 
--- Parts: topic/bounds
-local function bounds(member)
-  local start, stop = string.match(member, '^(%d+):(%d+):')
-  return tonumber(start), tonumber(stop)
-end
--- End of parts (edit them in lua/parts)
+-- include: topic/bounds
 
 for i = HEAD + 1, #ARGV do
   if not string.find(ARGV[i], '^%d+:%d+:') then

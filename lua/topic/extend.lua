@@ -16,11 +16,7 @@ local consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3]
 local timeout = tonumber(ARGV[1])
 local HEAD = 1 -- arguments before the ranges
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(timeout, 0, 43200000000)
   or #ARGV > HEAD + 1000 then

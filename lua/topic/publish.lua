@@ -30,11 +30,7 @@ local FREED = 8388608 -- bytes of messages one call may trim
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 local count = #ARGV - HEAD
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(guess, 0, LAST) or outside(max_age, 0, 315360000000) or outside(keep, 0, LAST)
   or outside(trims, 0, 4000) or outside(oldest, 1, LAST) or outside(window, 0, 315360000000)

@@ -17,11 +17,7 @@ local next_index, consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local place, when = ARGV[1], ARGV[2]
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if (place ~= 'end' and outside(tonumber(place), 0, LAST))
   or (when ~= 'absent' and when ~= 'present') then

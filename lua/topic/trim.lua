@@ -17,11 +17,7 @@ local HEAD = 2 -- keys before the messages
 local FREED = 8388608 -- bytes of messages one call may delete
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(keep, 0, LAST) or outside(oldest, 1, LAST) or #KEYS > HEAD + 1000 then
   return redis.error_reply('ACKQ_ARGUMENT topic/trim: an argument is out of range; see'

@@ -17,11 +17,7 @@
 local seen, doing, orders = KEYS[1], KEYS[2], KEYS[3]
 local worker, record, lifetime, obeyed = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] or ''
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if not record or #worker < 1 or #worker > 256 or #record < 1 or #record > 8192
   or outside(lifetime, 1000, 3600000000) then

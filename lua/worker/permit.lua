@@ -16,11 +16,7 @@ local key = KEYS[1]
 local wanted, returned = tonumber(ARGV[1]), tonumber(ARGV[2])
 local count, period, burst = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(wanted, 0, 1000) or outside(returned, 0, 1000) or outside(count, 1, 1000000000)
   or outside(period, 1, 86400000000) or outside(burst, 1, 1000000000) then

@@ -39,11 +39,7 @@ local message_id, searched = ARGV[9] or '', ARGV[10] or ''
 
 local BELIEVED = 86400000000 -- µs for which the note of a unique message is believed
 
--- Parts: outside
-local function outside(number, low, high)
-  return not (number and number >= low and number <= high and number % 1 == 0)
-end
--- End of parts (edit them in lua/parts)
+-- include: outside
 
 if outside(tick, 0, 9007199254740991) or outside(previous, 0, 9007199254740991)
   or outside(missed, 0, 1000000000) or not message
@@ -60,85 +56,7 @@ local now = clock[1] * 1000000 + clock[2]
 local known = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
 local latest, counted = tonumber(known[1] or 0), tonumber(known[2] or 0)
 
--- Parts: mark, unique_notes, unique_state, note_listed
--- What ties a count on the list, a unique push or a note of failures to its body: another message
--- may have the same id.
-local function mark(body)
-  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
-end
-
--- RECEIVES notes each message of a unique push: on a list with its count, the mark of its body, and
--- the µs until which the note is believed, or 0; elsewhere with a : instead of a count, or a space
--- behind it. The field is the id, so an ack deletes the note. With "taken" it is another field
--- while the message is on a list, because one of this id may be in flight; pop deletes it. That
--- field may also hold the lease key of a delayed message, if it is not the id: with - instead of :,
--- because pop sweeps notes with a :.
-local TAKEN = '\0unique:'
-
--- Return where a lease key is: delayed, ended, leased or nil.
-local function whereabouts(key)
-  if redis.call('ZSCORE', delayed, key) then
-    return 'delayed'
-  end
-  local deadline = redis.call('ZSCORE', backup, key)
-  return deadline and (tonumber(deadline) <= now and 'ended' or 'leased') or nil
-end
-
-local function is_believed(note)
-  local moment = string.match(note, '^%d+:%d+:%x+:(%d+)$')
-  return moment and tonumber(moment) > now
-end
-
--- Return whether a message of this id is in the queue: 'free', 'leased', 'ready', or 'delayed' and
--- its lease key. Or 'search' and its notes, if only a search of the lists can tell. ``gone`` are
--- notes of a message that an earlier search did not find.
-local function state_of(id, gone)
-  local found = redis.call('HMGET', receives, id, TAKEN .. id)
-  local place, noted, taken = whereabouts(id), found[1] or '', found[2] or ''
-  local key = string.byte(taken) == 0 and (string.gsub(taken, '-', ':'))
-  local other = key and whereabouts(key)
-  if other == 'delayed' or (place == 'delayed' and (taken == '' or key)) then
-    return 'delayed', other == 'delayed' and key or id
-  elseif place == 'delayed' or place == 'ended' or other == 'ended' then
-    return 'ready'
-  end
-  noted = not place and string.find(noted, ':', 1, true) and noted or ''
-  taken = not key and taken or ''
-  local notes = noted .. '|' .. taken
-  if notes == '|' or notes == gone or (redis.call('EXISTS', ready, handoff, held) == 0
-    and not (parked and redis.call('EXISTS', parked) == 1)) then
-    return (place or other) and 'leased' or 'free'
-  end
-  if is_believed(noted) or is_believed(taken) then
-    return 'ready'
-  end
-  return 'search', notes
-end
-
--- Believe the notes of a message that is on a list until another moment.
-local function believe(id, notes, moment)
-  local noted, taken = string.match(notes, '^(.-)|(.*)$')
-  for field, note in pairs({[id] = noted, [TAKEN .. id] = taken}) do
-    if note ~= '' then
-      local start = string.match(note, '^%d+:%d+:%x+') or '0:0:0'
-      redis.call('HSET', receives, field, start .. ':' .. moment)
-    end
-  end
-end
-
--- Note a message of a unique push that is on a list, believed until a moment. ``is_free``: none of
--- the id is in flight, so whatever is noted of it is of a message that is gone.
-local function note_listed(id, body, moment, is_free)
-  if is_free then
-    redis.call('HDEL', receives, id, TAKEN .. id)
-  end
-  redis.call('HSET', receives, unique == 'done' and id or TAKEN .. id,
-    '0:' .. mark(body) .. ':' .. moment)
-  if unique == 'taken' then
-    redis.call('HSET', receives, TAKEN, ':') -- tells pop that there are such notes
-  end
-end
--- End of parts (edit them in lua/parts)
+-- include: mark, unique_state, note_listed
 
 if version ~= '' then
   local stored = redis.call('HGET', schedules, schedule)

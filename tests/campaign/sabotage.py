@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ackq.scripts import compose
+
 from .workloads import WORKLOADS
 
 NAME = "{jobs}"
@@ -34,7 +36,7 @@ class Edit:
 
     def make(self, folder: Path) -> None:
         path = folder / f"{self.script}.lua"
-        text = path.read_text()
+        text = compose(folder, self.script)
         assert text.count(self.old) == 1, f"{self.script}: the old text must occur once"
         path.write_text(text.replace(self.old, self.new))
 

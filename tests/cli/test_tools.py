@@ -205,6 +205,13 @@ def test_scripts_are_listed_and_shown(ackq: Run) -> None:
     ackq("scripts", "show", "../pyproject", code=2)
 
 
+def test_scripts_are_exported_whole(ackq: Run, tmp_path: Path) -> None:
+    lines = ackq("scripts", "export", str(tmp_path / "new")).output.splitlines()
+    assert lines == [f"{name}\t{load(name).sha.decode()}" for name in names()]
+    for name in names():
+        assert (tmp_path / "new" / f"{name}.lua").read_bytes() == load(name).text
+
+
 def test_scripts_are_loaded(ackq: Run, plain_client: redis.Redis) -> None:
     lines = ackq("scripts", "load").output.splitlines()
     shas = [line.split("\t")[1] for line in lines]

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ackq.scripts import compose
+
 ERROR = " (error)"
 
 
@@ -48,7 +50,7 @@ class Mutant(NamedTuple):
     def plant(self, directory: Path) -> None:
         """Make the mistake in a copy of the scripts."""
         path = directory / f"{self.script}.lua"
-        text = path.read_text()
+        text = compose(directory, self.script)
         assert text.count(self.mistake.old) == 1, f"{self}: the old text must occur once"
         path.unlink()  # a link to the script itself
         path.write_text(text.replace(self.mistake.old, self.mistake.new))

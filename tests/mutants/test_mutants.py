@@ -15,6 +15,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ackq.errors import AckqError
+from ackq.scripts import compose
 from tests import facts
 from tests.facts.mistakes import Mutant
 
@@ -38,7 +39,7 @@ def test_a_planted_mistake_is_noticed(
     mutant: Mutant, scripts_directory: Path, request: pytest.FixtureRequest
 ) -> None:
     client = request.getfixturevalue("space").client
-    client.script_load((scripts_directory / f"{mutant.script}.lua").read_text())  # it compiles
+    client.script_load(compose(scripts_directory, mutant.script))  # it compiles
     signs = (AssertionError, pytest.fail.Exception)
     with pytest.raises((*signs, ResponseError, AckqError) if mutant.mistake.error else signs):
         run(mutant.test, mutant.mistake.given, request)

@@ -1,4 +1,4 @@
--- Needs lease_of.
+-- include: delay/lease_of
 
 -- Whether a message still belongs to the claim. The ready time must equal the lease too: otherwise
 -- another client touched the message, and it may be a new one with the same key.

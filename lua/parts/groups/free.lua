@@ -1,3 +1,4 @@
+-- include: groups/slot_changes
 -- Needs flight, runs, delayed, now_text.
 
 -- Take settled messages out of the runs of their groups: all of a group, or some. If one message of

@@ -1,4 +1,5 @@
--- Needs stopped, letters, stops, turn.
+-- include: groups/slots
+-- Needs stopped, letters.
 
 -- Let a group go on without a dead letter that stopped it, once no other one does.
 local function go_on(tag, letter)

@@ -1,5 +1,5 @@
--- Needs rules_of, record, ready, handoff, busy, parked, turns, flight, runs, woken, rates, room,
--- stopped.
+-- include: groups/rules
+-- Needs record, ready, handoff, busy, parked, turns, flight, runs, woken, rates, room, stopped.
 
 -- Of a queue with groups, read every type before the first write.
 local rules, are_parked, woken_note, are_stopped = nil, false, '', false

@@ -1,4 +1,5 @@
--- Needs busy, slots, slots_of.
+-- include: groups/slots
+-- Needs busy.
 
 local altered = {} -- groups whose number of messages in flight has to be written
 

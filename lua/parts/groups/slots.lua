@@ -1,4 +1,5 @@
--- Needs busy, parked, turns, stopped, rules, now, woken_note, are_parked, are_stopped, pause_of.
+-- include: groups/rates
+-- Needs busy, parked, turns, stopped, rules, now, woken_note, are_parked, are_stopped.
 
 local PLACE = 16 -- digits of the place of a message in the order of its group
 

@@ -1,4 +1,5 @@
--- Needs turns, stopped, letters, rules, are_stopped, stops.
+-- include: groups/slots
+-- Needs turns, stopped, letters, rules, are_stopped.
 
 -- Let a dead letter stop its group, if the record says so. It keeps its place there: rank.
 local function stop(tag, rank, letter)

@@ -1,4 +1,5 @@
--- Needs flight, rules, stop.
+-- include: groups/stop
+-- Needs flight, rules.
 
 -- Let the dead letters of messages that had these keys stop their groups, if the record says so.
 local function stop_all(keys, dead_ids)

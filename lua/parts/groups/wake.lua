@@ -1,3 +1,4 @@
+-- include: mark, groups/slots
 -- Needs ready, handoff, parked, turns, looks, woken.
 
 -- Let the group of the message that was moved to the list take its turn again: it was parked again,

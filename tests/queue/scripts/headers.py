@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ackq.scripts import compose
+
 _LEFT = re.compile(r"^-- Left end: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
 _GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
 _SLOT = re.compile(r"^-- (KEYS|ARGV)\[(\d+)\] (\S+) +(\S.*)$", re.MULTILINE)
@@ -66,5 +68,5 @@ def parse(text: str) -> Header:
 
 
 def read(directory: Path, script: str) -> str:
-    """Return the text of a script."""
-    return (directory / f"{script}.lua").read_text()
+    """Return the text of a script, with its parts."""
+    return compose(directory, script)
