@@ -177,9 +177,9 @@ def work(
     from all queues of the tasks, and without --url, from the server of the tasks.
 
     If the function returns, the message is acked; if it raises, the message is retried with
-    backoff. On SIGTERM or Ctrl-C, workers take no more messages and let running handlers finish; on
-    a second signal they exit within seconds, and unfinished messages are redelivered. A process
-    that dies is replaced.
+    backoff. On SIGTERM, SIGHUP or Ctrl-C, workers take no more messages and let running handlers
+    finish; on a second signal, or SIGQUIT, they exit within seconds, and unfinished messages are
+    redelivered. A process that dies is replaced.
 
     If the module has a Queue of the same name, its lease, end, time field, max receives, max body
     and record errors are the defaults of these options. Without -q, the only Queue in the module is

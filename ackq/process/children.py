@@ -19,6 +19,7 @@ from pathlib import Path
 from ackq.process.abandoned_messages import settle
 from ackq.process.figures import Reported
 from ackq.process.held_messages import HeldBy
+from ackq.process.kinship import adopts, reap_adopted
 from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, RECYCLED, Plan
 from ackq.process.service import Service
 from ackq.worker.base import SHUTDOWN_TIMEOUT
@@ -28,7 +29,8 @@ from ackq.worker.signals import stopping_on_signals
 #: Exit code of a child whose plan cannot work. It is not restarted.
 CANNOT_WORK = 3
 #: Passes a child the descriptor of a socket that closes when its parent is gone. Over it, a child
-#: also reports why its plan cannot work, so that the parent can log the reason once for all.
+#: also reports that it ends, with which code, and why its plan cannot work, so that the parent can
+#: log the reason once for all. An exit code without that report is a handler's: a crash.
 LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
 #: Of the parent's folder, and of the file in it that the parent keeps locked.
 FOLDER_PREFIX, LOCK_NAME = "ackq-work-", "lock"
@@ -37,10 +39,15 @@ CHECK_INTERVAL = 0.1
 #: Seconds before a dead child is replaced; doubled each time that a child dies early.
 FIRST_PAUSE = 0.1
 MAX_PAUSE = 10.0
-#: Longest reason from a child, in bytes: small enough to send before the parent reads it.
-MAX_REASON = 4096
+#: Longest report from a child, in bytes: small enough to send before the parent reads it.
+MAX_REPORT = 4096
 #: Seconds after which the death of a child no longer counts as early.
 EARLY_DEATH = 10.0
+
+
+def ending(code: int, reason: str) -> bytes:
+    """Return what a child reports when it ends by itself."""
+    return f"{code} {reason}".encode(errors="replace")[:MAX_REPORT]
 
 
 class Child:
@@ -55,6 +62,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self.reason = ""  #: why the plan cannot work, as the ended process reported it
+        self.crashed = False  #: whether the process ended without reporting that it does
         self.started = 0.0
         self.restarting = False  #: whether it is being restarted on purpose
         self.killed = False  #: whether it was killed because a handler did not end
@@ -127,9 +135,11 @@ class Child:
         assert self._lifeline is not None
         with self._lifeline as lifeline:
             try:
-                self.reason = lifeline.recv(MAX_REASON).decode(errors="replace")
+                report = lifeline.recv(MAX_REPORT).decode(errors="replace")
             except BlockingIOError:  # a grandchild still holds the other end
-                self.reason = ""
+                report = ""
+        stated, _, self.reason = report.partition(" ")
+        self.crashed = stated != str(code)
         self._process = None
         if not self.restarting:
             if time.monotonic() - self.started >= EARLY_DEATH:
@@ -216,7 +226,7 @@ class Processes:
         with private_folder() as folder:
             children = [Child(number, self._plan, folder) for number in range(self._plan.processes)]
             self._reported = Reported([child.figures for child in children])
-            health = self._plan.health()
+            health, adopting = self._plan.health(), adopts()
             if health is not None:
                 health.served = self._reported
             with (
@@ -237,6 +247,8 @@ class Processes:
                         healthy=not problem,
                         stopping=bool(self._stop_requests),
                     )
+                    if adopting:
+                        reap_adopted({child.pid for child in children})
                     time.sleep(CHECK_INTERVAL)
             for thread in self._settling:
                 thread.join(SHUTDOWN_TIMEOUT)
@@ -270,11 +282,12 @@ class Processes:
                 self._code = CANNOT_WORK
                 self.stop()
             return
-        if code == RECYCLED:
+        if code == RECYCLED and not child.crashed:
             log.info("worker process %d has ended: starting another", child.number)
             child.due = 0.0
             return
-        child.finished = code == ORDERED_TO_STOP or (code == 0 and self._plan.drain)
+        ends = code == ORDERED_TO_STOP or (code == 0 and self._plan.drain)
+        child.finished = ends and not child.crashed
         if not child.finished:
             log.warning("worker process %d ended (%d): starting another", child.number, code)
 
@@ -297,8 +310,10 @@ class Processes:
             grace = self._plan.grace if self._stops_sent == 0 else 0.0
             self._kill_at = time.monotonic() + grace + 2 * SHUTDOWN_TIMEOUT
             self._stops_sent += 1
+            # The second ends the grace at once; see `stopping_on_signals`.
+            number = signal.SIGTERM if self._stops_sent == 1 else signal.SIGINT
             for child in children:
-                child.send(signal.SIGTERM)
+                child.send(number)
         if self._stops_sent and time.monotonic() > self._kill_at:
             for child in children:
                 if child.pid is not None:

@@ -58,6 +58,10 @@ LOOK_AGAIN = 0.5
 _QUEUES = (Queue, AsyncQueue, ShardedQueue, AsyncShardedQueue)
 
 
+def _ignore(code: int) -> None:
+    """Tell nobody."""
+
+
 @runtime_checkable
 class HasTasks(Protocol):
     """What `ackq.tasks.Tasks` and `AsyncTasks` have. Their package is not imported for others."""
@@ -160,11 +164,15 @@ class Plan:
             held_file=str(held) if self.kill_after is not None else None,
         )
 
-    def run(self) -> int:
+    def run(self, ends: Callable[[int], None] = _ignore) -> int:
         """Work until stopped: in tasks if the handler is async, otherwise in threads.
 
+        Args:
+            ends: called with the exit code before this returns, or ends the process because
+                handlers still run.
+
         Returns:
-            The exit code: 0, or `ORDERED_TO_STOP`.
+            The exit code: 0, `ORDERED_TO_STOP` or `RECYCLED`.
 
         Raises:
             ConfigurationError: the handler or schedules do not exist, or a setting is invalid.
@@ -180,18 +188,22 @@ class Plan:
             names = handler.queue_names if has_tasks else (self._only_queue(),)
             if not names:
                 raise ConfigurationError(f"{self.handler} has no tasks")
-            return self.replaced(queues=names).run()
+            return self.replaced(queues=names).run(ends)
         recycling = None
         if self.max_messages is not None or self.max_memory is not None:
             recycling = Recycling(self.max_messages, self.max_memory)
         if is_async(handler.handle if has_tasks else handler):
-            code = asyncio.run(self._run_tasks(handler, recycling))
+            code = asyncio.run(self._run_tasks(handler, recycling, ends))
         else:
-            code = self._run_threads(handler, recycling)
+            code = self._run_threads(handler, recycling, ends)
         log.info("stopped")
-        return RECYCLED if recycling is not None and recycling.ended else code
+        code = RECYCLED if recycling is not None and recycling.ended else code
+        ends(code)
+        return code
 
-    def _run_threads(self, handler: Any, recycling: Recycling | None) -> int:
+    def _run_threads(
+        self, handler: Any, recycling: Recycling | None, ends: Callable[[int], None]
+    ) -> int:
         settings = self._settings(recycling)
         opened = self._opened(handler, Queue, ShardedQueue)
         try:
@@ -202,9 +214,11 @@ class Plan:
         finally:
             for queue in opened:
                 queue.close()
-        return _code_of(worker)
+        return _code_of(worker, ends)
 
-    async def _run_tasks(self, handler: Any, recycling: Recycling | None) -> int:
+    async def _run_tasks(
+        self, handler: Any, recycling: Recycling | None, ends: Callable[[int], None]
+    ) -> int:
         settings = self._settings(recycling)
         opened = self._opened(handler, AsyncQueue, AsyncShardedQueue)
         try:
@@ -215,12 +229,15 @@ class Plan:
         finally:
             for queue in opened:
                 await queue.aclose()
-        return _code_of(worker)
+        return _code_of(worker, ends)
 
     def _worker(self, kind: Any, handler: Any, opened: Sequence[Any], settings: Any) -> Any:
         if isinstance(handler, HasTasks):
-            return handler.worker(self._weighted(opened), **settings)
-        return kind(self._weighted(opened), handler, **settings)
+            worker = handler.worker(self._weighted(opened), **settings)
+        else:
+            worker = kind(self._weighted(opened), handler, **settings)
+        worker.supervised = True
+        return worker
 
     def _log_start(self, opened: Sequence[Any]) -> None:
         """Log the server, the queues and the settings, after all settings were checked."""
@@ -405,10 +422,11 @@ class Plan:
         return dict(zip(opened, [weight or 0.0 for weight in weights], strict=True))
 
 
-def _code_of(worker: Worker | AsyncWorker) -> int:
+def _code_of(worker: Worker | AsyncWorker, ends: Callable[[int], None]) -> int:
     """Return the exit code after a worker has ended; if its handlers still run, exit with it."""
     code = ORDERED_TO_STOP if worker.stopped_by_order else 0
     if worker.cut_short:
+        ends(code)
         _exit_now(code)
     return code
 

@@ -171,6 +171,8 @@ class BaseWorker(Generic[Q, S]):
         self._health = health
         #: Whether `run` ended without waiting for handlers that still ran.
         self.cut_short = False
+        #: Whether a parent process decides when the grace ends; see `stopping_on_signals`.
+        self.supervised = False
         self._stop_requests = 0
         self._deadline: float | None = None
         lanes = [

@@ -57,7 +57,7 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
     _takes_from = (AsyncQueue, AsyncShardedQueue)
 
     async def run(self, *, drain: bool = False) -> None:
-        """Work until `stop`, SIGTERM or SIGINT. Signals are handled only in the main thread.
+        """Work until `stop` or a signal that stops. Signals are handled only in the main thread.
 
         While Redis is unreachable, the worker keeps trying. Handlers that still run after
         ``grace`` seconds, or after a second signal, are cancelled.
@@ -78,7 +78,7 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
             self._handler = partial(daemons.call, self._handler)
             self._batch_handler = partial(daemons.call, self._batch_handler)
         sources, reports = self._started(*self._sources), self._started(*self._reports)
-        with stopping_on_signals(self.stop), self._healthy():
+        with stopping_on_signals(self.stop, self.supervised), self._healthy():
             helpers = [*map(self._start, sources)]
             reporters = [*map(self._start, reports)]
             serve = self._serve_batches if state.batching else self._serve

@@ -103,7 +103,7 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
     _takes_from = (Queue, ShardedQueue)
 
     def run(self, *, drain: bool = False) -> None:
-        """Work until `stop`, SIGTERM or SIGINT. Signals are handled only in the main thread.
+        """Work until `stop` or a signal that stops. Signals are handled only in the main thread.
 
         While Redis is unreachable, the worker keeps trying. Handlers that still run after
         ``grace`` seconds, or after a second signal, are abandoned and end with the process.
@@ -121,7 +121,7 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
         helpers: list[threading.Thread] = []
         reporters: list[threading.Thread] = []
         # Before the first handler starts, so that an early signal does not kill it.
-        with stopping_on_signals(self.stop), self._healthy():
+        with stopping_on_signals(self.stop, self.supervised), self._healthy():
             try:
                 helpers += map(self._start, sources)
                 reporters += map(self._start, reports)

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,21 @@ def working(
     *options: str,
     cwd: Path = ROOT,
     variables: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (),
+    before: str = "",
 ) -> Iterator[Command]:
-    """Run ``ackq work handler options``; kill it and its children in the end."""
+    """Run ``ackq work handler options``; kill it and its children in the end.
+
+    Args:
+        folder: for the journal, the log and temporary files.
+        url: of the server.
+        handler: module:name.
+        options: of the command.
+        cwd: where to run it.
+        variables: of the environment, beside those of the tests.
+        launcher: a command that runs the command.
+        before: a statement to run first.
+    """
     journal, log = folder / "journal", folder / "log"
     environment = {
         **os.environ,
@@ -72,9 +85,9 @@ def working(
         "PYTHONDONTWRITEBYTECODE": "1",
         **(variables or {}),
     }
-    code = "from ackq.cli import main; main()"
+    code = f"{before}\nfrom ackq.cli import main; main()"
     # Like the installed script, without the current folder in front of everything.
-    command = [sys.executable, "-P", "-c", code, "work", handler, *options]
+    command = [*launcher, sys.executable, "-P", "-c", code, "work", handler, *options]
     with log.open("ab") as output:
         process: forked.Popen[bytes] = forked.Popen(
             command, cwd=cwd, env=environment, stdout=output, stderr=output

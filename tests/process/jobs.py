@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import subprocess
 import threading
 import time
 from typing import Any
@@ -109,6 +110,20 @@ def stuck(message: Message) -> None:
 async def stuck_async(message: Message) -> None:
     """The same, in the loop of all handlers."""
     stuck(message)
+
+
+def exits(message: Message) -> None:
+    """End the process at the first delivery, with the code that the message says."""
+    note("begin", message)
+    if message.receive_count == 1:
+        os._exit(message.json()["code"])
+    note("end", message)
+
+
+def orphans(message: Message) -> None:
+    """Leave a process behind whose parent has ended."""
+    assert subprocess.run(["sh", "-c", "sleep 1 & exit 7"], check=False).returncode == 7
+    note("end", message)
 
 
 async def in_an_executor(message: Message) -> None:

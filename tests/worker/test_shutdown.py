@@ -20,7 +20,7 @@ from ackq.errors import ConfigurationError
 from ackq.worker import AsyncWorker, Schedule, Worker, upkeep
 from ackq.worker.logs import log
 from ackq.worker.outages import Outages
-from ackq.worker.signals import SIGNALS, stopping_on_signals
+from ackq.worker.signals import stopping_on_signals
 from tests.servers import private_server
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Rig, StartWorker
@@ -204,16 +204,49 @@ def test_signals_are_heard_and_put_back(
     assert settled(queue)
 
 
-def test_the_third_signal_has_the_default_action() -> None:
-    before = [signal.getsignal(each) for each in SIGNALS]
+#: Signals, whether a parent supervises the worker, and how often each of them stops it.
+SIGNALLED = [
+    ("TERM INT", False, [1, 2]),
+    ("HUP TERM", False, [1, 2]),
+    ("HUP HUP", False, [1, 2]),
+    ("QUIT", False, [2]),
+    ("INT QUIT", False, [1, 2]),
+    ("TERM TERM HUP INT", True, [1, 1, 1, 2]),
+    ("INT TERM", True, [2, 2]),
+    ("TERM QUIT INT", True, [1, 2, 2]),
+]
+
+
+@pytest.mark.parametrize(("names", "supervised", "expected"), SIGNALLED)
+def test_signals_stop_then_end_the_grace_then_have_their_default_action(
+    names: str, supervised: bool, expected: list[int]
+) -> None:
+    known = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT]
+    before = [signal.getsignal(each) for each in known]
     stops: list[int] = []
-    with stopping_on_signals(lambda: stops.append(1)):
-        signal.raise_signal(signal.SIGTERM)
-        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-        signal.raise_signal(signal.SIGINT)
-        assert [signal.getsignal(each) for each in SIGNALS] == [signal.SIG_DFL] * 2
-    assert len(stops) == 2
-    assert [signal.getsignal(each) for each in SIGNALS] == before
+    with stopping_on_signals(lambda: stops.append(1), supervised):
+        counts = []
+        for name in names.split():
+            signal.raise_signal(getattr(signal, f"SIG{name}"))
+            counts.append(len(stops))
+        default = [signal.getsignal(each) == signal.SIG_DFL for each in known]
+    assert counts == expected
+    assert default == [not supervised] * 4
+    assert [signal.getsignal(each) for each in known] == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda number, frame: None])
+def test_a_signal_that_nohup_ignores_or_the_program_handles_is_left_alone(
+    number: signal.Signals, handler: Any
+) -> None:
+    before = signal.signal(number, handler)
+    try:
+        with stopping_on_signals(pytest.fail):
+            signal.raise_signal(number)
+            assert signal.getsignal(number) == handler
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_server_that_cannot_hold_queues_ends_the_worker(
