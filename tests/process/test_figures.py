@@ -66,6 +66,7 @@ def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
         Queue(plain_client, name) as queue,
         working(tmp_path, url, "tests.process.jobs:scripted", *options) as command,
     ):
+        wait_until(lambda: command.log().count("working on") == 2, "both processes", 40)
         queue.push_many([{"id": f"m{number}", "seconds": 0.05} for number in range(40)])
         wait_until(lambda: len(command.events("end")) == 40 and settled(queue), "all", 40)
         assert len({event["pid"] for event in command.events()}) == 2
