@@ -131,7 +131,7 @@ def _refusal(value: Any) -> str | None:
             return f"{path} has the name {bad[0]!r}: names are text, as in {{str(name): value}}"
         if members := list(_members(each)):
             seen[id(each)] = each
-            remaining += [(path + _step(name), inner) for name, inner in reversed(members)]
+            remaining += [(path + step(name), inner) for name, inner in reversed(members)]
             continue
         try:
             orjson.dumps(each, _other)
@@ -160,7 +160,7 @@ def _non_finite(value: Any) -> tuple[str, float] | None:
     for name, inner in _members(value):
         # Most values are text, integers or None, which need no call.
         if type(inner) not in _SAFE and (place := _non_finite(inner)) is not None:
-            return _step(name) + place[0], place[1]
+            return step(name) + place[0], place[1]
     return None
 
 
@@ -178,7 +178,9 @@ def _members(value: Any) -> Iterable[tuple[Any, Any]]:
     return [(name, getattr(value, name)) for name in names if not name.startswith("_")]
 
 
-def _step(name: Any) -> str:
+def step(name: Any) -> str:
+    """Return how a path goes on to a member, by its name or position."""
     if isinstance(name, int):
         return f"[{name}]"
-    return f".{name}" if _PLAIN_NAME.fullmatch(name) else f"[{name!r}]"
+    plain = isinstance(name, str) and _PLAIN_NAME.fullmatch(name)
+    return f".{name}" if plain else f"[{name!r}]"

@@ -250,9 +250,9 @@ class AsyncQueue(AsyncWholeQueue, Client):
         Args:
             message: a mapping, a record or bytes. A record is a dataclass, a model of pydantic 2 or
                 a struct of msgspec. Mappings and records are pushed as a JSON object with its
-                ``id`` first, a random one if it has none. Bytes are pushed unchanged. To
-                forward a message, push its ``body``: `Message.json` turns integers over 64 bits
-                into floats.
+                ``id`` first, a random one if it has none: dates, times and UUIDs become text,
+                tuples lists, enums their values. Bytes are pushed unchanged. To forward a message,
+                push its ``body``: `Message.json` turns integers over 64 bits into floats.
             delay: seconds until the message becomes ready.
             at: when it becomes ready: seconds since the epoch, or a datetime with a time zone.
             front: deliver it before all messages on the ready list, but behind earlier ones pushed

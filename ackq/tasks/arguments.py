@@ -10,14 +10,19 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from ackq.core.json_values import not_finite
+from ackq.core.json_values import not_finite, step
 from ackq.errors import ConfigurationError, InvalidArguments
 from ackq.queue.messages import Message
+from ackq.tasks.comparison import TOO_DEEP, difference
 from ackq.tasks.foreign import decoded, encoded, schema_of, unknown_types
 
 T = TypeVar("T")
 #: Packages whose constraints msgspec would ignore.
 _OTHER_CONSTRAINTS = ("pydantic", "annotated_types")
+
+
+class UnknownArgument(InvalidArguments):
+    """The function has no parameter of this name. Another version of it may have one."""
 
 
 class _StateMark:
@@ -34,7 +39,7 @@ injected: Any = type("injected", (), {"__repr__": lambda _: "injected"})()
 class Arguments:
     """The parameters of a function that is a task.
 
-    Annotations are resolved at the first use, so that they may name what its module defines later.
+    Annotations may name what its module defines later: then they are checked at the first use.
     """
 
     def __init__(self, task: str, function: Callable[..., Any], *, batch: bool = False) -> None:
@@ -72,10 +77,13 @@ class Arguments:
         try:
             return typing.get_type_hints(self._function, include_extras=True)
         except Exception as error:
-            raise ConfigurationError(
-                f"task {self._task!r}: an annotation cannot be resolved: {error}. Import what it"
-                " names outside of TYPE_CHECKING"
-            ) from error
+            raise self._unresolved(error) from error
+
+    def _unresolved(self, error: Exception) -> ConfigurationError:
+        return ConfigurationError(
+            f"task {self._task!r}: an annotation cannot be resolved: {error}. Import what it names"
+            " outside of TYPE_CHECKING"
+        )
 
     @cached_property
     def state_types(self) -> dict[str, Any]:
@@ -133,7 +141,14 @@ class Arguments:
         try:
             return msgspec.json.Decoder(self._struct, dec_hook=decoded)
         except TypeError as error:
-            raise ConfigurationError(f"task {self._task!r}: {error}") from error
+            advice = (
+                ". A worker could not tell them apart in JSON: give each type its own parameter or"
+                " task, put the union into a model of pydantic, or use structs of msgspec with tags"
+            )
+            text = f"{error}{advice if 'union' in str(error) else ''}"
+            raise ConfigurationError(f"task {self._task!r}: {text}") from error
+        except (NameError, AttributeError) as error:
+            raise self._unresolved(error) from error
 
     def _check_type(self, name: str, kind: Any) -> None:
         """Raise an error for a type that no message can hold, or that would not be checked."""
@@ -151,30 +166,43 @@ class Arguments:
                 " read from JSON: pass text, a number, a dataclass or a model instead"
             )
 
-    def check(self) -> None:
+    def check(self, *, early: bool = False) -> None:
         """Resolve the annotations now.
+
+        Args:
+            early: accept names that may be defined later. Defaults to False.
 
         Raises:
             ConfigurationError: one of them cannot be resolved, or has no form in JSON.
         """
-        _ = self._decoder
+        try:
+            _ = self._decoder
+        except ConfigurationError as error:
+            if not (early and isinstance(error.__cause__, NameError | AttributeError)):
+                raise
 
     # --- values ---------------------------------------------------------------------------
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        """Return the arguments of a call as JSON, after a check that a worker can read them.
+        """Return the arguments of a call as JSON, after a check that a worker reads the same.
 
         Raises:
-            InvalidArguments: they do not fit the signature.
+            InvalidArguments: they do not fit the signature, or one would arrive with another value
+                or type; the text names its path.
         """
         values = self._by_name(args, kwargs)
         try:
             written = msgspec.json.encode(values, enc_hook=encoded)
+        except RecursionError:
+            raise InvalidArguments(TOO_DEEP, task=self._task) from None
         except (TypeError, ValueError) as error:
             raise InvalidArguments(str(error), task=self._task) from error
         if b"null" in written and (text := not_finite(values)) is not None:
             raise InvalidArguments(text, task=self._task)
-        self.decode(written)
+        read = self.decode(written)
+        for name, value in values.items():
+            if found := difference(value, getattr(read, name)):
+                raise InvalidArguments(f"${step(name)}{found[0]} {found[1]}", task=self._task)
         return written
 
     def decode(self, written: bytes | msgspec.Raw) -> Any:
@@ -189,9 +217,14 @@ class Arguments:
         except msgspec.ValidationError as error:
             reason = str(error).replace("Object contains unknown field", "There is no argument")
             reason = reason.replace("Object missing required field", "Missing the argument")
-            raise InvalidArguments(reason, task=self._task) from None
+            # Without a path, it is a parameter of the function.
+            unknown = reason.startswith("There is no argument") and " - at `$" not in reason
+            kind = UnknownArgument if unknown else InvalidArguments
+            raise kind(reason, task=self._task) from None
         except msgspec.DecodeError as error:
             raise InvalidArguments(str(error), task=self._task) from None
+        except RecursionError:
+            raise InvalidArguments(TOO_DEEP, task=self._task) from None
 
     @cached_property
     def by_position(self) -> bool:

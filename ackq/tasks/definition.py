@@ -137,11 +137,13 @@ def define(
         time_limit = check_seconds(time_limit, "time_limit")
     if (expires := settings.get("expires")) is not None:
         expires = check_seconds(expires, "expires")
+    arguments = Arguments(name, function, batch=batch is not None)
+    arguments.check(early=True)
     return Definition(
         name=name,
         queue=settings.get("queue") or name,
         function=function,
-        arguments=Arguments(name, function, batch=batch is not None),
+        arguments=arguments,
         terms=Terms(
             max_receives=max_receives,
             time_limit=time_limit,

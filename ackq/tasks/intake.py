@@ -12,6 +12,7 @@ import msgspec
 
 from ackq.errors import InvalidArguments
 from ackq.queue.messages import Message
+from ackq.tasks.arguments import UnknownArgument
 from ackq.tasks.definition import Definition
 from ackq.tasks.policy import Later
 from ackq.tasks.wire import Received, received
@@ -19,11 +20,11 @@ from ackq.worker.logs import about
 from ackq.worker.policy import NO_MORE_RECEIVES
 from ackq.worker.verdicts import Reject
 
-#: The times that a message of an unknown task is given back before it is dead.
+#: The times that a message with an unknown task or argument is given back before it is dead.
 UNKNOWN_TRIES = 20
 #: After this many times ``unknown_for``, an id is that of another message.
 FORGOTTEN_AFTER = 10
-#: Most messages of unknown tasks that are remembered; the oldest is forgotten.
+#: Most messages with an unknown task or argument that are remembered; the oldest is forgotten.
 REMEMBERED = 10_000
 
 
@@ -36,10 +37,10 @@ class Intake:
     """Finds the task of each message."""
 
     definitions: Mapping[str, Definition]
-    #: Seconds for which messages of an unknown task are given back.
+    #: Seconds for which messages with an unknown task or argument are given back.
     unknown_for: float
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
-    #: When messages of unknown tasks were first and last seen here, by queue and key.
+    #: When these messages were first and last seen here, by queue and key.
     _seen: dict[tuple[str, bytes], tuple[float, float]] = field(default_factory=dict)
 
     def admit(self, message: Message) -> tuple[Definition, Any]:
@@ -47,38 +48,36 @@ class Intake:
 
         Raises:
             Reject: the message does not fit its task, has expired, or cannot be delivered again.
-            Later: its task is not known here yet, or pauses.
+            Later: its task, or one of its arguments, is not known here yet; or the task pauses.
             Dropped: it has expired, and is to be acked.
         """
         try:
             read = received(message.body)
         except msgspec.MsgspecError as error:
             raise _misfit(message, f"not a task: {error}") from None
-        name = read.task or read.name
+        name = read.task
         definition = self.definitions.get(name)
         if definition is None:
             if not name:
                 raise _misfit(message, "not a task: the message names none")
-            raise self._unknown(message, name)
+            raise self._unknown(message, f"unknown task {name!r}")
         message.terms = terms = definition.terms
         if terms.max_receives is not None and message.receive_count > terms.max_receives:
             # Its last delivery ended without a verdict, for instance because the worker was killed.
             raise Reject(NO_MORE_RECEIVES)
-        if (
-            definition.expires is not None
-            or read.expires_at is not None
-            or read.expirytime is not None
-        ):
+        if definition.expires is not None or read.expires_at is not None:
             _check_expiry(message, read, definition)
         if definition.circuit is not None and (pause := definition.circuit.wait()):
             raise Later(pause)
         try:
-            return definition, definition.arguments.decode(read.args if read.task else read.data)
+            return definition, definition.arguments.decode(read.args)
+        except UnknownArgument as error:
+            raise self._unknown(message, error.reason) from None
         except InvalidArguments as error:
             raise _misfit(message, error.reason) from None
 
-    def _unknown(self, message: Message, name: str) -> Exception:
-        """Return a verdict: another process, or this one after an update, may know the task."""
+    def _unknown(self, message: Message, what: str) -> Exception:
+        """Return a verdict: another process, or this one after an update, may know this."""
         key = (message.queue, message.key)
         now = self.clock()
         first, last = self._seen.pop(key, (now, now))
@@ -89,7 +88,7 @@ class Intake:
             while len(self._seen) > REMEMBERED:
                 del self._seen[next(iter(self._seen))]
             return Later(self.unknown_for / UNKNOWN_TRIES)
-        return _misfit(message, f"unknown task {name!r} for {self.unknown_for:g} s")
+        return _misfit(message, f"{what} for {self.unknown_for:g} s")
 
 
 def ended(definition: Definition, message: Message, error: BaseException | None) -> None:
@@ -105,8 +104,8 @@ def ended(definition: Definition, message: Message, error: BaseException | None)
 
 
 def _check_expiry(message: Message, read: Received, definition: Definition) -> None:
-    if read.expiry is not None:
-        expired = (message.taken_at or time.time()) >= read.expiry
+    if read.expires_at is not None:
+        expired = (message.taken_at or time.time()) >= read.expires_at
     else:
         # Another producer pushed it, and may have written the time.
         age, longest = message.time_in_queue, definition.expires

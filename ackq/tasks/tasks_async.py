@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
+import msgspec
 import orjson
 import redis.asyncio
 from msgspec.structs import astuple
@@ -27,7 +28,7 @@ from ackq.sharded import AsyncShardedQueue
 from ackq.tasks.calls_async import call, entered, is_middleware
 from ackq.tasks.definition import Definition, Settings, define
 from ackq.tasks.intake import Dropped, Intake, ended
-from ackq.tasks.wire import written
+from ackq.tasks.wire import expiry, written
 from ackq.worker import AsyncWorker, Schedule
 from ackq.worker.batch import Batch, Failed
 from ackq.worker.policy import MAX_RECEIVES, Terms
@@ -102,8 +103,8 @@ class AsyncTask(Generic[P, R]):
 
         Args:
             id: of the message. Defaults to None: a random one.
-            expires: seconds after which the message is no longer handled. Defaults to the
-                task's.
+            expires: seconds from the push, or from the time for which it is delayed, after which
+                the message is no longer handled. Defaults to the task's.
             options: keyword arguments of `ackq.AsyncQueue.push`, such as ``delay``, ``at``,
                 ``dedup`` and ``confirm``.
         """
@@ -215,7 +216,8 @@ class AsyncTasks(Closable):
             rate_limit: how many messages all workers together may start. No other task can share
                 its queue, so that a message that has to wait is not taken at all.
             record_errors: how much of an error to store. Defaults to the queue's.
-            expires: seconds from the push after which a message is no longer handled.
+            expires: seconds from the push, or from the time for which the push is delayed, after
+                which a message is no longer handled.
             on_expiry: "dead" makes an expired message a dead letter, "drop" acks it. Defaults to
                 "dead".
             breaker: after failures in a row, the messages of the task pause.
@@ -306,8 +308,9 @@ class AsyncTasks(Closable):
             encoded = definition.arguments.encode((), dict(args or {}))
 
             def message(tick: datetime) -> dict[str, Any]:
-                now, expires = tick.timestamp(), definition.expires
-                return written(definition.name, encoded, None, expires, now, self._source)
+                now = tick.timestamp()
+                expires_at = expiry(definition.expires, now, {})
+                return written(definition.name, encoded, None, expires_at, now, self._source)
 
             title, queue = name or definition.name, definition.queue
             times = {"every": every, "cron": cron, "tz": zone_of(zone)}
@@ -397,9 +400,9 @@ class AsyncTasks(Closable):
             options: of the push.
         """
         others = dict(options)
-        expires = others.pop("expires", definition.expires)
-        id = others.pop("id", None)
-        message = written(definition.name, arguments, id, expires, time.time(), self._source)
+        now, expires = time.time(), others.pop("expires", definition.expires)
+        id, expires_at = others.pop("id", None), expiry(expires, now, others)
+        message = written(definition.name, arguments, id, expires_at, now, self._source)
         if self._inline:
             push: Any = partial(self._handle_now, definition.queue)
         else:
@@ -407,7 +410,8 @@ class AsyncTasks(Closable):
         if not self._push_middleware:
             stored: Pushed = await push(message, **others)
             return stored
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(message))
+        # Unlike orjson, this keeps integers over 64 bits, which the push then refuses.
+        plain: dict[str, Any] = msgspec.json.decode(orjson.dumps(message))
         call: Any = partial(push, plain, **others)
         for middleware in reversed(self._push_middleware):
             call = partial(middleware, plain, call)

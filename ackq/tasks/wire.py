@@ -6,12 +6,14 @@ whose ``type`` is the task and whose ``data`` are the arguments.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import orjson
 
+from ackq.config import Seconds, in_seconds
 from ackq.core.creation_time import CLOUDEVENT
 
 #: The version of the CloudEvents specification that is written.
@@ -20,39 +22,56 @@ _NO_ARGUMENTS = msgspec.Raw(b"{}")
 
 
 class Received(msgspec.Struct, gc=False):
-    """The members of a message that a worker reads."""
+    """The members of a message that a worker reads. Others are ignored."""
 
     task: str = ""
     args: msgspec.Raw = _NO_ARGUMENTS
     #: Seconds since the epoch.
     expires_at: float | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    """The members of a CloudEvent that a worker reads."""
+
     specversion: str = ""
     type: str = ""
     data: msgspec.Raw = _NO_ARGUMENTS
+    #: Without a zone, it is in UTC.
     expirytime: datetime | None = None
 
-    @property
-    def name(self) -> str:
-        """The name of the task; empty if the message names none."""
-        return self.task or (self.type if self.specversion else "")
 
-    @property
-    def expiry(self) -> float | None:
-        """When the message expires, in seconds since the epoch, or None."""
-        if self.expirytime is not None:
-            return self.expirytime.timestamp()
-        return self.expires_at
+_received = msgspec.json.Decoder(Received).decode
+_event = msgspec.json.Decoder(_Event).decode
 
 
-#: Reads a body; raises `msgspec.MsgspecError`.
-received = msgspec.json.Decoder(Received).decode
+def received(body: bytes) -> Received:
+    """Read a body. A message that names a task is no CloudEvent, whatever else it has.
+
+    Raises:
+        msgspec.MsgspecError: it is neither.
+    """
+    try:
+        read = _received(body)
+        if read.task:
+            return read
+        event = _event(body)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
+    time = event.expirytime
+    if time is not None:
+        time = time.replace(tzinfo=time.tzinfo or UTC)
+    return Received(
+        event.type if event.specversion else "",
+        event.data,
+        None if time is None else time.timestamp(),
+    )
 
 
 def written(
     task: str,
     arguments: bytes,
     id: str | int | None,
-    expires: float | None,
+    expires_at: float | None,
     now: float,
     source: str | None = None,
 ) -> dict[str, Any]:
@@ -62,14 +81,14 @@ def written(
         task: its name.
         arguments: as JSON.
         id: of the message. None: the queue draws one.
-        expires: seconds until it expires, or None.
+        expires_at: seconds since the epoch after which nobody handles it, or None.
         now: seconds since the epoch.
         source: of a CloudEvent. Defaults to None: the message is none.
     """
     message: dict[str, Any] = {} if id is None else {"id": id}
     if source is None:
         message |= {"task": task, "args": orjson.Fragment(arguments)}
-        return message if expires is None else {**message, "expires_at": round(now + expires, 6)}
+        return message if expires_at is None else {**message, "expires_at": round(expires_at, 6)}
     message |= {
         CLOUDEVENT: SPECVERSION,
         "type": task,
@@ -77,9 +96,18 @@ def written(
         "time": _rfc_3339(now),
         "datacontenttype": "application/json",
     }
-    if expires is not None:
-        message["expirytime"] = _rfc_3339(now + expires)
+    if expires_at is not None:
+        message["expirytime"] = _rfc_3339(expires_at)
     return {**message, "data": orjson.Fragment(arguments)}
+
+
+def expiry(expires: Seconds | None, now: float, options: Mapping[str, Any]) -> float | None:
+    """Return when a message expires, in seconds since the epoch: counted from when it is due."""
+    if expires is None:
+        return None
+    at = options.get("at") or now
+    due = at.timestamp() if isinstance(at, datetime) else at
+    return float(max(now, due) + in_seconds(options.get("delay") or 0) + in_seconds(expires))
 
 
 def _rfc_3339(seconds: float) -> str:

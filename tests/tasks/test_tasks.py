@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -38,6 +39,7 @@ from ackq.tasks import (
     Tasks,
     injected,
 )
+from ackq.tasks.wire import received
 from ackq.worker import Health, Hooks, RateLimit
 from ackq.worker import Retry as RetryNow
 from ackq.worker.state import State as State_
@@ -143,9 +145,13 @@ MISFITS: list[tuple[Any, str]] = [
     ({"task": 5}, "not a task: Expected `str`, got `int` - at `$.task`"),
     ({"task": "note"}, "Missing the argument `text`"),
     ({"task": "note", "args": {"text": 5}}, "Expected `str`, got `int` - at `$.text`"),
-    ({"task": "note", "args": {"text": "", "more": 1}}, "There is no argument `more`"),
     ({"task": "note", "args": ["x"]}, "Expected `object`, got `array`"),
-    ({"task": "note", "args": {"text": "", "message": {}}}, "There is no argument `message`"),
+    (b'{"task": "note", "args": %b}' % (b"[" * 50_000 + b"]" * 50_000), "not a task: it is nested"),
+    (
+        {"task": "note", "args": {}, "expires_at": "soon"},
+        "not a task: Expected `float | null`, got `str`",
+    ),
+    ({"specversion": "1.0", "type": 5}, "not a task: Expected `str`, got `int` - at `$.type`"),
 ]
 
 
@@ -166,13 +172,28 @@ def test_what_does_not_fit_is_dead_at_once_with_the_reason(rig: Rig) -> None:
     assert rig.queue.stats().ready == 0
 
 
-def test_an_unknown_task_is_given_back_uncounted_and_dead_after_a_while(
-    rig_of: Callable[..., Rig],
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"task": "of.tomorrow"}, "unknown task 'of.tomorrow' for 0.3 s"),
+        ({"task": "note", "args": {"new": 1}}, "There is no argument `new` for 0.3 s"),
+        ({"task": "note", "args": {"message": {}}}, "There is no argument `message` for 0.3 s"),
+        (
+            {"specversion": "1.0", "type": "note", "data": {"new": 1}},
+            "There is no argument `new` for 0.3 s",
+        ),
+    ],
+)
+def test_an_unknown_task_or_argument_is_given_back_uncounted_and_dead_after_a_while(
+    rig_of: Callable[..., Rig], body: dict[str, Any], reason: str
 ) -> None:
+    def note(message: Message = injected) -> None:
+        raise AssertionError("it was called")
+
     patient, hasty = rig_of(unknown_for=600), rig_of(unknown_for=0.3)
     for rig in (patient, hasty):
-        rig.tasks.task(_first)
-    patient.queue.push({"id": "a", "task": "of.tomorrow"})
+        rig.tasks.task(name="note")(note)
+    patient.queue.push({"id": "a", **body})
     patient.drain()
     found = patient.queue.find("a")
     assert found is not None
@@ -180,7 +201,7 @@ def test_an_unknown_task_is_given_back_uncounted_and_dead_after_a_while(
     assert found.due_in == pytest.approx(30, abs=20)
     patient.queue.run_now(ids=["a"])
     hasty.drain_until_dead()
-    assert hasty.reasons() == ["unknown task 'of.tomorrow' for 0.3 s"]
+    assert [letter.reason for letter in hasty.queue.dead_letters()] == [reason]
 
 
 def test_each_exception_has_its_own_policy(rig: Rig) -> None:
@@ -305,6 +326,65 @@ def test_expired_messages_are_dead_or_dropped(rig: Rig) -> None:
     rig.drain()
     assert sorted(ran) == ["in time", "in time too"]
     assert rig.reasons() == ["expired"]
+
+
+def test_a_message_expires_after_the_time_for_which_it_was_delayed(
+    rig_of: Callable[..., Rig],
+) -> None:
+    for source, member in ((None, "expires_at"), ("//tests", "expirytime")):
+        rig = rig_of(source=source)
+
+        @rig.tasks.task(name="note", expires=100)
+        def note() -> None:
+            """Nothing."""
+
+        now = time.time()
+        cases: list[tuple[dict[str, Any], float]] = [
+            ({"delay": 0}, 100),
+            ({"delay": 2000}, 2100),
+            ({"delay": timedelta(hours=1), "expires": timedelta(minutes=1)}, 3660),
+            ({"at": now + 500}, 600),
+            ({"at": datetime.fromtimestamp(now + 500, UTC), "expires": 1}, 501),
+            ({"at": now - 500}, 100),  # due at once
+        ]
+        for number, (options, seconds) in enumerate(cases):
+            id = f"{member}-{number}"
+            rig.push(note.options(id=id, **options))
+            found = rig.queue.find(id)
+            assert found is not None
+            written = orjson.loads(found.body)[member]
+            if source is not None:
+                written = datetime.fromisoformat(written).timestamp()
+            assert written - now == pytest.approx(seconds, abs=10)
+
+
+def test_an_expiry_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        body = {"specversion": "1.0", "type": "note", "expirytime": "2026-05-04T12:00:00"}
+        read = [
+            received(orjson.dumps({**body, "expirytime": body["expirytime"] + zone}))
+            for zone in ("", "Z", "+00:00")
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    noon = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
+    assert [each.expires_at for each in read] == [noon] * 3
+
+
+def test_a_message_with_a_task_is_no_cloudevent_whatever_its_other_members_are(rig: Rig) -> None:
+    ran: list[str] = []
+
+    @rig.tasks.task(name="note")
+    def note(text: str) -> None:
+        ran.append(text)
+
+    others = {"specversion": 1, "type": 5, "data": [1], "expirytime": "next week", "id": "a"}
+    rig.queue.push({**others, "task": "note", "args": {"text": "ran"}})
+    rig.drain()
+    assert ran == ["ran"]
 
 
 def test_after_failures_in_a_row_a_task_pauses_uncounted(rig: Rig) -> None:
