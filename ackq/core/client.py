@@ -73,6 +73,14 @@ class Client(Closable):
         """The address of the server, without credentials."""
         return self._driver.route.address
 
+    @property
+    def url(self) -> str | None:
+        """The URL of the server, with its password. None if none says how to connect to it.
+
+        So for a cluster, a server that Sentinel finds, and a password that a function makes.
+        """
+        return self._driver.route.url
+
     def _prepared(
         self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
     ) -> Prepared[T]:

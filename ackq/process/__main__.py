@@ -11,9 +11,9 @@ import threading
 import time
 
 from ackq.errors import ConfigurationError
-from ackq.process.children import CANNOT_WORK, LIFELINE_VARIABLE, ending
+from ackq.process.children import CANNOT_WORK, LIFELINE_VARIABLE, MAX_REPORT
 from ackq.process.kinship import die_after_parent, survive_parent
-from ackq.process.plan import PLAN_VARIABLE, Plan, set_up_logs
+from ackq.process.plan import PLAN_VARIABLE, Plan, ending, set_up_logs
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 
 
@@ -26,14 +26,14 @@ def main() -> int:
     _end_with_parent(lifeline, plan.grace)
     set_up_logs(plan.log_json, plan.verbose)
 
-    def ends(code: int, reason: str = "") -> None:
+    def report(text: str) -> None:
         with contextlib.suppress(OSError):  # the parent is gone
-            lifeline.sendall(ending(code, reason))
+            lifeline.sendall(text.encode(errors="replace")[:MAX_REPORT])
 
     try:
-        return plan.run(ends)
+        return plan.run(report)
     except ConfigurationError as error:
-        ends(CANNOT_WORK, str(error))
+        report(ending(CANNOT_WORK, str(error)))
         return CANNOT_WORK
 
 

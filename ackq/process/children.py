@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ from ackq.process.abandoned_messages import settle
 from ackq.process.figures import Reported
 from ackq.process.held_messages import HeldBy
 from ackq.process.kinship import adopts, reap_adopted
-from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, RECYCLED, Plan
+from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, RECYCLED, UNNAMED, Plan
 from ackq.process.service import Service
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 from ackq.worker.logs import log
@@ -29,8 +30,9 @@ from ackq.worker.signals import stopping_on_signals
 #: Exit code of a child whose plan cannot work. It is not restarted.
 CANNOT_WORK = 3
 #: Passes a child the descriptor of a socket that closes when its parent is gone. Over it, a child
-#: also reports that it ends, with which code, and why its plan cannot work, so that the parent can
-#: log the reason once for all. An exit code without that report is a handler's: a crash.
+#: also reports the server of its tasks, if the plan does not name it; that it ends, with which
+#: code; and why its plan cannot work, so that the parent can log the reason once for all. An exit
+#: code without that report is a handler's: a crash.
 LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
 #: Of the parent's folder, and of the file in it that the parent keeps locked.
 FOLDER_PREFIX, LOCK_NAME = "ackq-work-", "lock"
@@ -41,13 +43,9 @@ FIRST_PAUSE = 0.1
 MAX_PAUSE = 10.0
 #: Longest report from a child, in bytes: small enough to send before the parent reads it.
 MAX_REPORT = 4096
+_REPORTS = re.compile(r"(?:server (\S+)\n)?(?:end (\S+) (.*))?.*", re.DOTALL)
 #: Seconds after which the death of a child no longer counts as early.
 EARLY_DEATH = 10.0
-
-
-def ending(code: int, reason: str) -> bytes:
-    """Return what a child reports when it ends by itself."""
-    return f"{code} {reason}".encode(errors="replace")[:MAX_REPORT]
 
 
 class Child:
@@ -61,6 +59,8 @@ class Child:
         self._plan = plan.of_child(self.health, self.figures, self.held.file)
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
+        self._reported = b""  #: what the process has reported
+        self.server: str | None = None  #: the URL of its server, or `UNNAMED`, if it reported one
         self.reason = ""  #: why the plan cannot work, as the ended process reported it
         self.crashed = False  #: whether the process ended without reporting that it does
         self.started = 0.0
@@ -92,7 +92,7 @@ class Child:
         }
         self.health.unlink(missing_ok=True)
         self.held.forget()
-        self.killed = False
+        self.killed, self._reported = False, b""
         try:
             # -P: files in the current folder cannot hide modules that are imported at the start.
             self._process = subprocess.Popen(
@@ -129,17 +129,21 @@ class Child:
         self.due = 0.0
 
     def poll(self) -> int | None:
-        """Return the exit code once, when the process has ended."""
-        if self._process is None or (code := self._process.poll()) is None:
+        """Read what the process reports. Return the exit code once, when it has ended."""
+        if self._process is None:
             return None
+        code = self._process.poll()
         assert self._lifeline is not None
-        with self._lifeline as lifeline:
-            try:
-                report = lifeline.recv(MAX_REPORT).decode(errors="replace")
-            except BlockingIOError:  # a grandchild still holds the other end
-                report = ""
-        stated, _, self.reason = report.partition(" ")
-        self.crashed = stated != str(code)
+        with contextlib.suppress(BlockingIOError):
+            self._reported += self._lifeline.recv(2 * MAX_REPORT)
+        found = _REPORTS.fullmatch(self._reported.decode(errors="replace"))
+        assert found is not None
+        server, stated, reason = found.groups()
+        self.server = server or self.server
+        if code is None:
+            return None
+        self._lifeline.close()
+        self.reason, self.crashed = reason or "", stated != str(code)
         self._process = None
         if not self.restarting:
             if time.monotonic() - self.started >= EARLY_DEATH:
@@ -212,6 +216,8 @@ class Processes:
         self._last_warning = ""
         self._reported = Reported(())
         self._settling: list[threading.Thread] = []
+        #: Of the queues, or `UNNAMED`. None: the embedded server.
+        self._url = plan.url
 
     def stop(self) -> None:
         """Stop all processes. A second call ends their grace at once."""
@@ -262,6 +268,7 @@ class Processes:
     def _supervise(self, child: Child) -> None:
         child.kill_if_stuck()
         code = child.poll()
+        self._url = child.server or self._url
         if code is not None:
             self._reported.end(child.figures)
             if child.killed:
@@ -293,8 +300,11 @@ class Processes:
 
     def _settle(self, child: Child) -> None:
         """Settle what a killed process held, beside the supervision: Redis may be unreachable."""
+        if self._url == UNNAMED:
+            log.warning("the messages of the process wait for the ends of their leases: give --url")
+            return
         held = child.held.read(child.overdue)
-        thread = threading.Thread(target=settle, args=(self._plan.url, held), daemon=True)
+        thread = threading.Thread(target=settle, args=(self._url, held), daemon=True)
         thread.start()
         self._settling.append(thread)
 

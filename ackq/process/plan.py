@@ -53,13 +53,20 @@ DEFAULT_QUEUE = "jobs"
 ORDERED_TO_STOP = 4
 #: Exit code of a process that handled enough messages or uses too much memory. It is replaced.
 RECYCLED = 5
+#: What a process reports instead of a server that no URL names.
+UNNAMED = "-"
 #: Seconds between two tries to find out whether a queue is sharded.
 LOOK_AGAIN = 0.5
 _QUEUES = (Queue, AsyncQueue, ShardedQueue, AsyncShardedQueue)
 
 
-def _ignore(code: int) -> None:
+def _ignore(report: str) -> None:
     """Tell nobody."""
+
+
+def ending(code: int, reason: str = "") -> str:
+    """Return what a process reports when it ends by itself."""
+    return f"end {code} {reason}"
 
 
 @runtime_checkable
@@ -164,12 +171,12 @@ class Plan:
             held_file=str(held) if self.kill_after is not None else None,
         )
 
-    def run(self, ends: Callable[[int], None] = _ignore) -> int:
+    def run(self, report: Callable[[str], None] = _ignore) -> int:
         """Work until stopped: in tasks if the handler is async, otherwise in threads.
 
         Args:
-            ends: called with the exit code before this returns, or ends the process because
-                handlers still run.
+            report: called with what the parent must know: the server, if it was not given, and
+                the exit code before the process ends.
 
         Returns:
             The exit code: 0, `ORDERED_TO_STOP` or `RECYCLED`.
@@ -188,24 +195,25 @@ class Plan:
             names = handler.queue_names if has_tasks else (self._only_queue(),)
             if not names:
                 raise ConfigurationError(f"{self.handler} has no tasks")
-            return self.replaced(queues=names).run(ends)
+            return self.replaced(queues=names).run(report)
         recycling = None
         if self.max_messages is not None or self.max_memory is not None:
             recycling = Recycling(self.max_messages, self.max_memory)
         if is_async(handler.handle if has_tasks else handler):
-            code = asyncio.run(self._run_tasks(handler, recycling, ends))
+            code = asyncio.run(self._run_tasks(handler, recycling, report))
         else:
-            code = self._run_threads(handler, recycling, ends)
+            code = self._run_threads(handler, recycling, report)
         log.info("stopped")
         code = RECYCLED if recycling is not None and recycling.ended else code
-        ends(code)
+        report(ending(code))
         return code
 
     def _run_threads(
-        self, handler: Any, recycling: Recycling | None, ends: Callable[[int], None]
+        self, handler: Any, recycling: Recycling | None, report: Callable[[str], None]
     ) -> int:
         settings = self._settings(recycling)
         opened = self._opened(handler, Queue, ShardedQueue)
+        self._report_server(opened, report)
         try:
             settings["hooks"] = self._hooks(handler, opened, recycling)
             worker: Worker = self._worker(Worker, handler, opened, settings)
@@ -214,13 +222,14 @@ class Plan:
         finally:
             for queue in opened:
                 queue.close()
-        return _code_of(worker, ends)
+        return _code_of(worker, report)
 
     async def _run_tasks(
-        self, handler: Any, recycling: Recycling | None, ends: Callable[[int], None]
+        self, handler: Any, recycling: Recycling | None, report: Callable[[str], None]
     ) -> int:
         settings = self._settings(recycling)
         opened = self._opened(handler, AsyncQueue, AsyncShardedQueue)
+        self._report_server(opened, report)
         try:
             settings["hooks"] = self._hooks(handler, opened, recycling)
             worker: AsyncWorker = self._worker(AsyncWorker, handler, opened, settings)
@@ -229,7 +238,12 @@ class Plan:
         finally:
             for queue in opened:
                 await queue.aclose()
-        return _code_of(worker, ends)
+        return _code_of(worker, report)
+
+    def _report_server(self, opened: Sequence[Any], report: Callable[[str], None]) -> None:
+        """Report the server if tasks know it: the parent does not import them."""
+        if self.url is None:
+            report(f"server {opened[0].url or UNNAMED}\n")
 
     def _worker(self, kind: Any, handler: Any, opened: Sequence[Any], settings: Any) -> Any:
         if isinstance(handler, HasTasks):
@@ -422,11 +436,11 @@ class Plan:
         return dict(zip(opened, [weight or 0.0 for weight in weights], strict=True))
 
 
-def _code_of(worker: Worker | AsyncWorker, ends: Callable[[int], None]) -> int:
+def _code_of(worker: Worker | AsyncWorker, report: Callable[[str], None]) -> int:
     """Return the exit code after a worker has ended; if its handlers still run, exit with it."""
     code = ORDERED_TO_STOP if worker.stopped_by_order else 0
     if worker.cut_short:
-        ends(code)
+        report(ending(code))
         _exit_now(code)
     return code
 

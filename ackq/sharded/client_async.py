@@ -172,6 +172,11 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         """The address of the server with the record of the shards, without credentials."""
         return self._home.address
 
+    @property
+    def url(self) -> str | None:
+        """The URL of that server, with its password, if there is one; see `Queue.url`."""
+        return self._home.url
+
     def with_config(self, **changes: Any) -> Self:
         """Return an object for this queue with other settings, which is a separate consumer.
 

@@ -21,6 +21,7 @@ from ackq.core.io.settings import (
     nodes_in,
     owner_of,
     redirected,
+    url_of,
     with_hint,
     with_timeouts,
     wrong_client,
@@ -54,6 +55,36 @@ def test_every_wait_has_a_limit_whatever_the_client_sets() -> None:
         "db": 3,
     }
     assert with_timeouts(given) == given
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:p%40s%2Fs@127.0.0.1:6380?db=3",
+        "redis://the%20user:@[::1]:6379",
+        "rediss://a:b@host:6379?ssl_cert_reqs=none&ssl_ca_certs=%2Fca.pem",
+        "unix://a:b@/tmp/socket?db=1",
+    ],
+)
+def test_a_server_has_a_url_that_leads_to_it(url: str) -> None:
+    with redis.Redis.from_url(url) as client:
+        pool = client.connection_pool
+        written = url_of(pool)
+        assert written is not None
+        with redis.Redis.from_url(written) as other:
+            assert other.connection_pool.connection_class is pool.connection_class
+            one, two = (each.connection_kwargs for each in (pool, other.connection_pool))
+            assert connection_settings(one) == connection_settings(two)
+
+
+def test_a_server_that_no_url_names_has_none() -> None:
+    sentinel = redis.sentinel.Sentinel([("127.0.0.1", 1)]).master_for("mine")
+    provider = redis.UsernamePasswordCredentialProvider("a", "b")
+    drawing = redis.Redis(credential_provider=provider)
+    special = redis.Redis(ssl=True, ssl_ca_data=b"x")
+    for client in (sentinel, drawing, special):
+        assert url_of(client.connection_pool) is None
+        client.close()
 
 
 def test_what_changes_the_form_of_replies_is_not_copied() -> None:

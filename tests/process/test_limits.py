@@ -100,6 +100,55 @@ def test_a_process_is_replaced_when_it_uses_too_much_memory(
     assert 1 < resident() < 10_000
 
 
+#: How tasks name their server.
+SERVERS = {
+    "url": "Tasks({url!r})",
+    "client": "Tasks(redis.Redis.from_url({url!r}))",
+    "sharded": "Tasks(ShardedQueue.from_url({url!r}, {name!r}, 2))",
+    "asyncio": "AsyncTasks(redis.asyncio.Redis.from_url({url!r}))",
+}
+MODULE = """
+import re
+import redis, redis.asyncio
+from ackq import Message
+from ackq.sharded import ShardedQueue
+from ackq.tasks import AsyncTasks, Tasks
+
+tasks = {tasks}
+
+@tasks.task(queue={name!r}, time_limit=0.3)
+def job(message: Message) -> None:
+    if message.receive_count == 1:
+        re.match(r"(a+)+$", "a" * 60 + "b")
+"""
+
+
+@pytest.mark.parametrize("how", ["url", "client", "sharded", "asyncio"])
+def test_a_stuck_task_is_settled_on_the_server_of_the_tasks(
+    tmp_path: Path, server: Server, queue: ackq.Queue, how: str
+) -> None:
+    """Without --url, as documented. The embedded server has no part in it."""
+    tasks = SERVERS[how].format(url=server.url, name=queue.name)
+    (tmp_path / "jobs.py").write_text(MODULE.format(tasks=tasks, name=queue.name))
+    taken: Any = queue
+    if how == "sharded":
+        taken = ShardedQueue.from_url(server.url, queue.name, 2)
+    taken.push({"id": "stuck", "task": "jobs.job", "args": {}})
+    home = tmp_path / "home"
+    variables = {"ACKQ_REDIS_URL": "", "ACKQ_HOME": str(home)}
+    options = ("--kill-after", "0.3", "--lease", "600")
+    with working(
+        tmp_path, server.url, "jobs:tasks", *options, cwd=tmp_path, variables=variables
+    ) as command:
+        wait_until(lambda: taken.stats().delayed == 1, "its retry", 40)
+        assert "did not end in time: killed" in command.log()
+        wait_until(lambda: settled(taken), "its second delivery", 40)
+        command.process.terminate()
+        assert command.wait() == 0
+    assert not home.exists()
+    taken.close()
+
+
 def test_a_limit_to_kill_needs_a_limit_of_time(tmp_path: Path, server: Server) -> None:
     with working(tmp_path, server.url, JOBS + "quick", "--kill-after", "1") as command:
         assert command.wait() == 3

@@ -26,6 +26,7 @@ from ackq.core.io.settings import (
     nodes_in,
     owner_of,
     redirected,
+    url_of,
     wrong_client,
 )
 from ackq.core.retries import MAY_HAVE_MOVED
@@ -47,6 +48,7 @@ class SingleRoute:
         self._elsewhere: dict[tuple[str, int], Connections] = {}
         self._follow = follow
         self.address = address_of(client.connection_pool.connection_kwargs)
+        self.url = url_of(client.connection_pool)
         self.socket_timeout = self._home.socket_timeout
 
     def beside(self, key: bytes) -> Self:
@@ -114,6 +116,7 @@ class ClusterRoute:
         self._slots: list[Any] = []
         self._stale = False
         self.address = "cluster"
+        self.url: str | None = None
         settings = connection_settings(client.nodes_manager.connection_kwargs)
         self.socket_timeout: float = settings["socket_timeout"]
 

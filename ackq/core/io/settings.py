@@ -7,7 +7,7 @@ import re
 import socket
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 import redis
 import redis.asyncio
@@ -256,6 +256,30 @@ def bad_url(url: str, error: Exception) -> ConfigurationError:
         f"Redis URL {shown!r} cannot be read: check its scheme, port, database and options, and"
         " percent-encode reserved characters in the password"
     )
+
+
+def url_of(pool: Any) -> str | None:
+    """Return a URL, with its password, of the server of a connection pool.
+
+    None if no URL names this server with these settings: Sentinel finds it, or a function makes
+    the password.
+    """
+    settings = pool.connection_kwargs
+    if not settings.keys() & {"host", "path"} or settings.get("credential_provider") is not None:
+        return None
+    user, password = (quote(settings.get(name) or "", "") for name in ("username", "password"))
+    login = f"{user}:{password}@" if user or password else ""
+    tls = {name: value for name, value in settings.items() if name.startswith("ssl_")}
+    every = {"db": settings.get("db"), **tls}
+    given = {name: value for name, value in every.items() if value is not None}
+    if not all(type(value) in (str, int, bool) for value in given.values()):
+        return None
+    query = urlencode(given)
+    if "path" in settings:
+        return f"unix://{login}{settings['path']}?{query}"
+    scheme = "rediss" if "SSL" in pool.connection_class.__name__ else "redis"
+    host = f"[{settings['host']}]" if ":" in settings["host"] else settings["host"]
+    return f"{scheme}://{login}{host}:{settings.get('port', 6379)}?{query}"
 
 
 def address_of(settings: Mapping[str, Any]) -> str:
