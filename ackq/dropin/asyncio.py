@@ -2,10 +2,10 @@
 
 ::
 
-    r = ackq.dropin.asyncio.Redis(redis.asyncio.Redis())     # was: r = redis.asyncio.Redis()
+    r = ackq.dropin.asyncio.Redis(redis.asyncio.Redis(), hold=0)   # was: r = redis.asyncio.Redis()
     while True:
         _, raw = await r.brpop("jobs")
-        await work_on(raw)                   # kill -9 here: the message is redelivered
+        await work_on(raw)                         # kill -9 here: the message is redelivered
 """
 
 from ackq.dropin.client_async import Redis

@@ -27,9 +27,9 @@ import functools
 import gc
 import inspect
 import sys
-from collections.abc import Callable, Generator, Iterator
-from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import Any
 
 from ackq.errors import ConfigurationError
 
@@ -38,17 +38,6 @@ _SUSPENDS = frozenset(dis.opmap.get(name) for name in ("YIELD_VALUE", "RESUME", 
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 #: A function that mentions one of these may catch Ctrl-C and return, so its return is no proof.
 _CATCHES_ALL = frozenset({"KeyboardInterrupt", "BaseException"})
-#: Modules whose threads run one job after another, for callers in other threads.
-_POOLS = frozenset(
-    {"concurrent.futures.thread", "multiprocessing.pool", "anyio._backends._asyncio"}
-)
-
-
-class Line(NamedTuple):
-    """A line of the user's code."""
-
-    path: str
-    number: int
 
 
 class CallStack:
@@ -57,21 +46,16 @@ class CallStack:
     Keeps their frames, and so their variables, alive until it is dropped.
     """
 
-    __slots__ = ("_caller", "_frames", "_instruction", "_own")
+    __slots__ = ("_frames",)
 
-    def __init__(
-        self, frame: FrameType, own: dict[str, Any], outermost: FrameType | None = None
-    ) -> None:
+    def __init__(self, frame: FrameType, outermost: FrameType | None = None) -> None:
         """Remember ``frame`` and its callers.
 
         Args:
             frame: the function that is running now.
-            own: the globals of the drop-in's functions, which are not the user's.
             outermost: the last caller to remember. Defaults to None, all of them.
         """
-        self._frames, self._own = _chain(frame, outermost), own
-        self._caller = _outside(frame, own)
-        self._instruction = self._caller.f_lasti
+        self._frames = _chain(frame, outermost)
 
     def failed(self) -> bool:
         """Return whether any of them ended with an exception, even if a caller caught it."""
@@ -85,42 +69,6 @@ class CallStack:
             and _CATCHES_ALL.isdisjoint(frame.f_code.co_names)
             for frame in self._frames
         )
-
-    def for_another_thread(self) -> bool:
-        """Return whether the pop was the whole job of a pool's thread, for another one."""
-        return _module_of(self._caller) in _POOLS
-
-    def job_returned(self) -> bool:
-        """Return whether a job of a thread pool popped it and has returned."""
-        job = None
-        for frame in self._frames:
-            if _module_of(frame) in _POOLS:
-                return job is not None and _has_ended(job) and _returned(job)
-            job = frame
-        return False
-
-    def call(self) -> tuple[CodeType, int]:
-        """Return the call in the user's code that popped the message."""
-        return self._caller.f_code, self._instruction
-
-    def users(self) -> Iterator[FrameType]:
-        """Return the functions that are the user's, innermost first."""
-        return (frame for frame in self._frames if frame.f_globals is not self._own)
-
-    def line(self) -> Line:
-        """Return the line of the user's code that popped the message."""
-        return _line_of(self._caller, self._instruction)
-
-
-def calling_line(frame: FrameType, own: dict[str, Any]) -> Line:
-    """Return the line of the user's code that is calling.
-
-    Args:
-        frame: a function of the drop-in's that is running now.
-        own: the globals of the drop-in's functions.
-    """
-    frame = _outside(frame, own)
-    return _line_of(frame, frame.f_lasti)
 
 
 @functools.cache
@@ -220,26 +168,6 @@ def _chain(frame: FrameType | None, outermost: FrameType | None = None) -> list[
             break
         frame = frame.f_back
     return frames
-
-
-def _outside(frame: FrameType, own: dict[str, Any]) -> FrameType:
-    """Return the innermost frame, from ``frame`` on, that is not one of the drop-in's."""
-    while frame.f_globals is own and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
-
-
-def _module_of(frame: FrameType) -> str | None:
-    return frame.f_globals.get("__name__")
-
-
-def _line_of(frame: FrameType, instruction: int) -> Line:
-    code = frame.f_code
-    number = code.co_firstlineno
-    for start, end, line in code.co_lines():
-        if start <= instruction < end and line is not None:
-            number = line
-    return Line(code.co_filename, number)
 
 
 def _has_ended(frame: FrameType) -> bool:

@@ -8,16 +8,17 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import redis
 from redis.exceptions import RedisError
 
 from ackq.config import PopFrom, QueueConfig, Seconds, in_seconds
 from ackq.core.io.routes import route_of
-from ackq.dropin import loops
+from ackq.dropin import reports
 from ackq.dropin.arguments import Key, count_of, name_of, names_of, timeout_of
-from ackq.dropin.call_stack import calling_line, check_interpreter
+from ackq.dropin.call_stack import check_interpreter
+from ackq.dropin.declared import QUESTIONS, Hold
 from ackq.dropin.errors import refused
 from ackq.dropin.held_messages import Held
 from ackq.dropin.in_flight import InFlight
@@ -32,6 +33,8 @@ from ackq.queue.messages import Message
 MAX_BODY_BYTES = 512 * 1024 * 1024
 #: Seconds that a wait for several lists spends on one of them before it checks all of them again.
 SEVERAL_KEYS_WAIT = 0.1
+#: What the drop-in takes besides a client.
+OWN_SETTINGS = ("hold", "for_", "visibility_timeout", "max_receives")
 #: The ends of a list, each with the commands that pop from it, at once and after waiting.
 COMMANDS: dict[PopFrom, tuple[str, str]] = {"right": ("rpop", "brpop"), "left": ("lpop", "blpop")}
 #: A take that returned fewer messages and fewer bytes than this emptied the list.
@@ -41,20 +44,21 @@ _TAKE_MESSAGES, _TAKE_BYTES = 1000, 1024 * 1024
 class Redis(PassedOn):
     """A redis-py client whose popped messages are not lost.
 
-    Guarantee: at least once, for what `rpop`, `brpop`, `lpop` and `blpop` return. A message is
-    done when the same thread asks for the next message of the same list: then it is settled,
-    in the same round trip. Until then its lease is renewed. It is redelivered if the process is
-    killed first, or if a function that was running when it was popped ends with an exception.
+    Guarantee: at least once, for what `rpop`, `brpop`, `lpop` and `blpop` return. With ``hold=0``,
+    a message is done when the same thread asks for the next message of the same list: then it is
+    settled, in the same round trip. With ``hold=n``, the last n messages stay leased. Until a
+    message is settled, its lease is renewed. It is redelivered if the process is killed first, or
+    if a function that was running when it was popped ends with an exception.
     `SystemExit` and `KeyboardInterrupt` are exceptions too.
     If that function catches the exception itself, as in a loop that logs it and goes on, asking
     for the next message settles the last one.
 
-    The last message is settled by `close`, at the end of a ``with`` block of the client,
-    and when its thread or the program ends.
-    Each gives it back instead if an exception is the reason.
+    With ``hold=0``, the last message is settled by `close`, at the end of a ``with`` block
+    of the client, and when its thread or the program ends.
+    Each gives it back instead if an exception is the reason. Messages that ``hold=n`` keeps are
+    settled by newer ones and by `settle` alone.
 
-    To pop several messages and work on them afterwards, use `batch`. Loops and calls that ackq
-    cannot protect are reported once each, as an `UnprotectedWarning`.
+    Calls that ackq cannot protect are reported once for each list, as an `UnprotectedWarning`.
 
     It is an instance of the wrapped client's class, with the same connections. What is not
     documented here works as it does there: ``rpop`` in a pipeline or a script still loses messages.
@@ -72,45 +76,49 @@ class Redis(PassedOn):
         if isinstance(client, Redis):
             raise ConfigurationError("client is already an ackq.dropin client")
         route_of(client, b"")
+        if cls.__init__ is Redis.__init__ and "hold" not in settings:
+            raise ConfigurationError(QUESTIONS)
         return wrapper_of(cls, client)
 
     def __init__(
         self,
         client: redis.Redis | redis.RedisCluster,
         *,
+        hold: int,
+        for_: Seconds | None = None,
         visibility_timeout: Seconds = 30.0,
         max_receives: int | None = None,
-        collect: Literal["warn", "refuse", "hold"] = "warn",
-        hold: int | None = None,
     ) -> None:
         """Wrap ``client``; nothing is sent before the first operation.
 
         Args:
             client: any blocking redis-py client. Its ``decode_responses`` applies to results.
+            hold: how many of the last messages that
+                each thread popped from a list
+                stay leased when it asks for more, 0 to 1,000,000: as many as the program may still
+                be working on then. They are settled once as many newer ones were popped, or by
+                `settle`. 0 if each message is finished before the next one is asked for. It has no
+                default: without it the error explains how to choose.
+            for_: seconds during which a message stays leased after it was popped, whatever
+                ``hold`` says, for programs that write what they collect every few seconds. From
+                0.000001 to 12 hours. Defaults to None, no time.
             visibility_timeout: seconds after which the messages of a dead consumer are
                 redelivered. It does not limit the work: leases are renewed. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters, as in
                 `ackq.Queue`. Defaults to None, no limit.
-            collect: what to do about a loop that collects messages, or hands them to others, before
-                the work on them is done. "warn" gives an `UnprotectedWarning`. "refuse" raises
-                `Refused` instead of popping more. "hold" keeps the leases of the last messages that
-                each thread popped from a list,
-                until it has popped ``hold`` newer ones or `settle` is called. Defaults to "warn".
-            hold: with ``collect="hold"``, at least the number of messages that the program has at a
-                time.
 
         Raises:
-            ConfigurationError: ``client`` is not a blocking redis-py client, or a setting is
-                out of range.
+            ConfigurationError: ``client`` is not a blocking redis-py client, ``hold`` is
+                missing, or a setting is out of range.
         """
         settings: dict[str, Any] = {
             "visibility_timeout": in_seconds(visibility_timeout),
             "max_receives": max_receives,
         }
-        self._ackq_given = {**settings, "collect": collect, "hold": hold}
+        self._ackq_given = {**settings, "hold": hold, "for_": for_}
         settings["max_body_bytes"] = MAX_BODY_BYTES
         QueueConfig(**settings)
-        self._ackq = Held(client, settings, loops.Collect.of(collect, hold))
+        self._ackq = Held(client, settings, Hold.of(hold, for_))
         self._ackq_encoder = client.get_encoder()
 
     @classmethod
@@ -118,20 +126,17 @@ class Redis(PassedOn):
         cls,
         url: str,
         *args: Any,
-        visibility_timeout: Seconds = 30.0,
-        max_receives: int | None = None,
-        collect: Literal["warn", "refuse", "hold"] = "warn",
-        hold: int | None = None,
         **settings: Any,
     ) -> Self:
-        """Return a drop-in around the client that redis-py's ``from_url`` returns."""
-        return cls(
-            redis.Redis.from_url(url, *args, **settings),
-            visibility_timeout=visibility_timeout,
-            max_receives=max_receives,
-            collect=collect,
-            hold=hold,
-        )
+        """Return a drop-in around the client that redis-py's ``from_url`` returns.
+
+        Args:
+            url: where the server is.
+            args: more for redis-py's ``from_url``.
+            settings: those of the drop-in, ``hold`` among them, and of redis-py's ``from_url``.
+        """
+        own = {each: settings.pop(each) for each in OWN_SETTINGS if each in settings}
+        return cls(redis.Redis.from_url(url, *args, **settings), **own)
 
     def rpop(self, name: Key, count: int | None = None) -> Any:
         """Settle what this thread popped from ``name`` before, and pop the next message.
@@ -199,7 +204,16 @@ class Redis(PassedOn):
         Args:
             name: the list.
             more: further lists.
+
+        Raises:
+            ConfigurationError: this client keeps the last messages, or those of the last seconds,
+                which a block cannot tell from its own. Use `settle`.
         """
+        if self._ackq.kept:
+            raise ConfigurationError(
+                "batch needs a client with hold=0 and without for_=. With this one, call"
+                " settle(name) of the client when the work is done"
+            )
         names = names_of((name, *more), self._ackq_encoder)
         all_in_flight = [self._ackq.in_flight(text, end) for text in names for end in COMMANDS]
         all_in_flight = [in_flight for in_flight in all_in_flight if not in_flight.in_batch]
@@ -214,40 +228,35 @@ class Redis(PassedOn):
         self._end_batch(all_in_flight, clean=True)
 
     def settle(self, name: Key, *values: Any) -> int:
-        """Settle messages of ``name`` now, without popping more.
+        """Settle messages of ``name`` now, without popping more, and return their number.
 
         ::
 
             r.settle("jobs", raw)   # this one, whichever thread popped it
+            r.settle("jobs")        # all that this thread popped and has not settled yet
 
-        Messages of a `batch` stay until its end.
+        Messages of a `batch` stay until its end. One round trip for each thread that popped some.
 
         Args:
             name: the list.
-            values: messages, as they were popped. Defaults to all that this thread popped from the
-                list.
-
-        Returns:
-            The number of messages that were held.
+            values: messages, as they were popped. Of equal ones, as many as are named, those of
+                this thread first. Values that are not held are ignored. Defaults to all that this
+                thread popped from the list.
 
         Raises:
-            LeaseLost: the lease of one of ``values`` has ended, and it is delivered again.
+            LeaseLost: the lease of a message has ended, and it is delivered again. The others are
+                settled.
         """
         text = name_of(name, self._ackq_encoder)
-        if not values:
-            held = [
-                in_flight for in_flight in self._ackq.of_consumer(text) if not in_flight.in_batch
-            ]
-            count = sum(len(in_flight.messages) for in_flight in held)
-            for in_flight in held:
-                in_flight.settle()
-            return count
-        wanted = [bytes(self._ackq_encoder.encode(value)) for value in values]
-        for in_flight in self._ackq.of_all(text):
-            messages = in_flight.take_out(wanted)
-            if messages:
-                in_flight.queue.ack(*messages)
-        return len(values) - len(wanted)
+        wanted = [bytes(self._ackq_encoder.encode(value)) for value in values] if values else None
+        places = self._ackq.of_consumer(text)
+        if wanted is not None:
+            places += self._ackq.of_all(text)
+        settled = 0
+        for in_flight in places:
+            if messages := in_flight.let_go(wanted):
+                settled += in_flight.queue.ack(*messages)
+        return settled
 
     def llen(self, name: Key) -> int:
         """Count what `rpop` can take: the list and redelivered messages. One round trip."""
@@ -298,17 +307,17 @@ class Redis(PassedOn):
         text = name_of(name, self._ackq_encoder)
         wanted = 1 if count is None else count_of(count)
         if text in self._ackq.reports.moved_into:
-            self._warn(loops.AFTER_MOVE, text)
+            self._ackq.reports.warn(reports.AFTER_MOVE, text)
         try:
             in_flight = self._ackq.in_flight(text, end, caller)
             if in_flight.is_processing_list:
                 return getattr(super(), COMMANDS[end][0])(name, count)
             if not wanted:
-                in_flight.settle_asked(caller)
+                in_flight.settle_done(in_flight.asked(caller))
                 return [] if self.llen(name) else None
             values = self._take(in_flight, wanted, caller)
         except PopFromMismatch:
-            self._warn(loops.BOTH_ENDS, text, command=COMMANDS[end][0])
+            self._ackq.reports.warn(reports.BOTH_ENDS, text, command=COMMANDS[end][0])
             return getattr(super(), COMMANDS[end][0])(name, count)
         if count is None:
             return values[0] if values else None
@@ -327,7 +336,7 @@ class Redis(PassedOn):
             in_flight = self._ackq.in_flight(names[0], end, caller)
             values = self._take(in_flight, 1, caller, seconds)
         except PopFromMismatch:
-            self._warn(loops.BOTH_ENDS, names[0], command=COMMANDS[end][1])
+            self._ackq.reports.warn(reports.BOTH_ENDS, names[0], command=COMMANDS[end][1])
             return getattr(super(), COMMANDS[end][1])(keys, timeout)
         return self._pair(names[0], values) if values else None
 
@@ -349,7 +358,6 @@ class Redis(PassedOn):
         # A body that cannot be decoded raises here, before it is held, and is redelivered.
         values = [self._ackq_encoder.decode(message.body) for message in messages]
         self._ackq.watch(in_flight, messages, caller)
-        in_flight.signs.given(values[0])
         return values
 
     def _take_from_several(
@@ -357,7 +365,8 @@ class Redis(PassedOn):
     ) -> Any:
         # Settle first: if this failed after a take, the taken message could not be returned.
         for name in names[1:]:
-            self._ackq.in_flight(name, end, caller).settle_asked(caller)
+            in_flight = self._ackq.in_flight(name, end, caller)
+            in_flight.settle_done(in_flight.asked(caller))
         until, turn = time.monotonic() + seconds, 0
         while True:
             for name in names:
@@ -383,10 +392,6 @@ class Redis(PassedOn):
                 is in_flight
             ):
                 in_flight.end_batch(clean)
-
-    def _warn(self, text: str, name: str, **fields: object) -> None:
-        find = functools.partial(calling_line, sys._getframe(), globals())
-        self._ackq.reports.warn(text, name, find, **fields)
 
     def _again(self, client: Any) -> Self:
         return self._dropin()(client, **self._ackq_given)

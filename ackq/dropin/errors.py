@@ -11,8 +11,8 @@ class Refused(ConfigurationError, redis.ResponseError):
     """ackq does not pop from this list, or not on this server. Nothing was popped.
 
     The reasons are those of `CrossSlotError`, `EvictionPolicyError` and `UnsupportedServer`, one of
-    which is the ``__cause__``, an unusable name (`ListNameRefused`), another database than the
-    client's, and with ``collect="refuse"`` a loop that may lose messages.
+    which is the ``__cause__``, an unusable name (`ListNameRefused`), and another database than the
+    client's.
     """
 
     def __init__(self, text: str) -> None:

@@ -12,11 +12,12 @@ from weakref import WeakKeyDictionary
 import redis
 
 from ackq.config import PopFrom
+from ackq.dropin.declared import Hold
 from ackq.dropin.in_flight import ENDS, AllInFlight, InFlight, make_room
-from ackq.dropin.loops import Collect, Reports
 from ackq.dropin.owner import Caller, Owner, Task, running_task
 from ackq.dropin.queues import Queues
 from ackq.dropin.renewal import LeaseRenewal
+from ackq.dropin.reports import Reports
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 
@@ -36,9 +37,9 @@ class Held:
         self,
         client: redis.Redis | redis.RedisCluster,
         settings: dict[str, Any],
-        collect: Collect,
+        kept: Hold,
     ) -> None:
-        self.client, self.settings, self.collect = client, settings, collect
+        self.client, self.settings, self.kept = client, settings, kept
         self.reports = Reports()
         self._at_exit_too = False
         self._reset()
@@ -58,7 +59,7 @@ class Held:
         if in_flight is None:
             queue = self._queues.of(name, end)
             make_room(all_in_flight, name, self.reports)
-            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports, self.collect)
+            in_flight = all_in_flight[name, end] = InFlight(queue, self.kept)
         return in_flight
 
     def of_consumer(self, name: str) -> list[InFlight]:
@@ -87,7 +88,6 @@ class Held:
             self._at_exit_too = True
         in_flight.hold(messages, Owner(caller))
         self._renewal.watch(in_flight)
-        in_flight.check_owner()
 
     def of_all(self, name: str) -> list[InFlight]:
         """Return what all threads and tasks have in flight of list ``name``."""

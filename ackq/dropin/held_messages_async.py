@@ -10,11 +10,12 @@ from weakref import WeakKeyDictionary
 import redis.asyncio
 
 from ackq.config import PopFrom
+from ackq.dropin.declared import Hold
 from ackq.dropin.in_flight_async import ENDS, AllInFlight, InFlight, make_room
-from ackq.dropin.loops import Collect, Reports
 from ackq.dropin.owner_async import Caller, Owner
 from ackq.dropin.queues_async import Queues
 from ackq.dropin.renewal_async import LeaseRenewal
+from ackq.dropin.reports import Reports
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 
@@ -26,9 +27,9 @@ class Held:
         self,
         client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
         settings: dict[str, Any],
-        collect: Collect,
+        kept: Hold,
     ) -> None:
-        self.client, self.settings, self.collect = client, settings, collect
+        self.client, self.settings, self.kept = client, settings, kept
         self.reports = Reports()
         self._all_in_flight: WeakKeyDictionary[asyncio.Task[Any], AllInFlight] = WeakKeyDictionary()
         self._queues = Queues(client, settings)
@@ -56,7 +57,7 @@ class Held:
         if in_flight is None:
             queue = self._queues.of(name, end)
             make_room(all_in_flight, name, self.reports)
-            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports, self.collect)
+            in_flight = all_in_flight[name, end] = InFlight(queue, self.kept)
         return in_flight
 
     def of_consumer(self, name: str) -> list[InFlight]:
@@ -83,7 +84,6 @@ class Held:
         """
         in_flight.hold(messages, Owner(caller))
         self._renewal.watch(in_flight)
-        in_flight.check_owner()
 
     def of_all(self, name: str) -> list[InFlight]:
         """Return what all tasks have in flight of list ``name``."""

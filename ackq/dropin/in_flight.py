@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
-from types import CodeType
 from typing import TypeAlias
 
 import redis
 
 from ackq.config import PopFrom
-from ackq.dropin import loops
-from ackq.dropin.byte_code import Call, between_pops, calls_in
-from ackq.dropin.errors import Refused
+from ackq.dropin import reports
+from ackq.dropin.declared import Hold
 from ackq.dropin.owner import Caller, Owner
 from ackq.errors import AckqError, LeaseLost, redact
 from ackq.queue.client import Queue
@@ -28,132 +28,84 @@ log = logging.getLogger("ackq.dropin")
 class InFlight:
     """The messages of one list that one consumer has in flight."""
 
-    def __init__(self, queue: Queue, reports: loops.Reports, collect: loops.Collect) -> None:
-        self.queue, self.collect = queue, collect
-        self.messages: list[Message] = []
-        self.finished = False
+    def __init__(self, queue: Queue, kept: Hold) -> None:
+        self.queue, self.kept = queue, kept
+        #: What the consumer works on, oldest first, with the time at which it was popped. Other
+        #: threads may settle some of it, so each change is one operation.
+        self.messages: OrderedDict[Message, float] = OrderedDict()
+        #: What the consumer is done with, and no reply has confirmed to be settled.
+        self.done: list[Message] = []
         #: Whether a `batch` block keeps all messages until its end.
         self.in_batch = False
         #: Whether a pop is an acknowledgement, after which nothing is worked on.
         self.is_processing_list = False
-        self.signs = loops.Signs()
         self.owner: Owner | None = None
-        self._reports = reports
         self._renew_at = 0.0
         self._is_new = True
-        self._call: tuple[CodeType, int] | None = None
-        self._earlier: Sequence[Call] = ()
 
-    def hold(self, messages: list[Message], owner: Owner) -> None:
-        """Hold these messages, beside those of the batch.
-
-        Outside a batch, others are held only if several calls of one consumer run at a time, or
-        with ``collect="hold"``.
-        """
-        if not self.messages:
+    def hold(self, messages: Sequence[Message], owner: Owner) -> None:
+        """Hold these messages, which ``owner`` has just popped."""
+        is_first = not self.messages
+        if is_first:
             self._set_renewal()
-            self.owner, self.finished, self.messages = owner, False, messages
-        elif self.collect.hold:
-            # In place: another thread may be taking one out.
-            self.messages.extend(messages)
+        self.messages.update(dict.fromkeys(messages, time.monotonic()))
+        if is_first or self.kept:
             self.owner = owner
-        else:
-            self.finished, self.messages = False, [*self.messages, *messages]
-
-    def check_owner(self) -> None:
-        """Check the call that popped, and warn if it popped for others."""
-        owner = self.owner
-        if self.in_batch or self.collect.hold or owner is None:
-            return
-        if (call := owner.call()) != self._call:
-            self._call, self._earlier = call, calls_in(owner.users())
-        if owner.for_another_thread():
-            self._warn(loops.FOR_ANOTHER_THREAD, owner)
 
     def asked(self, caller: Caller) -> Sequence[Message]:
         """Return the messages to settle, now that their consumer asks for the next one.
 
-        With ``collect="hold"``, the last ones are not among them.
+        Not those that the program declared to keep. If a function that was running when they were
+        popped ended with an exception, all return to the queue instead.
 
         Args:
             caller: of the drop-in's method.
-
-        Raises:
-            Refused: the loop collects messages, and ``collect="refuse"``.
         """
-        if self.in_batch or not self.messages or self.finished or self.owner is None:
-            return self.finish()
-        if self.collect.hold:
-            if not self.owner.failed():
-                return self.messages[: -self.collect.hold]
-        elif sign := self.signs.asked():
-            self._report(loops.COLLECTED, self.owner, sign=sign)
-        elif self._earlier:
-            if between := between_pops(self._earlier, caller.frames()):
-                self._report(loops.MAY_COLLECT, self.owner, found=between)
-            self._earlier = ()
-        return self.finish()
-
-    def finish(self) -> Sequence[Message]:
-        """Return the messages to settle, now that their consumer is done with them.
-
-        If a function that was running when they were popped ended with an exception, they return to
-        the queue instead.
-        """
-        if self.in_batch:
-            return ()
-        if self.messages and not self.finished and self.owner is not None:
-            if self.owner.failed():
-                self.return_to_queue(self.messages)
-            self.finished = True
-        return self.messages
+        if not self.in_batch and not self._failed():
+            until = caller.at - self.kept.seconds if self.kept.seconds else math.inf
+            self.done += self._older(until)
+        return list(self.done)
 
     def settle(self) -> None:
-        """Settle all messages, without popping more."""
-        self._settle(self.finish())
-        self._trust()
+        """Settle all messages, without popping more, unless a function that popped one failed."""
+        if not self.in_batch and not self._failed():
+            self.done += self.take_out(*list(self.messages))
+        self.settle_done(list(self.done))
 
-    def settle_asked(self, caller: Caller) -> None:
-        """Settle what the request for the next message settles, without popping more."""
-        self._settle(self.asked(caller))
+    def settle_done(self, done: Sequence[Message]) -> None:
+        """Settle messages that `asked` returned, without popping more."""
+        if done:
+            with contextlib.suppress(LeaseLost):
+                self.queue.ack(*done)
+        self.clear(done)
 
-    def take_out(self, wanted: list[bytes]) -> list[Message]:
-        """Hold no longer a message for each of the ``wanted`` bodies, and return them.
+    def let_go(self, bodies: list[bytes] | None) -> list[Message]:
+        """Return a message for each of the ``bodies``, by default all, and hold them no longer.
 
-        What is found is removed from ``wanted``.
+        What is found is removed from ``bodies``. Messages of a `batch` are not found.
         """
         if self.in_batch:
             return []
-        taken = []
-        # Only what a list does at once: this may not be the thread that popped the messages.
+        found: list[Message] = []
         for message in list(self.messages):
-            if message.body in wanted:
-                with contextlib.suppress(ValueError):
-                    self.messages.remove(message)
-                    wanted.remove(message.body)
-                    taken.append(message)
-        if taken:
-            self._trust()
-        return taken
+            if (bodies is None or message.body in bodies) and self.take_out(message):
+                found.append(message)
+                if bodies is not None:
+                    bodies.remove(message.body)
+        self._drop_owner()
+        return found
 
-    def _trust(self) -> None:
-        """Forget the signs of a loop that collects: it settles by itself."""
-        self.signs, self._earlier = loops.Signs(), ()
+    def take_out(self, *messages: Message) -> list[Message]:
+        """Hold these messages no longer, and return those that no other thread has taken out."""
+        return [each for each in messages if self.messages.pop(each, None) is not None]
 
-    def _settle(self, messages: Sequence[Message]) -> None:
-        if messages:
-            with contextlib.suppress(LeaseLost):
-                self.queue.ack(*messages)
-        self.clear(messages)
-
-    def return_to_queue(self, messages: Sequence[Message]) -> None:
-        """Return the messages to the queue: they are redelivered after a pause.
+    def return_to_queue(self) -> None:
+        """Return all messages to the queue: they are redelivered after a pause.
 
         The pause is a second at first, and longer if a message was returned before.
         """
-        if self.messages is messages:
-            # The owner refers to the variables of its functions, and to its task.
-            self.forget()
+        messages = self.take_out(*list(self.messages))
+        self._drop_owner()
         if not messages:
             return
         log.warning(
@@ -172,79 +124,99 @@ class InFlight:
             )
 
     def clear(self, settled: Sequence[Message]) -> None:
-        """Forget the settled messages, and log those whose lease was lost."""
-        # Another call of the same consumer may have popped meanwhile.
-        if self.in_batch or not settled:
-            return
-        if self.messages is settled:
-            self.forget()
-        elif self.collect.hold:
-            for message in settled:
-                with contextlib.suppress(ValueError):
-                    self.messages.remove(message)
-        else:
-            return
-        _log_lost(self.queue, settled)
+        """Forget messages that are settled, and log those whose lease was lost."""
+        # Another call of the same consumer may have settled some of them meanwhile.
+        if settled:
+            known, gone = self.done, set(settled)
+            self.done = [each for each in known if each not in gone]
+            self._drop_owner()
+            _log_lost(self.queue, [each for each in known if each in gone])
 
     def forget(self) -> None:
         """Hold the messages no longer, as when they were deleted on purpose."""
-        self.messages, self.owner, self._earlier = [], None, ()
+        self.messages.clear()
+        self.done = []
+        self._drop_owner()
 
     def end_batch(self, clean: bool) -> None:
         """Settle what a `batch` block popped, or give it back if the block raised."""
         self.in_batch = False
         popped = bool(self.messages)
-        if clean:
-            self.finished = True
-            self.settle()
-            if popped and self._is_new and self.queue.config.pop_from == "left":
-                # The list may be used only once: then its record must not stay for ever.
-                self.queue.execute(forget_if_unused)
-            self._is_new = self._is_new and not popped
-        else:
-            self.return_to_queue(self.messages)
+        if not clean:
+            self.return_to_queue()
+            return
+        self.done += self.take_out(*list(self.messages))
+        self.settle_done(list(self.done))
+        if popped and self._is_new and self.queue.config.pop_from == "left":
+            # The list may be used only once: then its record must not stay for ever.
+            self.queue.execute(forget_if_unused)
+        self._is_new = self._is_new and not popped
 
     def close(self, clean: bool) -> None:
         """Settle messages proved to be done; return those of this and of ended consumers.
 
+        Messages that the program declared to keep are only held no longer, so that they are
+        redelivered when their leases end: others may still be working on them.
+
         Args:
             clean: for this consumer's own messages: whether their work is done.
         """
-        owner, messages = self.owner, self.messages
-        if not messages or owner is None:
+        owner = self.owner
+        self._ack_done()
+        if not self.messages or owner is None:
             return
         own = owner.is_current()
-        if self.finished or (clean and not owner.failed() if own else owner.done()):
-            self._ack(messages)
-            self.clear(messages)
+        if self.kept and not owner.failed():
+            if own or owner.ended():
+                self.forget()
+        elif clean and not owner.failed() if own else owner.done():
+            self.done += self.take_out(*list(self.messages))
+            self._ack_done()
         elif own or owner.ended():
-            self.return_to_queue(messages)
+            self.return_to_queue()
 
     def close_at_exit(self) -> None:
         """Settle if every function involved has returned; see `CallStack.done`."""
-        if self.owner is not None and (self.finished or self.owner.done()):
+        self._ack_done()
+        if self.owner is not None and self.owner.done():
             self.close(clean=True)
 
     def tend(self) -> bool:
         """Renew the leases if it is time, and return whether messages are still held."""
-        owner, messages = self.owner, self.messages
-        if not messages or owner is None:
+        owner = self.owner
+        if owner is not None and owner.ended():
+            if not self.kept:
+                self.close(clean=False)
+                return False
+            self._ack_done()
+        if not self.in_batch and self._failed():
+            return bool(self.done)
+        if self.messages and time.monotonic() >= self._renew_at:
+            self._renew()
+        return bool(self.messages or self.done)
+
+    def _older(self, until: float) -> list[Message]:
+        """Take out what was popped until then, except for the last messages."""
+        older: list[Message] = []
+        # Another thread may settle the oldest message meanwhile: then it is looked at again later.
+        with contextlib.suppress(RuntimeError, StopIteration, KeyError):
+            while len(self.messages) > self.kept.last:
+                oldest = next(iter(self.messages))
+                if self.messages[oldest] > until:
+                    break
+                older += self.take_out(oldest)
+        return older
+
+    def _failed(self) -> bool:
+        """Return whether a function that popped has failed; then return all to the queue."""
+        if not self.messages or self.owner is None or not self.owner.failed():
             return False
-        if owner.ended() and not self.collect.hold:
-            self.close(clean=False)
-            return False
-        if self.finished:
-            return True
-        if not self.in_batch and owner.failed():
-            self.return_to_queue(messages)
-            return False
-        if time.monotonic() >= self._renew_at:
-            if not self.in_batch and not self.collect.hold and owner.job_returned():
-                self._warn(loops.JOB_RETURNED, owner)
-            self._renew(messages)
+        self.return_to_queue()
         return True
 
-    def _ack(self, messages: Sequence[Message]) -> None:
+    def _ack_done(self) -> None:
+        if not (messages := list(self.done)):
+            return
         try:
             self.queue.ack(*messages)
         except LeaseLost:
@@ -256,14 +228,15 @@ class InFlight:
                 _ids(messages),
                 redact(str(error)),
             )
+        self.clear(messages)
 
-    def _renew(self, messages: Sequence[Message]) -> None:
-        held = [message for message in list(messages) if not message.lease_lost]
+    def _renew(self) -> None:
+        held = [message for message in list(self.messages) if not message.lease_lost]
         try:
             self.queue.extend(*held)
         except LeaseLost:
-            if self.messages is messages and not self.finished:
-                _log_lost(self.queue, held)
+            # Some may have been settled or deleted meanwhile.
+            _log_lost(self.queue, [each for each in held if each in self.messages])
         except (redis.RedisError, AckqError, OSError) as error:
             log.warning("%s: a lease could not be renewed: %s", self.queue, redact(str(error)))
             return  # try again at the next tick
@@ -272,15 +245,10 @@ class InFlight:
     def _set_renewal(self) -> None:
         self._renew_at = time.monotonic() + self.queue.config.visibility_timeout / 3
 
-    def _report(self, text: str, owner: Owner, **fields: str) -> None:
-        """Report that the loop collects, or may collect, messages."""
-        if self.collect.refuse:
-            path, number = owner.line()
-            raise Refused(f"{path}:{number}: {text.format(name=self.queue.name, **fields)}")
-        self._reports.warn(text, self.queue.name, owner.line, **fields)
-
-    def _warn(self, text: str, owner: Owner) -> None:
-        self._reports.warn(text, self.queue.name, owner.line)
+    def _drop_owner(self) -> None:
+        """Drop the consumer's functions, and so their variables, once nothing is held."""
+        if not self.messages and not self.done:
+            self.owner = None
 
 
 ENDS: tuple[PopFrom, ...] = ("right", "left")
@@ -288,19 +256,18 @@ ENDS: tuple[PopFrom, ...] = ("right", "left")
 AllInFlight: TypeAlias = dict[tuple[str, PopFrom], InFlight]
 
 
-def make_room(all_in_flight: AllInFlight, name: str, reports: loops.Reports) -> None:
+def make_room(all_in_flight: AllInFlight, name: str, given: reports.Reports) -> None:
     """Remove idle entries of one consumer before list ``name`` is added, or warn of too many."""
-    if len(all_in_flight) < loops.MANY_LISTS:
+    if len(all_in_flight) < reports.MANY_LISTS:
         return
     for place in [
         place
-        for place, in_flight in all_in_flight.items()
-        if not in_flight.messages and not in_flight.in_batch
+        for place, each in all_in_flight.items()
+        if not each.messages and not each.done and not each.in_batch
     ]:
         del all_in_flight[place]
-    latest = next(reversed(all_in_flight.values()), None)
-    if len(all_in_flight) >= loops.MANY_LISTS and latest is not None and latest.owner is not None:
-        reports.warn(loops.MANY, name, latest.owner.line, count=loops.MANY_LISTS)
+    if len(all_in_flight) >= reports.MANY_LISTS:
+        given.warn(reports.MANY, name, count=reports.MANY_LISTS)
 
 
 def _log_lost(queue: Queue, messages: Sequence[Message]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator
+import time
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -29,18 +29,13 @@ def running_task() -> Task | None:
 class Caller:
     """The function of the current thread or task that calls a method of the drop-in."""
 
-    __slots__ = ("frame", "task")
+    __slots__ = ("at", "frame", "task")
 
     def __init__(self, frame: FrameType) -> None:
         """Remember ``frame``, of the method that is called."""
         self.frame, self.task = frame, running_task()
-
-    def frames(self) -> Iterator[FrameType]:
-        """Return the functions that are running in the thread, innermost first."""
-        frame: FrameType | None = self.frame
-        while frame is not None:
-            yield frame
-            frame = frame.f_back
+        #: When the call was made.
+        self.at = time.monotonic()
 
 
 class Owner(CallStack):
@@ -50,7 +45,7 @@ class Owner(CallStack):
 
     def __init__(self, caller: Caller) -> None:
         """Remember the current thread and task, and its functions."""
-        super().__init__(caller.frame, caller.frame.f_globals, outermost(caller.task))
+        super().__init__(caller.frame, outermost(caller.task))
         self.thread, self.task = threading.current_thread(), caller.task
 
     def is_current(self) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from types import CodeType, FrameType
+import time
+from types import FrameType
 from typing import Any
 
-from ackq.dropin.call_stack import CallStack, Line, outermost
+from ackq.dropin.call_stack import CallStack, outermost
 
 
 class Caller:
@@ -19,7 +19,7 @@ class Caller:
     So the message belongs to the calling task, which gets it from there and works on it.
     """
 
-    __slots__ = ("_own", "_stack", "_task")
+    __slots__ = ("_own", "_stack", "_task", "at")
 
     def __init__(self, frame: FrameType) -> None:
         """Remember the current task and its functions.
@@ -28,12 +28,14 @@ class Caller:
             frame: of the method that is called.
         """
         self._own = frame.f_globals
+        #: When the call was made.
+        self.at = time.monotonic()
         try:
             self._task = asyncio.current_task()
         except RuntimeError:  # No event loop runs, as in asyncio.run(r.rpop("jobs")).
             self._task = None
         # Now: these functions refer to each other only while they run.
-        self._stack = CallStack(frame, self._own, outermost(self._task))
+        self._stack = CallStack(frame, outermost(self._task))
 
     def consumer(self) -> asyncio.Task[Any] | None:
         """Return the task that works on the message: the running one, or the one it pops for."""
@@ -43,10 +45,6 @@ class Caller:
             return running
         return self._task
 
-    def frames(self) -> Iterator[FrameType]:
-        """Return the functions that are running in the `consumer`, innermost first."""
-        return self.stack().users()
-
     def stack(self) -> CallStack:
         """Return the functions of the `consumer`."""
         consumer = self.consumer()
@@ -55,7 +53,7 @@ class Caller:
         frame = sys._getframe()
         while frame.f_globals is not self._own and frame.f_back is not None:
             frame = frame.f_back
-        return CallStack(frame, self._own, outermost(consumer))
+        return CallStack(frame, outermost(consumer))
 
 
 class Owner:
@@ -84,23 +82,3 @@ class Owner:
     def done(self) -> bool:
         """Return whether the task has ended without failing."""
         return self.ended() and not self.failed()
-
-    def for_another_thread(self) -> bool:
-        """Return False: a task pops for itself."""
-        return False
-
-    def job_returned(self) -> bool:
-        """Return False: a task ends with its work, unlike the thread of a pool."""
-        return False
-
-    def call(self) -> tuple[CodeType, int]:
-        """Return the call in the user's code that popped."""
-        return self._stack.call()
-
-    def users(self) -> Iterator[FrameType]:
-        """Return the functions that are the user's, innermost first."""
-        return self._stack.users()
-
-    def line(self) -> Line:
-        """Return the line of the user's code that popped."""
-        return self._stack.line()

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +12,8 @@ from redis.cluster import RedisCluster
 from redis.exceptions import NoPermissionError
 
 from ackq.core.names import has_hash_tag
-from ackq.dropin import loops
+from ackq.dropin import reports
 from ackq.dropin.arguments import Key, name_of
-from ackq.dropin.call_stack import calling_line
 from ackq.dropin.errors import Refused
 from ackq.dropin.held_messages import Held
 from ackq.errors import KeyTypeError, PopFromMismatch, QueueNameError
@@ -121,7 +118,7 @@ class PassedOn(_Client):
             for in_flight in self._ackq.of_consumer(name):
                 in_flight.settle()
                 in_flight.is_processing_list = True
-        elif len(self._ackq.reports.moved_into) < loops.MAX_WARNINGS:
+        elif len(self._ackq.reports.moved_into) < reports.MAX_WARNINGS:
             self._ackq.reports.moved_into.add(name)
 
     def _delete(self, command: str, names: Sequence[Key]) -> int:
@@ -172,6 +169,4 @@ class PassedOn(_Client):
         return keys.backup, keys.context, keys.handoff, keys.delayed, keys.dead, keys.record
 
     def _warn_unprotected(self, command: str, name: Key) -> None:
-        text = name_of(name, self._ackq_encoder)
-        find = functools.partial(calling_line, sys._getframe(), globals())
-        self._ackq.reports.warn(loops.MOVED, text, find, command=command)
+        self._ackq.reports.warn(reports.MOVED, name_of(name, self._ackq_encoder), command=command)

@@ -22,7 +22,7 @@ from tests.dropin.seen import LEASE
 
 @pytest.fixture
 def r(plain_client: redis.Redis) -> Iterator[dropin.Redis]:
-    with dropin.Redis(plain_client, visibility_timeout=LEASE) as r:
+    with dropin.Redis(plain_client, visibility_timeout=LEASE, hold=0) as r:
         yield r
 
 
@@ -42,7 +42,9 @@ def start(plain_client: redis.Redis) -> Callable[..., AsyncRedis]:
         place = {"unix_socket_path": given["path"]}
 
     def start(**settings: Any) -> AsyncRedis:
-        return AsyncRedis(redis.asyncio.Redis(**place, **settings), visibility_timeout=LEASE)
+        return AsyncRedis(
+            redis.asyncio.Redis(**place, **settings), visibility_timeout=LEASE, hold=0
+        )
 
     return start
 
@@ -69,7 +71,7 @@ import os, signal, sys, threading, time
 import redis
 from ackq import dropin
 
-r = dropin.Redis(redis.Redis.from_url(sys.argv[1]), visibility_timeout=0.6)
+r = dropin.Redis(redis.Redis.from_url(sys.argv[1]), visibility_timeout=0.6, hold=0)
 name = sys.argv[2]
 """
 

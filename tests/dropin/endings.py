@@ -13,11 +13,7 @@ from ackq.dropin.call_stack import CallStack
 
 def pop() -> CallStack:
     """Stand for the drop-in's own function."""
-    return CallStack(sys._getframe(), OWN)
-
-
-#: As if this module's functions were the user's, and `pop` the drop-in's.
-OWN: dict[str, Any] = {}
+    return CallStack(sys._getframe())
 
 
 class Boom(Exception):

@@ -19,6 +19,7 @@ import redis.asyncio
 
 import ackq.dropin.asyncio
 from ackq import dropin
+from tests.dropin.holding_loops import HOLDING
 from tests.dropin.seen import LEASE
 
 Work = Callable[[bytes], None]
@@ -126,60 +127,39 @@ def processing_list(r: Any, names: Sequence[str], work: Work) -> None:
         r.rpop(internal)
 
 
-def collecting(r: Any, names: Sequence[str], work: Work) -> None:
-    """Messages that are collected first."""
-    rows: list[bytes] = []
-    while True:
-        raw = r.rpop(names[0])
-        if raw is not None:
-            rows.append(raw)
-        if len(rows) == AT_ONCE or raw is None:
-            for row in rows:
-                work(row)
-            rows = []
-            time.sleep(0.02)
-
-
-def settling(r: Any, names: Sequence[str], work: Work) -> None:
-    """A thread for each message, which settles it."""
-    free = threading.Semaphore(AT_ONCE)
-
-    def job(raw: bytes) -> None:
-        work(raw)
-        if isinstance(r, dropin.Redis):
-            r.settle(names[0], raw)
-        free.release()
-
-    while free.acquire():
-        threading.Thread(target=job, args=(r.brpop(names[0])[1],)).start()
-
-
 @dataclass(frozen=True)
 class Shape:
     """A loop, how many messages it works on at once, from how many lists, and who fills them.
 
-    If it pops more before it is done with the last, ``hold`` says how many.
+    ``hold`` and ``for_`` are what it declares.
     """
 
     loop: Callable[[Any, Sequence[str], Work], None]
     at_once: int = 1
     lists: int = 1
     push: str = "lpush"
-    hold: int | None = None
+    hold: int = 0
+    for_: float | None = None
+    on_asyncio: bool = False
 
     def client(self, url: str, protected: bool) -> Any:
         """Return the client that the loop uses."""
-        if self.loop is tasks:
-            waiting = redis.asyncio.Redis.from_url(url)
-            if not protected:
-                return waiting
-            return ackq.dropin.asyncio.Redis(waiting, visibility_timeout=LEASE)
-        client = redis.Redis.from_url(url)
+        bare: Any = (redis.asyncio if self.on_asyncio else redis).Redis.from_url(url)
         if not protected:
-            return client
-        if self.hold is None:
-            return dropin.Redis(client, visibility_timeout=LEASE)
-        return dropin.Redis(client, visibility_timeout=LEASE, collect="hold", hold=self.hold)
+            return bare
+        kind: Any = ackq.dropin.asyncio.Redis if self.on_asyncio else dropin.Redis
+        return kind(bare, hold=self.hold, for_=self.for_, visibility_timeout=LEASE)
+
+
+def holding(name: str) -> Shape:
+    """Return a loop of `HOLDING`."""
+    loop, hold, for_ = HOLDING[name]
+    return Shape(
+        lambda r, names, work: loop(r, names[0], work),
+        hold=hold,
+        for_=for_,
+        on_asyncio=name == "an asynchronous producer",
+    )
 
 
 SHAPES = {
@@ -188,12 +168,11 @@ SHAPES = {
     "from the left": Shape(from_the_left, push="rpush"),
     "several lists": Shape(several_lists, lists=3),
     "thread pool": Shape(thread_pool, at_once=AT_ONCE),
-    "tasks": Shape(tasks, at_once=AT_ONCE),
+    "tasks": Shape(tasks, at_once=AT_ONCE, on_asyncio=True),
     "tasks of one blocking client": Shape(tasks_of_one_blocking_client, at_once=AT_ONCE),
     "processing list": Shape(processing_list),
-    "collecting": Shape(collecting, hold=AT_ONCE),
-    "settling": Shape(settling, at_once=AT_ONCE, hold=1000),
     "greenlets": Shape(greenlets, at_once=AT_ONCE),
+    **{name: holding(name) for name in HOLDING},
 }
 
 

@@ -190,12 +190,12 @@ def test_results(plain_client: redis.Redis, name: str, calls: Calls, decode: boo
     with contextlib.suppress(UnicodeDecodeError):
         expected = calls(plain, *names)
         plain.delete(*names)
-        with dropin.Redis(plain) as r:
+        with dropin.Redis(plain, hold=0) as r:
             assert calls(r, *names) == expected
             r.delete(*names)
         return
     plain.delete(*names)
-    with dropin.Redis(plain) as r:
+    with dropin.Redis(plain, hold=0) as r:
         with pytest.raises(UnicodeDecodeError):
             calls(r, *names)
         r.delete(*names)

@@ -255,23 +255,6 @@ async def test_batch(r: Redis, name: str, queue: ackq.Queue) -> None:
         assert await asyncio.to_thread(come_back, queue) == body
 
 
-async def test_a_batch_that_is_collected_is_reported(r: Redis, name: str) -> None:
-    batch = []
-
-    async def collect() -> None:
-        while (raw := await r.rpop(name)) is not None:
-            keep(raw)
-
-    def keep(raw: bytes) -> None:
-        batch.append(raw)
-
-    await r.lpush(name, *range(100, 130))
-    with pytest.warns(dropin.UnprotectedWarning, match="collected to be worked on") as caught:
-        await collect()
-    assert len(batch) == 30
-    assert [each.filename for each in caught] == [__file__]
-
-
 async def test_reliable_list_commands_are_reported(r: Redis, name: str) -> None:
     await r.lpush(name, "a")
     with pytest.warns(dropin.UnprotectedWarning, match="^lmove takes") as caught:
@@ -343,7 +326,7 @@ def test_a_kill_returns_messages(
         "import asyncio, sys, redis.asyncio, ackq.dropin.asyncio\n"
         "async def main():\n"
         "    r = ackq.dropin.asyncio.Redis(redis.asyncio.Redis.from_url(sys.argv[1]),\n"
-        "                                  visibility_timeout=0.6)\n"
+        "                                  visibility_timeout=0.6, hold=0)\n"
         "    print(await r.brpop(sys.argv[2]), flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
@@ -456,7 +439,7 @@ async def test_the_only_connection_of_a_client_is_gone_once_the_drop_in_is_close
     start: Callable[..., Redis], name: str
 ) -> None:
     client: Any = await start(single_connection_client=True)._ackq.client.initialize()
-    r = Redis(client)
+    r = Redis(client, hold=0)
     await r.lpush(name, "a")
     assert r.connection is client.connection is not None
     await r.aclose()

@@ -122,5 +122,5 @@ def test_an_interpreter_is_checked_before_a_client_is_made(monkeypatch: pytest.M
     monkeypatch.setattr(call_stack, "_RETURNS", frozenset())
     check_interpreter.cache_clear()
     with pytest.raises(ackq.ConfigurationError, match="cannot tell"):
-        dropin.Redis(redis.Redis())
+        dropin.Redis(redis.Redis(), hold=0)
     check_interpreter.cache_clear()

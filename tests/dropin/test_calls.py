@@ -41,7 +41,7 @@ def test_the_clients_decoding_is_honoured(plain_client: redis.Redis, name: str) 
     kwargs = plain_client.connection_pool.connection_kwargs | {"decode_responses": True}
     kind = plain_client.connection_pool.connection_class
     pool = redis.ConnectionPool(connection_class=kind, **kwargs)
-    with dropin.Redis(redis.Redis(connection_pool=pool)) as r:
+    with dropin.Redis(redis.Redis(connection_pool=pool), hold=0) as r:
         r.lpush(name, "ä", "b", "c")
         assert r.rpop(name) == "ä"
         assert r.rpop(name, 1) == ["b"]
@@ -54,7 +54,7 @@ def test_a_body_that_cannot_be_decoded_is_not_settled(
     kwargs = plain_client.connection_pool.connection_kwargs | {"decode_responses": True}
     kind = plain_client.connection_pool.connection_class
     pool = redis.ConnectionPool(connection_class=kind, **kwargs)
-    with dropin.Redis(redis.Redis(connection_pool=pool), visibility_timeout=LEASE) as r:
+    with dropin.Redis(redis.Redis(connection_pool=pool), visibility_timeout=LEASE, hold=0) as r:
         r.lpush(name, b"\xff")
         with pytest.raises(UnicodeDecodeError):
             r.rpop(name)

@@ -47,7 +47,7 @@ def test_everything_that_ackq_keeps_is_deleted(
     queue.reject(*queue.pop_many(1))
     queue.nack(*queue.pop_many(1), delay=60)
     queue.pop_many(1)
-    with dropin.Redis(plain_client) as r:
+    with dropin.Redis(plain_client, hold=0) as r:
         assert r.delete(name) == 0
     assert not plain_client.keys(f"{name}*")
 
@@ -100,7 +100,7 @@ def test_a_user_who_may_not_look_deletes_all_the_same(
                 **where,
             )
             user = redis.Redis(connection_pool=pool, single_connection_client=single)
-            with dropin.Redis(user) as limited:
+            with dropin.Redis(user, hold=0) as limited:
                 limited.set(name, "text")
                 assert limited.delete(name) == 1
             pool.disconnect()

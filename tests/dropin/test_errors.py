@@ -100,9 +100,9 @@ def test_an_interrupted_wait_leaves_the_client_usable(
 
 def test_a_client_of_the_other_kind() -> None:
     with pytest.raises(ackq.ConfigurationError, match=r"ackq\.dropin\.asyncio\.Redis"):
-        dropin.Redis(redis.asyncio.Redis())  # type: ignore[arg-type]
+        dropin.Redis(redis.asyncio.Redis(), hold=0)  # type: ignore[arg-type]
     with pytest.raises(ackq.ConfigurationError, match=r"redis\.client"):
-        dropin.asyncio.Redis(redis.Redis())  # type: ignore[arg-type]
+        dropin.asyncio.Redis(redis.Redis(), hold=0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_a_client_of_the_other_kind() -> None:
 def test_a_mock_is_refused_with_a_way_out(make: Callable[[], Any]) -> None:
     stranger = make()
     with pytest.raises(ackq.ConfigurationError, match=r"fakeredis\[lua\]"):
-        dropin.Redis(stranger)
+        dropin.Redis(stranger, hold=0)
     with pytest.raises(ackq.ConfigurationError, match=r"fakeredis\[lua\]"):
         ackq.Queue(stranger, "jobs")
 
 
 def test_settings_are_checked_at_once(plain_client: redis.Redis) -> None:
     with pytest.raises(ackq.ConfigurationError, match="visibility_timeout"):
-        dropin.Redis(plain_client, visibility_timeout=0)
+        dropin.Redis(plain_client, visibility_timeout=0, hold=0)
 
 
 def test_a_refusal_can_be_shown() -> None:

@@ -36,7 +36,7 @@ def test_a_queue() -> None:
 
 def test_the_drop_in() -> None:
     fake = fakeredis.FakeRedis(decode_responses=True)
-    with dropin.Redis(fake) as r:
+    with dropin.Redis(fake, hold=0) as r:
         assert isinstance(r, fakeredis.FakeRedis)
         r.lpush("jobs", "a", "b", "c")
         assert r.rpop("jobs") == "a"
@@ -52,7 +52,7 @@ def test_the_drop_in() -> None:
 
 def test_the_drop_in_on_asyncio() -> None:
     async def consume() -> None:
-        async with dropin.asyncio.Redis(fakeredis.FakeAsyncRedis()) as r:
+        async with dropin.asyncio.Redis(fakeredis.FakeAsyncRedis(), hold=0) as r:
             await r.lpush("jobs", "a", "b")
             assert await r.brpop("jobs") == (b"jobs", b"a")
             assert await r.rpop("jobs") == b"b"
@@ -74,8 +74,8 @@ def test_the_example_of_the_page() -> None:
     "make",
     [
         lambda: ackq.Queue(fakeredis.FakeRedis(), "jobs"),
-        lambda: dropin.Redis(fakeredis.FakeRedis()),
-        lambda: dropin.asyncio.Redis(fakeredis.FakeAsyncRedis()),
+        lambda: dropin.Redis(fakeredis.FakeRedis(), hold=0),
+        lambda: dropin.asyncio.Redis(fakeredis.FakeAsyncRedis(), hold=0),
     ],
     ids=["Queue", "drop-in", "asyncio"],
 )

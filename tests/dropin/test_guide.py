@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,11 +27,11 @@ LOOPS = {
     for heading, diff in re.findall(r"^## ([^\n]*)\n\n```diff\n(.*?)^```", PAGE, re.M | re.S)
     if "import redis" in diff
 }
-#: The batch of "Loops that need more than one line", where the client is a drop-in already.
-(BATCH,) = (
-    each for each in re.findall(r"^```diff\n(.*?)^```", PAGE, re.M | re.S) if "batch" in each
-)
-PROTECTED = "import redis, ackq.dropin\nr = ackq.dropin.Redis(redis.Redis())\n"
+#: Those that hold messages; they begin where the client is made.
+HOLDING = {
+    heading: diff
+    for heading, diff in re.findall(r"^### ([^\n]*)\n\n```diff\n(.*?)^```", PAGE, re.M | re.S)
+}
 #: Messages that a loop works on when it is killed, if not one.
 AT_ONCE = {"A thread pool": 4}
 
@@ -71,7 +72,7 @@ def consume(program: str, address: dict[str, Any], name: str, path: str) -> None
         for row in rows:
             work_on(row)
 
-    scope = {"work_on": work_on, "store": store}
+    scope = {"work_on": work_on, "store": store, "executor": ThreadPoolExecutor(4)}
     exec(compile(program.replace('"jobs', f'"{name}'), "the guide", "exec"), scope)
 
 
@@ -112,7 +113,7 @@ class Loop:
                 stack.enter_context(ackq.Queue(self._client, each, pop_from=self.end))
                 for each in self.lists
             ]
-            return sorted(each.body for queue in queues for each in queue.peek(10, "in_flight"))
+            return sorted(each.body for queue in queues for each in queue.peek(200, "in_flight"))
 
 
 @pytest.mark.parametrize("heading", LOOPS)
@@ -131,14 +132,17 @@ def test_a_kill_loses_what_the_guide_says_and_nothing_after_the_change(
     assert loop.in_flight() == loop.holding
 
 
-def test_a_batch_that_is_collected_first_is_safe_in_a_block(
-    plain_client: redis.Redis, name: str, tmp_path: Path
+@pytest.mark.parametrize("heading", HOLDING)
+def test_a_loop_that_holds_messages_loses_none_after_the_change(
+    plain_client: redis.Redis, name: str, tmp_path: Path, heading: str
 ) -> None:
-    loop = Loop(BATCH, plain_client, name, tmp_path / "journal")
-    for program, kept in ((before(BATCH), []), (after(BATCH), [b"a", b"b", *loop.holding])):
-        plain_client.rpush(name, *loop.holding, "b", "a")
-        loop.kill(PROTECTED + program)
-        assert loop.in_flight() == kept
+    loop = Loop(HOLDING[heading], plain_client, name, tmp_path / "journal")
+    others = [b"row-%d" % number for number in range(99)]
+    unfinished = loop.holding + (others if heading == "Messages that are collected" else [])
+    for change, kept in ((before, []), (after, sorted(unfinished))):
+        plain_client.lpush(name, *others, *loop.holding)
+        loop.kill("import redis, ackq.dropin\n" + change(loop.diff))
+        wait_until(lambda kept=kept: loop.in_flight() == kept, "the others to be settled")  # type: ignore[misc]
         assert not plain_client.exists(name)
         (tmp_path / "journal").unlink()
 
@@ -190,7 +194,7 @@ def test_the_examples_of_dropin_run(
     # That one runs in test_fakeredis.py.
     examples = [each for each in examples if "fakeredis" not in each]
     assert len(examples) == 3
-    with dropin.Redis(redis.Redis()) as r:
+    with dropin.Redis(redis.Redis(), hold=0) as r:
         r.lpush(name, "good", "bad", "better")
         scope = {
             "ackq": ackq,

@@ -4,7 +4,6 @@ No server: a stand-in notes what the queue is asked to do. The asyncio class is 
 """
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,9 +14,9 @@ import redis
 
 from ackq import dropin
 from ackq.config import QueueConfig
-from ackq.dropin import loops
-from ackq.dropin.call_stack import Line
+from ackq.dropin import reports
 from ackq.dropin.client import _fill_up
+from ackq.dropin.declared import Hold
 from ackq.dropin.in_flight import AllInFlight, InFlight, make_room
 from ackq.errors import LeaseLost
 from ackq.queue.messages import Message
@@ -69,14 +68,6 @@ class Consumer:
     is_over: bool = False
     has_failed: bool = False
     is_done: bool = False
-    for_others: bool = False
-    job_is_over: bool = False
-
-    def call(self) -> object:
-        return "app.py", 7
-
-    def users(self) -> list[Any]:
-        return []
 
     def is_current(self) -> bool:
         return self.current
@@ -89,15 +80,6 @@ class Consumer:
 
     def done(self) -> bool:
         return self.is_done
-
-    def for_another_thread(self) -> bool:
-        return self.for_others
-
-    def job_returned(self) -> bool:
-        return self.job_is_over
-
-    def line(self) -> Line:
-        return Line("app.py", 7)
 
 
 def messages(*ids: str, body: bytes = b"{}") -> list[Message]:
@@ -114,16 +96,18 @@ def holding(
 ) -> tuple[InFlight, StandIn, list[Message]]:
     """Return what a consumer in this state holds, its queue, and the messages."""
     queue = queue or StandIn()
-    in_flight, held = InFlight(queue, loops.Reports(), loops.Collect()), messages(*ids)  # type: ignore[arg-type]
+    in_flight, held = InFlight(queue, Hold.of(0, None)), messages(*ids)  # type: ignore[arg-type]
     in_flight.hold(held, Consumer(**state))  # type: ignore[arg-type]
-    in_flight.in_batch, in_flight.finished = in_batch, finished
+    in_flight.in_batch = in_batch
+    if finished:
+        in_flight.done = in_flight.take_out(*held)
     if due:
         in_flight._renew_at = 0.0
     return in_flight, queue, held
 
 
 def is_idle(in_flight: InFlight) -> bool:
-    return in_flight.messages == [] and in_flight.owner is None
+    return not in_flight.messages and not in_flight.done and in_flight.owner is None
 
 
 COMES_BACK = "the queue: the function that took 'a' failed; it is redelivered"
@@ -138,14 +122,12 @@ def test_leases_are_renewed_after_a_third_of_their_time() -> None:
 
 
 def test_more_messages_of_one_consumer_are_held_beside_the_first() -> None:
-    in_flight, queue, (a,) = holding("a", finished=True)
+    in_flight, queue, (a,) = holding("a")
     owner, due = in_flight.owner, in_flight._renew_at
     (b,) = messages("b")
     in_flight.hold([b], Consumer())  # type: ignore[arg-type]
-    assert in_flight.messages == [a, b]
+    assert list(in_flight.messages) == [a, b]
     assert (in_flight.owner, in_flight._renew_at) == (owner, due)
-    assert not in_flight.finished
-    assert in_flight.finish() is in_flight.messages
     assert queue.asked == []
 
 
@@ -165,8 +147,7 @@ def test_asking_for_the_next_message_settles_the_last(
     in_flight.settle()
     assert queue.asked == asked
     assert is_idle(in_flight) is not in_flight.in_batch
-    assert in_flight.messages == (held if in_flight.in_batch else [])
-    assert in_flight.finished is not state.get("in_batch", False)
+    assert list(in_flight.messages) == (held if in_flight.in_batch else [])
     in_flight.settle()
     assert queue.asked == asked
 
@@ -185,11 +166,8 @@ def test_a_lost_lease_is_logged_when_the_message_is_settled(
     ]
     in_flight, queue, held = holding("a")
     held[0].lease_lost = True
-    in_flight.clear(list(held))  # not these: popped meanwhile
-    assert in_flight.messages is held
-    in_flight.in_batch = True
-    in_flight.clear(held)
-    assert in_flight.messages is held
+    in_flight.clear(held)  # not these: popped meanwhile
+    assert list(in_flight.messages) == held
     in_flight.forget()
     assert is_idle(in_flight)
     assert len(caplog.messages) == 1
@@ -216,21 +194,14 @@ def test_a_lost_lease_is_logged_when_the_message_is_settled(
 def test_a_failed_consumers_message_is_returned_whatever_happens(
     error: Exception | None, logged: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    in_flight, queue, held = holding("a")
+    in_flight, queue, _ = holding("a")
     queue.fails = error
-    in_flight.return_to_queue(held)
+    in_flight.return_to_queue()
     assert queue.asked == ["nack a"]
     assert is_idle(in_flight)
     assert caplog.messages == [COMES_BACK, *logged]
-    in_flight.return_to_queue(())
+    in_flight.return_to_queue()
     assert len(queue.asked) == 1
-
-
-def test_messages_that_were_popped_meanwhile_stay_when_others_return() -> None:
-    in_flight, _, held = holding("a")
-    in_flight.return_to_queue(messages("b"))
-    assert in_flight.messages is held
-    assert in_flight.owner is not None
 
 
 @pytest.mark.parametrize(
@@ -283,7 +254,7 @@ def test_the_end_of_a_program_settles_only_what_is_proved_to_be_done() -> None:
         in_flight, queue, _ = holding("a", **state)
         in_flight.close_at_exit()
         assert queue.asked == asked, state
-    InFlight(StandIn(), loops.Reports(), loops.Collect()).close_at_exit()  # type: ignore[arg-type]
+    InFlight(StandIn(), Hold.of(0, None)).close_at_exit()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -297,14 +268,13 @@ def test_the_end_of_a_program_settles_only_what_is_proved_to_be_done() -> None:
         ({"due": True, "has_failed": True}, ["nack a"], False),
         ({"due": True, "has_failed": True, "in_batch": True}, ["extend a"], True),
         ({"due": True, "has_failed": True, "finished": True}, [], True),
-        ({"due": True, "in_batch": True, "job_is_over": True}, ["extend a"], True),
     ],
 )
 def test_what_the_renewal_does(state: dict[str, Any], asked: list[str], more: bool) -> None:
     in_flight, queue, _ = holding("a", **state)
     assert in_flight.tend() is more
     assert queue.asked == asked
-    assert bool(in_flight.messages) is more
+    assert bool(in_flight.messages or in_flight.done) is more
     if asked == ["extend a"]:
         assert in_flight._renew_at > time.monotonic()
         in_flight.tend()
@@ -353,34 +323,12 @@ def test_a_lease_that_a_renewal_finds_lost_is_logged(caplog: pytest.LogCaptureFi
         assert len(caplog.messages) == logged
     assert "the lease of 'a' ended" in caplog.messages[0]
     caplog.clear()
-    for meanwhile in (InFlight.forget, lambda each: setattr(each, "finished", True)):
+    for meanwhile in (InFlight.forget, lambda each: each.let_go(None)):
         queue = Losing()
         in_flight, *_ = holding("a", due=True, queue=queue)
         queue.meanwhile = partial(meanwhile, in_flight)
         in_flight.tend()
     assert caplog.messages == []
-
-
-def test_consumers_that_cannot_be_protected_are_reported_once_with_their_line() -> None:
-    def reported(*, in_batch: bool, **state: Any) -> list[tuple[str, str, int]]:
-        in_flight, *_ = holding("a", in_batch=in_batch, due=True, **state)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for _ in range(2):
-                in_flight._renew_at = 0.0
-                in_flight.check_owner()
-                in_flight.tend()
-        return [(str(each.message), each.filename, each.lineno) for each in caught]
-
-    for state, text in (
-        ("for_others", loops.FOR_ANOTHER_THREAD),
-        ("job_is_over", loops.JOB_RETURNED),
-    ):
-        assert reported(in_batch=False, **{state: True}) == [
-            (text.format(name="jobs"), "app.py", 7)
-        ]
-        assert reported(in_batch=True, **{state: True}) == []
-        assert reported(in_batch=False, **{state: False}) == []
 
 
 @pytest.mark.parametrize(
@@ -414,25 +362,24 @@ def test_idle_lists_make_room_and_too_many_in_use_are_reported() -> None:
     def entries(count: int, **state: Any) -> AllInFlight:
         return {(f"{number}", "right"): holding("a", **state)[0] for number in range(count)}
 
-    few = entries(loops.MANY_LISTS - 1)
+    few = entries(reports.MANY_LISTS - 1)
     few["0", "right"].forget()
-    make_room(few, "next", loops.Reports())
-    assert len(few) == loops.MANY_LISTS - 1
-    some = entries(loops.MANY_LISTS)
+    make_room(few, "next", reports.Reports())
+    assert len(few) == reports.MANY_LISTS - 1
+    some = entries(reports.MANY_LISTS)
     for number in range(3):
         some[f"{number}", "right"].forget()
     some["2", "right"].in_batch = True
-    make_room(some, "next", loops.Reports())
+    make_room(some, "next", reports.Reports())
     assert [*some][:2] == [("2", "right"), ("3", "right")]
-    assert len(some) == loops.MANY_LISTS - 2
-    many = entries(loops.MANY_LISTS)
-    with pytest.warns(loops.UnprotectedWarning) as caught:
-        make_room(many, "next", loops.Reports())
+    assert len(some) == reports.MANY_LISTS - 2
+    many = entries(reports.MANY_LISTS)
+    with pytest.warns(reports.UnprotectedWarning) as caught:
+        make_room(many, "next", reports.Reports())
     ((text, path, line),) = [(str(each.message), each.filename, each.lineno) for each in caught]
-    assert text == loops.MANY.format(name="next", count=100)
-    assert (path, line) == ("app.py", 7)
-    many["99", "right"].owner = None
-    make_room(many, "next", loops.Reports())
+    assert text == reports.MANY.format(name="next", count=100)
+    assert path == __file__
+    assert line > 0
 
 
 def test_a_take_that_is_cut_short_is_filled_up_until_the_list_is_empty() -> None:
@@ -457,7 +404,7 @@ def test_a_take_that_is_cut_short_is_filled_up_until_the_list_is_empty() -> None
 
 
 def test_waits_for_several_lists_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    r, now = dropin.Redis(redis.Redis()), [100.0]
+    r, now = dropin.Redis(redis.Redis(), hold=0), [100.0]
     taken: list[Any] = []
     found: dict[Any, list[bytes]] = {}
 

@@ -34,7 +34,7 @@ class InSlots(redis.Redis):
 def test_it_is_an_instance_of_the_clients_class(plain_client: redis.Redis) -> None:
     pool = plain_client.connection_pool
     for plain in (plain_client, OfTheUser(connection_pool=pool)):
-        r = dropin.Redis(plain)
+        r = dropin.Redis(plain, hold=0)
         assert isinstance(r, dropin.Redis)
         assert isinstance(r, type(plain))
         # What help() and an editor show.
@@ -42,13 +42,13 @@ def test_it_is_an_instance_of_the_clients_class(plain_client: redis.Redis) -> No
     assert isinstance(r, OfTheUser)
     assert r.greeting() == "hello None"
     awaited = redis.asyncio.Redis()
-    assert isinstance(dropin.asyncio.Redis(awaited), redis.asyncio.Redis)
+    assert isinstance(dropin.asyncio.Redis(awaited, hold=0), redis.asyncio.Redis)
 
 
 def test_it_has_what_the_client_keeps_in_slots(plain_client: redis.Redis) -> None:
     client = InSlots(connection_pool=plain_client.connection_pool)
     client.greeting = "hello"
-    assert dropin.Redis(client).greeting == "hello"  # type: ignore[attr-defined]
+    assert dropin.Redis(client, hold=0).greeting == "hello"  # type: ignore[attr-defined]
 
 
 def test_subscripts_and_membership(r: dropin.Redis, name: str) -> None:
@@ -108,8 +108,10 @@ def test_it_can_be_pickled_if_the_client_can(plain_client: redis.Redis) -> None:
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(plain_client)
     with pytest.raises(TypeError, match="pickle"):
-        pickle.dumps(dropin.Redis(plain_client))
-    loaded: Any = pickle.loads(pickle.dumps(dropin.Redis(Picklable(), visibility_timeout=7)))
+        pickle.dumps(dropin.Redis(plain_client, hold=0))
+    loaded: Any = pickle.loads(
+        pickle.dumps(dropin.Redis(Picklable(), visibility_timeout=7, hold=0))
+    )
     assert loaded._ackq.settings["visibility_timeout"] == 7
     assert isinstance(loaded, Picklable)
 
@@ -125,7 +127,7 @@ def test_methods_can_be_patched(r: dropin.Redis, name: str) -> None:
 
 
 def test_a_client_from_a_url(url: str, name: str) -> None:
-    with dropin.Redis.from_url(url, visibility_timeout=LEASE, decode_responses=True) as r:
+    with dropin.Redis.from_url(url, visibility_timeout=LEASE, decode_responses=True, hold=0) as r:
         r.lpush(name, "a")
         assert r.rpop(name) == "a"
 
@@ -138,7 +140,7 @@ def test_losing_the_drop_in_leaves_the_wrapped_client_alone(
     plain = redis.Redis.from_pool(redis.ConnectionPool(pool.connection_class, **kwargs))
     subscription = plain.pubsub()
     subscription.subscribe(name)
-    r = dropin.Redis(plain)
+    r = dropin.Redis(plain, hold=0)
     del r
     assert subscription.connection is not None
     assert subscription.connection._sock is not None
@@ -168,7 +170,7 @@ def test_no_private_name_hides_one_of_redis_py(ours: type, theirs: tuple[type, .
 
 def test_it_is_not_wrapped_twice(r: dropin.Redis) -> None:
     with pytest.raises(ackq.ConfigurationError, match="already"):
-        dropin.Redis(r)
+        dropin.Redis(r, hold=0)
 
 
 class Prefixed(redis.Redis):
@@ -186,15 +188,15 @@ class PrefixedOnAsyncio(redis.asyncio.Redis):
 def test_a_subclass_with_a_pop_of_its_own_is_refused(plain_client: redis.Redis) -> None:
     pool = plain_client.connection_pool
     with pytest.raises(ackq.ConfigurationError, match=r"^Prefixed overrides rpop,.*subclass"):
-        dropin.Redis(Prefixed(connection_pool=pool))
+        dropin.Redis(Prefixed(connection_pool=pool), hold=0)
     with pytest.raises(ackq.ConfigurationError, match="PrefixedOnAsyncio overrides delete"):
-        dropin.asyncio.Redis(PrefixedOnAsyncio())
+        dropin.asyncio.Redis(PrefixedOnAsyncio(), hold=0)
     patched = redis.Redis(connection_pool=pool)
     with (
         mock.patch.object(patched, "llen"),
         pytest.raises(ackq.ConfigurationError, match="overrides llen"),
     ):
-        dropin.Redis(patched)
+        dropin.Redis(patched, hold=0)
 
 
 def test_a_subclass_of_the_drop_in_may_override_a_pop(
@@ -204,7 +206,7 @@ def test_a_subclass_of_the_drop_in_may_override_a_pop(
         def rpop(self, name: Any, count: int | None = None) -> Any:
             return super().rpop(name.upper().lower(), count)
 
-    with Mine(plain_client) as r:
+    with Mine(plain_client, hold=0) as r:
         r.lpush(name, "a")
         assert r.rpop(name.upper()) == b"a"
         assert queue.stats().in_flight == 1
@@ -215,7 +217,7 @@ def test_another_database_is_refused(plain_client: redis.Redis, name: str, singl
     client = redis.Redis(
         connection_pool=plain_client.connection_pool, single_connection_client=single
     )
-    with dropin.Redis(client) as r:
+    with dropin.Redis(client, hold=0) as r:
         r.lpush(name, "a")
         with pytest.raises(dropin.Refused, match=r"database 0, .*make a client with db=5"):
             r.select(5)

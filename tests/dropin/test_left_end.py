@@ -50,7 +50,6 @@ def test_one_round_trip_for_each(r: dropin.Redis, name: str, plain_client: redis
     assert after - before == 10
 
 
-@pytest.mark.filterwarnings("ignore:`a comprehension` stands between")
 def test_blpop_wakes_up_and_looks_at_several_lists_in_their_order(
     r: dropin.Redis, name: str
 ) -> None:

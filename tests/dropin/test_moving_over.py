@@ -2,7 +2,6 @@
 
 import time
 
-import pytest
 import redis
 
 import ackq
@@ -18,7 +17,6 @@ def leave_like_the_article(client: redis.Redis, name: str, id: str, age: float) 
     return body
 
 
-@pytest.mark.filterwarnings("ignore:`a comprehension` stands between")
 def test_what_the_articles_consumers_left_is_taken_over(
     r: dropin.Redis, name: str, queue: ackq.Queue, plain_client: redis.Redis
 ) -> None:

@@ -69,7 +69,7 @@ def test_on_asyncio(plain_client: redis.Redis, url: str, name: str) -> None:
     target = f"{name}-internal"
 
     async def main() -> None:
-        async with AsyncRedis(redis.asyncio.Redis.from_url(url)) as r:
+        async with AsyncRedis(redis.asyncio.Redis.from_url(url), hold=0) as r:
             await r.lpush(name, "a", "b")
             for _ in "ab":
                 await r.blmove(name, target, 1, "RIGHT", "LEFT")

@@ -16,7 +16,7 @@ ENDS = [("lpush", "rpop", "brpop"), ("rpush", "lpop", "blpop")]
 @pytest.mark.parametrize(("push", "pop", "wait"), ENDS, ids=["right", "left"])
 def test_blocking(target: Target, name: str, push: str, pop: str, wait: str) -> None:
     client: Any = target.make_client()
-    with dropin.Redis(client) as r:
+    with dropin.Redis(client, hold=0) as r:
         assert isinstance(r, type(client))
         assert isinstance(r, dropin.Redis)
         getattr(r, push)(name, "a", "b", "c", "d")
@@ -44,7 +44,7 @@ def test_blocking(target: Target, name: str, push: str, pop: str, wait: str) -> 
 def test_on_asyncio(target: Target, name: str, push: str, pop: str, wait: str) -> None:
     async def main() -> None:
         client: Any = target.make_async_client()
-        async with AsyncRedis(client) as r:
+        async with AsyncRedis(client, hold=0) as r:
             assert isinstance(r, type(client))
             await getattr(r, push)(name, "a", "b", "c", "d")
             assert await getattr(r, pop)(name) == b"a"
@@ -67,7 +67,7 @@ def test_on_asyncio(target: Target, name: str, push: str, pop: str, wait: str) -
 def test_a_list_without_a_hash_tag_in_a_cluster(target: Target, token: str) -> None:
     if not target.cluster:
         pytest.skip("only a cluster needs one")
-    with dropin.Redis(target.make_client()) as r:
+    with dropin.Redis(target.make_client(), hold=0) as r:
         r.lpush(token, "a", "b")
         for call in (r.rpop, r.lpop, r.brpop):
             with pytest.raises(redis.ResponseError, match="must share a slot") as found:

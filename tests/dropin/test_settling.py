@@ -27,7 +27,6 @@ def test_a_message_is_settled_as_the_next_is_taken(
     assert settled(queue)
 
 
-@pytest.mark.filterwarnings("ignore::ackq.dropin.UnprotectedWarning")
 def test_settling_costs_no_round_trip(
     r: dropin.Redis, name: str, plain_client: redis.Redis
 ) -> None:
@@ -40,7 +39,6 @@ def test_settling_costs_no_round_trip(
     assert after - before == 20
 
 
-@pytest.mark.filterwarnings("ignore::ackq.dropin.UnprotectedWarning")
 def test_each_queue_and_each_thread_has_its_own(
     r: dropin.Redis, name: str, queue: ackq.Queue
 ) -> None:
@@ -66,7 +64,6 @@ def test_brpop_wakes_up_and_settles(r: dropin.Redis, name: str, queue: ackq.Queu
     assert settled(queue)
 
 
-@pytest.mark.filterwarnings("ignore:`a comprehension` stands between")
 def test_brpop_looks_at_several_keys_in_their_order(r: dropin.Redis, name: str) -> None:
     names = [f"{name}-{n}" for n in range(3)]
     for each in reversed(names):
@@ -206,13 +203,11 @@ def test_a_lost_lease_is_logged_once_while_the_work_goes_on(
     r.lpush(name, '{"id":"a"}', '{"id":"b"}')
     r.rpop(name, 2)
     queue.ack_id("a")
-    in_flight = r._ackq.in_flight(name)
-    wait_until(lambda: in_flight.messages[0].lease_lost, "a renewal notices that the lease is lost")
+    first, second = r._ackq.in_flight(name).messages
+    wait_until(lambda: first.lease_lost, "a renewal notices that the lease is lost")
     seen = caplog.text.count("ended before its work was done")
-    ends = in_flight.messages[1].lease_expires_at
-    wait_until(
-        lambda: in_flight.messages[1].lease_expires_at > ends + 1, "more renewals of the other"
-    )
+    ends = second.lease_expires_at
+    wait_until(lambda: second.lease_expires_at > ends + 1, "more renewals of the other")
     assert caplog.text.count("ended before its work was done") == seen == 1
     (lost,) = [
         message for message in caplog.messages if "ended before its work was done" in message

@@ -1,6 +1,7 @@
 """Loops of the shapes that people write, each killed while it works."""
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import redis
 
 from tests.dropin import shapes
+from tests.dropin.holding_loops import HOLDING, MORE_THAN_UNFINISHED
 from tests.dropin.shapes import SHAPES, Journal
 from tests.faults.children import end, start
 from tests.waiting import wait_until
@@ -78,14 +80,22 @@ def test_a_loop_that_is_killed_at_work_loses_nothing(
     assert loop.finish(pushed) == pushed
 
 
-@pytest.mark.parametrize("shape", ["blocking", "settling"])
+@pytest.mark.parametrize("shape", ["blocking", "append", "executor.map"])
 def test_the_same_loop_on_a_bare_client_loses_what_it_works_on(
     plain_client: redis.Redis, url: str, name: str, tmp_path: Path, shape: str
 ) -> None:
-    at_once = SHAPES[shape].at_once
     loop = Killed(shape, plain_client, url, [name], tmp_path / "journal", False)
-    loop.push(2 * at_once, "hold")
+    held = set(loop.push(2, "hold"))
+    loop.kill(1)
     more = set(loop.push(MORE, "more"))
-    for killed in (1, 2):
-        loop.kill(killed * at_once)
-    assert loop.finish(more) == more
+    assert not held <= loop.finish(more)
+
+
+def test_the_page_lists_the_loops_that_are_killed() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "moving-over.md").read_text()
+    table = page[page.index("| loop | declare | twice |") :]
+    rows = table[: table.index("\n\n")].splitlines()[2:]
+    declared = [re.search(r"hold=([\d_]+)(?:, for_=(\d+))?", row) for row in rows]
+    assert [
+        (int(each[1].replace("_", "")) > 1000, each[2] is not None) for each in declared if each
+    ] == [(hold == MORE_THAN_UNFINISHED, for_ is not None) for _, hold, for_ in HOLDING.values()]

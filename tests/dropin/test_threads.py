@@ -19,7 +19,7 @@ def test_close_and_a_with_block_settle(
     plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
     for _ in range(2):
-        with dropin.Redis(plain_client) as r:
+        with dropin.Redis(plain_client, hold=0) as r:
             r.lpush(name, "a")
             r.rpop(name)
         assert settled(queue)
@@ -33,7 +33,7 @@ def test_a_with_block_that_raises_does_not_settle(
     plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
     def consume() -> None:
-        with dropin.Redis(plain_client, visibility_timeout=LEASE) as r:
+        with dropin.Redis(plain_client, visibility_timeout=LEASE, hold=0) as r:
             r.lpush(name, "a")
             r.rpop(name)
             raise ZeroDivisionError
@@ -47,7 +47,7 @@ def test_close_in_a_finally_clause_does_not_settle_what_failed(
     plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
     def consume() -> None:
-        r = dropin.Redis(plain_client, visibility_timeout=LEASE)
+        r = dropin.Redis(plain_client, visibility_timeout=LEASE, hold=0)
         try:
             r.lpush(name, "a")
             r.rpop(name)
@@ -66,7 +66,7 @@ def test_a_client_that_is_open_and_was_used_is_closed_at_the_end_of_the_program(
     at_exit: list[Any] = []
     monkeypatch.setattr(atexit, "register", at_exit.append)
     monkeypatch.setattr(atexit, "unregister", at_exit.remove)
-    r = dropin.Redis(plain_client)
+    r = dropin.Redis(plain_client, hold=0)
     r.lpush(name, "a", "b", "c")
     assert at_exit == []
     for _ in range(2):

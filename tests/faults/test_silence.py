@@ -161,7 +161,7 @@ def test_a_worker_stops_while_the_server_is_silent(
 
 def test_the_drop_in_ends(proxy: Proxy, portal: Portal, client: redis.Redis) -> None:
     with unbounded("sync", portal, host="127.0.0.1", port=proxy.port) as plain:
-        wrapped = ackq.dropin.Redis(plain)
+        wrapped = ackq.dropin.Redis(plain, hold=0)
         result = outcome(lambda: wrapped.brpop("jobs"))
         wait_until(lambda: b"BLMOVE" in proxy.seen, "the wait to begin")
         proxy.silent = True

@@ -15,7 +15,7 @@ from tests.otel.conftest import Recorded, attributes, id_of, linked
 def test_the_drop_in_has_the_spans_of_the_queue(
     recorded: Recorded, plain_client: redis.Redis, name: str
 ) -> None:
-    with Queue(plain_client, name) as queue, dropin.Redis(plain_client) as r:
+    with Queue(plain_client, name) as queue, dropin.Redis(plain_client, hold=0) as r:
         queue.push_many([{"id": "a"}, {"id": "b"}])
         for id in "ab":
             assert orjson.loads(r.rpop(name) or b"")["id"] == id
@@ -34,7 +34,7 @@ def test_the_asyncio_drop_in_has_the_spans_of_the_queue(
     async def consume() -> bytes | None:
         settings = plain_client.connection_pool.connection_kwargs
         client = redis.asyncio.Redis(host=settings["host"], port=settings["port"])
-        async with client, ackq.dropin.asyncio.Redis(client) as r:
+        async with client, ackq.dropin.asyncio.Redis(client, hold=0) as r:
             await r.lpush(name, b'{"id":"a"}')
             found: bytes | None = await r.rpop(name)
             await r.rpop(name)

@@ -311,8 +311,9 @@ def _consumer_steps(pushed: str | None, taken: str | None) -> list[str]:
             " are pushed at the end where ackq takes are delivered first."
         ]
     steps = [
-        "In each consumer, replace redis.Redis() by ackq.dropin.Redis(redis.Redis()); leave"
-        " the producers as they are."
+        "In each consumer, replace redis.Redis() by ackq.dropin.Redis(redis.Redis(), hold=0); leave"
+        " the producers as they are. hold=0 is for loops that finish each message before they pop"
+        " the next one."
     ]
     if taken == "left" or (taken is None and pushed == "right"):
         steps.append(

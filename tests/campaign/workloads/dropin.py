@@ -25,7 +25,7 @@ class DropInRig(ListRig):
             # The release before, which tests/compatibility runs, may not have it.
             from ackq.dropin import asyncio
 
-            self._redis = asyncio.Redis(site.async_client(), visibility_timeout=LEASE)
+            self._redis = asyncio.Redis(site.async_client(), visibility_timeout=LEASE, hold=0)
         else:
             self._redis = Redis(site.client(), visibility_timeout=LEASE)
 
