@@ -28,10 +28,7 @@ LOOPS = {
     if "import redis" in diff
 }
 #: Those that hold messages; they begin where the client is made.
-HOLDING = {
-    heading: diff
-    for heading, diff in re.findall(r"^### ([^\n]*)\n\n```diff\n(.*?)^```", PAGE, re.M | re.S)
-}
+HOLDING = dict(re.findall(r"^### ([^\n]*)\n\n```diff\n(.*?)^```", PAGE, re.M | re.S))
 #: Messages that a loop works on when it is killed, if not one.
 AT_ONCE = {"A thread pool": 4}
 
