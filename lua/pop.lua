@@ -1,5 +1,8 @@
 -- pop: settle finished messages, then take the next ones, each under a lease.
 --
+-- Stands for the article's pop, which did RPOP and recorded what it got: here LTRIM takes it from
+-- the list after HSETNX and ZADD have recorded it (search for LTRIM). docs/origins.md shows both.
+--
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
@@ -63,6 +66,7 @@ local LONG_BATCH = 20 -- messages
 -- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
 -- It cannot be a lease key, because derived keys have no hyphen.
 local LONG_KEY = '\0' .. string.rep('-', 64)
+local NANOSECONDS = '1e17' -- no deadline is as late; the article's clients in Go record such times
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
@@ -165,7 +169,7 @@ end
 -- include: count_up
 
 local reply = {'ok', refused, deadline, {}}
-local counts, leases, recounted = reply[4], {}, {}
+local counts, leases, recounted, claimed = reply[4], {}, {}, {} -- claimed: keys given in this call
 local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
@@ -233,6 +237,7 @@ local function take_back(zset, keys, absent)
     else
       if zset == delayed then
         redis.call('ZREM', delayed, key)
+        claimed[key] = true -- it is in neither set until the end
       else
         returned = returned + 1
       end
@@ -278,10 +283,17 @@ end
 
 -- include: free_id
 
+-- The article's pop leaves the body of each message that it puts back on the list in CONTEXT.
+-- Return whether this is such a message: it takes over what is recorded of it.
+local function is_put_back(key, body)
+  return not redis.call('ZSCORE', backup, key)
+    and not (has_delayed and redis.call('ZSCORE', delayed, key))
+    and redis.call('HGET', context, key) == body
+end
+
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a
--- key is free without reading the message recorded under it, and only if other messages are
--- recorded.
-local crowded, claimed = redis.call('HLEN', context) > 0, {}
+-- key is free only if other messages are recorded, and do not read one that is leased or delayed.
+local crowded = redis.call('HLEN', context) > 0
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
   -- What is under CANCELS and TAKEN, then the notes on the ids.
@@ -305,7 +317,8 @@ local function take(bodies)
       end
     else
       local is_free = key ~= '' and not claimed[key]
-        and not (crowded and redis.call('HEXISTS', context, key) == 1)
+        and not (crowded and redis.call('HEXISTS', context, key) == 1
+          and not is_put_back(key, body))
       local note, noted, stale = is_free and known[i + 2], nil, nil
       if note then
         -- An ack deletes the note of its id, so only the message that it is of may have that key.
@@ -409,6 +422,10 @@ if has_handoff then
   take_ready(handoff)
 end
 take_ready(ready, record)
+if taken == 0 and dead_lettered == 0 and not full then
+  take_all_back(backup, redis.call('ZRANGEBYSCORE', backup, NANOSECONDS, '+inf', 'LIMIT', '0',
+    math.min(wanted, RECOVERED)), 1)
+end
 
 -- include: next_event
 

@@ -78,6 +78,8 @@ class Emptiness:
     is_limited: bool = False
     #: When to look again, in seconds of a monotonic clock.
     look_at: float = 0.0
+    #: Whether consumers share their looks, which takes a key with an estimate of their number.
+    shares_looks: bool = True
 
     def lasts(self, deadline: Deadline) -> Operation[float]:
         """Return the seconds until the next look or the deadline; 0: look now."""

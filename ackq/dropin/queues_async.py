@@ -62,5 +62,7 @@ class ListQueue(AsyncQueue):
         settings: dict[str, Any],
     ) -> None:
         super().__init__(client, name, **settings)
+        # A list that is only waited for has no key, as with redis-py.
+        self._spec.emptiness.shares_looks = False
         if first is not None and isinstance(self._driver.route, SingleRoute):
             self._share_connections_of(first)

@@ -76,7 +76,10 @@ def pop_many(
         for part in others:
             yield from _ack_marking(spec, part)
     emptiness = spec.emptiness
-    waits = -1 if not deadline.timeout else 0 if emptiness.look_at else FIRST_LOOK
+    is_counted = emptiness.shares_looks
+    waits = (
+        -1 if not deadline.timeout else FIRST_LOOK if is_counted and not emptiness.look_at else 0
+    )
     while True:
         jitter = spec.outside.jitter()
         block = (yield from emptiness.lasts(deadline)) if emptiness.is_known else 0.0
@@ -87,7 +90,9 @@ def pop_many(
             args, order = by_receipt(held)
             if emptiness.is_limited:
                 block = 0.0  # these acks make room
-        how: Sequence[Arg] = (round(block * 1_000_000),) if block else (waits, *args)
+        how: Sequence[Arg] = (
+            (round(block * 1_000_000) if is_counted else 0,) if block else (waits, *args)
+        )
         request = Request(
             (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *how),
             scripts.load(spec.pop_script),

@@ -92,3 +92,8 @@ def test_a_count_is_never_cut_short(r: dropin.Redis, name: str, queue: ackq.Queu
     assert len(r.rpop(name, 104)) == 104
     assert r.rpop(name) is None
     assert settled(queue)
+
+
+def test_a_list_that_was_only_waited_for_leaves_no_key(r: dropin.Redis, name: str) -> None:
+    assert r.brpop(name, 1.2) is r.brpop([f"{name}-2", f"{name}-3"], 0.3) is None
+    assert not r.keys(f"{name}*")

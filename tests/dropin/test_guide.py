@@ -147,7 +147,7 @@ def test_a_loop_that_holds_messages_loses_none_after_the_change(
 def test_the_loops_of_the_table_are_all_there() -> None:
     table = PAGE[PAGE.index("| your consumer") : PAGE.index("## A BRPOP loop")]
     anchors = re.findall(r"\]\(#([\w-]+)\)", table)
-    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    headings = re.findall(r"^###? (.*)$", PAGE, re.MULTILINE)
     assert {
         re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings
     } >= set(anchors)

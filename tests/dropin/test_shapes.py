@@ -74,8 +74,9 @@ def test_a_loop_that_is_killed_at_work_loses_nothing(
     at_once = SHAPES[shape].at_once
     names = [f"{name}-{number}" for number in range(SHAPES[shape].lists)]
     loop = Killed(shape, plain_client, url, names, tmp_path / "journal", True)
-    pushed = {*loop.push(kills * at_once, "hold"), *loop.push(MORE, "more")}
+    pushed = set(loop.push(MORE, "more"))
     for killed in range(1, kills + 1):
+        pushed.update(loop.push(at_once, f"hold-{killed}"))
         loop.kill(killed * at_once)
     assert loop.finish(pushed) == pushed
 
@@ -85,7 +86,7 @@ def test_the_same_loop_on_a_bare_client_loses_what_it_works_on(
     plain_client: redis.Redis, url: str, name: str, tmp_path: Path, shape: str
 ) -> None:
     loop = Killed(shape, plain_client, url, [name], tmp_path / "journal", False)
-    held = set(loop.push(2, "hold"))
+    held = set(loop.push(1, "hold"))
     loop.kill(1)
     more = set(loop.push(MORE, "more"))
     assert not held <= loop.finish(more)

@@ -273,6 +273,13 @@ def _steps(
     if survey.kind not in ("list", "none", None) or "name" in problems:
         return steps
     queue = _argument(survey.name.encode())
+    if survey.stats is not None and (leased := survey.stats.in_flight + survey.stats.expired):
+        steps.append(
+            f"{leased:,} messages are in work, or were when their consumer died. If the article's"
+            " own scripts took them, stop every consumer that runs these scripts before you start"
+            " one of ackq. Never run both kinds at once: messages are done twice, and those with"
+            " equal ids are lost."
+        )
     steps += _consumer_steps(pushed, taken)
     steps += _body_steps(survey.sample)
     lists = survey.search.lists if survey.search else {}
