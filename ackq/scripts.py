@@ -6,7 +6,9 @@ Functions that several scripts share stand once, in ``lua/parts``. A script incl
 
 `load` puts their text in place of the line. A part may begin with such a line for the parts that it
 calls. Each part is put into a script once, where the script first needs it. After that line, a part
-may name the locals of the script that it reads: ``-- Needs now, in µs.``, and an empty line.
+may name the locals of the script that it reads: ``-- Needs now, in µs.``, and an empty line. A part
+of a long script is in a folder named like it, such as ``lua/parts/groups/pop``, and shares its
+locals.
 """
 
 from __future__ import annotations

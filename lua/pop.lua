@@ -456,8 +456,8 @@ if full or dead_lettered > 0 then
   return {'again', refused}
 end
 
-local are_counts_stale = has_receives and not has_held -- held messages may come back to a list
 -- include: sweep_stale, waiters
 
+sweep_stale(has_receives and not has_held) -- held messages may come back to a list
 local wait = next_event(backup, delayed, held)
 return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(waited > 0) or nil}

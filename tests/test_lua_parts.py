@@ -51,14 +51,16 @@ def test_constants_of_one_name_have_one_value() -> None:
     assert several == LOCAL
 
 
-def test_a_part_serves_several_files() -> None:
+def test_a_part_serves_several_files_or_is_a_part_of_one_script() -> None:
     users = defaultdict(list)
     for path in LUA.rglob("*.lua"):
         for names in INCLUDE.findall(path.read_text()):
             for name in names.split(", "):
                 users[name].append(path)
     parts = {path.relative_to(PARTS).with_suffix("").as_posix() for path in PARTS.rglob("*.lua")}
-    assert {name for name, each in users.items() if len(each) > 1} == parts
+    of_one = {part for part in parts if Path(part).parent.as_posix() in scripts.names()}
+    assert {name for name, each in users.items() if len(each) > 1} == parts - of_one
+    assert of_one <= users.keys()
 
 
 def test_a_part_is_no_script() -> None:

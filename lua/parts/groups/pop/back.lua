@@ -1,0 +1,100 @@
+-- Redelivery: a message that is due, or whose lease has ended, is delivered, deferred, moved aside
+-- or made a dead letter; or it stays where it is, for the next call.
+
+local RECOVERED = 200 -- messages that came back, of each kind, in one call
+-- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
+local queued = {} -- group -> its messages that wait for its rate now
+local function take_back(zset, keys, absent)
+  local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
+  local entries = #keys > 0 and redis.call('HMGET', flight, unpack(keys)) or {}
+  for i = 1, #keys do
+    if full or looked >= RECOVERED then
+      return
+    end
+    looked = looked + 1
+    -- Read one by one, because a body may have any length.
+    local key, entry, body = keys[i], entries[i], redis.call('HGET', context, keys[i])
+    local count = 1 + (tonumber(known[i]) or absent)
+    local tag = entry and string.sub(entry, PLACE + 2) or ''
+    local at = entry and string.sub(entry, 2, PLACE + 1) or FIRST
+    local is_dead = max_receives > 0 and count > max_receives
+    local is_home = entry and body and not is_dead and goes_home(tag, at)
+    local till = has_runs and entry and body and not is_home and waits_until(key, tag)
+    if body and not entry then
+      tag = select(2, read(body))
+    end
+    if decoded > DECODE_BUDGET then
+      full = true
+    elseif not body then
+      redis.call('ZREM', zset, key)
+      forget(key)
+      redis.call('HDEL', errors, key)
+      count_up('ended', zset == backup and 1 or 0)
+      stop(tag, at, dead_letter(key, '', 'body missing', count - 1, {}))
+      gone[#gone + 1], has_taken[key] = key, true
+    elseif is_home then
+      park_back(zset, key, body, tag, count - 1, known[i], at)
+    elseif till then
+      defer(zset, key, '>' .. string.sub(entry, 2), known[i], till, 0)
+    elseif is_dead then
+      local note = has_errors and redis.call('HGET', errors, key)
+      local found = failures_of(note, body, count)
+      bytes = bytes + 4 * #(note or '') -- a pattern reads it, which takes longer than moving it
+      if zset == backup then
+        add_failure(found, count - 1, '') -- no error is known: its lease ended
+        count_up('ended', 1)
+      end
+      stop(tag, at, dead_letter(key, body, 'max receives', count - 1, found, is_unique(known[i])))
+      redis.call('ZREM', zset, key)
+      redis.call('HDEL', errors, key)
+      forget(key)
+      gone[#gone + 1], has_taken[key] = key, true
+    elseif must_wait(count) or is_receipt(key) then
+      full = true
+    elseif entry and pause_of(tag) > 0 then
+      -- The next one that waits gets the permit after this one.
+      local before = queued[tag] or 0
+      queued[tag], charged[tag] = before + 1, true
+      defer(zset, key, '=' .. string.sub(entry, 2), known[i],
+        now + pause_of(tag) + math.ceil(before * rules.each), 1)
+    elseif not entry and tag ~= '' and (has_turns or not may_pass(tag)) then
+      park_back(zset, key, body, tag, count - 1, known[i])
+    else
+      if not entry then
+        at = rules.stops and next_place() or at
+        enter(key, tag, at)
+      elseif string.byte(entry) == 62 then -- >
+        redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
+      end
+      if zset == delayed then
+        redis.call('ZREM', delayed, key)
+      else
+        returned = returned + 1
+      end
+      if has_extended then
+        redis.call('HDEL', extended, key)
+      end
+      if count > 1 then
+        recounted[#recounted + 1] = key
+        recounted[#recounted + 1] = count .. (is_unique(known[i]) and ' ' or '')
+      end
+      counts[#counts + 1] = count
+      deliver(key, body, count, tag, at)
+      has_taken[key], in_parked[tag] = true, true
+      follow(tag)
+    end
+  end
+end
+
+-- Take back messages until there are none, or the call has enough.
+local function take_all_due(zset, absent)
+  looked = 0
+  repeat
+    local before = looked
+    -- The messages taken so far keep their old scores in BACKUP until the end: pass over them.
+    take_back(zset, redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT',
+      zset == backup and taken or 0, math.min(math.max(1, wanted - taken), RECOVERED)), absent)
+  until full or looked == before or looked >= RECOVERED
+  full = full or looked >= RECOVERED -- the rest of them comes before what waits
+  looked = 0
+end
