@@ -48,13 +48,13 @@ CPU, MEMORY = "longest script, CPU", "memory, peak over the start"
 OPTIONAL = {CPU: "ms", MEMORY: "MiB"}
 OVER = "over the idle loop"
 #: The list queue's scripts that have pictures of their own.
-TAKING = ("pop", "ack", "ack_id", "nack", "reject", "extend")
+TAKING = ("pop", "ack", "ack_id", "nack", "extend")
 #: Each picture has the scripts of one product.
 PICTURES = tuple(
     Picture(name, f"The longest call: {title}", "longest script", cases=cases, log=True)
     for name, title, cases in (
         ("pop", "pop", ("pop:",)),
-        ("settling", "acks and the like", ("ack", "nack", "reject", "extend")),
+        ("settling", "acks and the like", ("ack", "nack", "extend")),
         (
             "queue",
             "push, looks and repairs",

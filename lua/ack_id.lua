@@ -74,12 +74,7 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local now_text = string.format('%.0f', now)
--- include: mark, groups/slot_changes
--- include: groups/free, groups/wake, groups/admit
+-- include: groups/leave
 
-free(gone)
-write_slots()
-wake()
-admit()
+leave(gone)
 return {settled, looked}

@@ -62,10 +62,11 @@ local listed = redis.call('ZCARD', held) + redis.call('LLEN', ready)
   + redis.call('LLEN', handoff) + (parked and redis.call('ZCARD', parked) or 0) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- include: count_up, unique_notes
-
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+
+-- include: count_up, unique_notes, write_letter
+
 local now_text = string.format('%.0f', now)
 -- Redis 7.4 and later can scan without the bodies. Earlier, HKEYS reads none, but returns all keys.
 local page, stride
@@ -89,8 +90,8 @@ local function bury(zset, key)
     redis.call('ZADD', zset, now_text, key)
     return
   end
-  redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing',
-    'count', tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
+  local count = tonumber(redis.call('HGET', receives, key)) or 0
+  write_letter(dead, {key = key, body = '', reason = 'body missing', count = count})
   redis.call('ZREM', zset, key)
   redis.call('HDEL', receives, key)
   redis.call('HDEL', extended, key)

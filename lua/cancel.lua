@@ -77,7 +77,7 @@ if record then
   redis.call('HLEN', letters)
 end
 
--- include: count_up, failures, is_unique
+-- include: count_up, failures, is_unique, write_letter
 
 -- Return the score and the set of a message that may be canceled.
 local function place_of(key, due)
@@ -111,11 +111,12 @@ while 2 * looked + 1 < #ARGV and canceled < MAX_IN_CALL and bytes < BODY_BUDGET 
     local count = tonumber(noted) or (is_delayed and 0 or 1)
     local note = has_errors and redis.call('HGET', errors, key) or ''
     local found = failures_of(note, body, is_delayed and count + 1 or count)
-    local others = last_fields(found, is_unique(noted))
     -- The first write frees memory, so that messages can be canceled at maxmemory.
     redis.call('ZREM', zset, key)
-    local id = redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', 'canceled',
-      'count', count, 'time', string.format('%.0f', now), unpack(others))
+    local id = write_letter(dead, {
+      key = key, body = body, reason = 'canceled', count = count, errors = found,
+      is_unique = is_unique(noted),
+    })
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
     redis.call('HDEL', errors, key)
@@ -145,13 +146,8 @@ if not record or canceled == 0 then
   return {canceled, looked}
 end
 
-local now_text = string.format('%.0f', now)
--- include: groups/slot_changes, groups/stop_all
--- include: groups/free, groups/wake, groups/admit
+-- include: groups/stop_all, groups/leave
 
 stop_all(gone, ids)
-free(gone)
-write_slots()
-wake()
-admit()
+leave(gone)
 return {canceled, looked}

@@ -1,4 +1,5 @@
--- nack: return messages for redelivery after a delay, or move them to the dead letters.
+-- nack: return messages for redelivery after a delay, or move them to the dead letters: those that
+-- were delivered too often, or all.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
@@ -24,9 +25,11 @@
 -- With groups: KEYS[21] {name}GROUPS:STOPPED HASH group -> ids of dead letters
 -- With groups: KEYS[22] {name}GROUPS:LETTERS HASH id of a dead letter -> place, group
 --
--- ARGV[1] charge           0|1     0: this delivery does not count (a release)
--- ARGV[2] max_receives     integer 0..1000000  0: no limit
--- ARGV[3] returned         groups of: receipt, delay µs 0..9007199254740991, size 1..4000, then
+-- ARGV[1] way              nack|release|reject  release: this delivery does not count; reject: move
+--                          all to the dead letters
+-- ARGV[2] max_receives     integer 0..1000000  of a nack; 0: no limit
+-- ARGV[3] reason           text    of a reject, kept with the dead letters
+-- ARGV[4] returned         groups of: receipt, delay µs 0..9007199254740991, size 1..4000, then
 --                          size lease keys; instead of a delay, -1 or -2 pushes to the left or
 --                          right end of the ready list: the back of a queue popped from the other.
 --                          After the last group may follow: errors, then pairs of a position, from
@@ -34,13 +37,13 @@
 --                          8,192 bytes, with type, text, place and traceback; empty: no error
 --
 -- Messages with the same delay are redelivered in the given order.
--- Returns {returned, position, position, ...}: how many were returned, then the positions,
--- from 1, of keys leased to another consumer. Negative: the key is in DELAYED or in neither set.
--- Either this nack was resent after a lost reply, or another consumer settled the message; only the
--- caller knows which.
--- A 0 and a position after them: pass the keys from there on in the next call. A final array: the
--- positions of those that became dead letters.
--- Atomic because a message must always be either leased or due, never both.
+-- Returns {returned, position, position, ...}: how many were returned or rejected, then the
+-- positions, from 1, of refused keys: another consumer has the lease or, for a reject, the message
+-- waits for redelivery. Negative: the key is in DELAYED or in neither set. Either this call was
+-- resent after a lost reply, or another consumer settled the message; only the caller knows which.
+-- A 0 and a position after them: pass the keys from there on in the next call. Of a nack, a final
+-- array: the positions of those that became dead letters.
+-- Atomic because a message must always be either leased, due or dead, never two of them.
 -- Cost: O(returned log in-flight): at most 100 messages; of those that become dead letters or go to
 -- the list, or have an error, at most 1 MiB of bodies and notes plus one message. No other body is
 -- read. Each byte of an earlier note counts as four.
@@ -51,15 +54,16 @@ local handoff, record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[
 local turns, flight, runs = KEYS[15], KEYS[16], KEYS[17]
 local woken, rates, room = KEYS[18], KEYS[19], KEYS[20]
 local stopped, letters = KEYS[21], KEYS[22]
-local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
+local way, max_receives, reason, at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MAX_IN_CALL = 100 -- messages one call may return to the queue
+local MAX_IN_CALL = 100 -- messages one call may return or reject
+local COUNTS_AS = {nack = 'nacked', release = 'released', reject = 'dead:rejected'}
 
 -- include: outside
 
-if outside(charge, 0, 1) or outside(max_receives, 0, 1000000) then
-  return redis.error_reply('ACKQ_ARGUMENT nack: charge is 0 or 1, max_receives 0..1000000')
+if not COUNTS_AS[way] or outside(max_receives, 0, 1000000) or not reason then
+  return redis.error_reply('ACKQ_ARGUMENT nack: nack, release or reject, max_receives, a reason')
 end
 
 redis.call('LLEN', ready)
@@ -78,7 +82,8 @@ if record then
   redis.call('HLEN', letters)
 end
 
--- include: count_up, holds, mark, failures, add_failure, read_failures, is_unique
+-- include: count_up, holds, failures, add_failure, read_failures, is_unique
+-- include: write_letter, leave_from
 
 local returned, reply, position = {}, {0}, 0
 while at <= #ARGV and ARGV[at] ~= 'errors' do
@@ -94,7 +99,8 @@ while at <= #ARGV and ARGV[at] ~= 'errors' do
     if holds(receipt, key, scores[i]) then
       returned[#returned + 1] = {key, delay, position}
     else
-      reply[#reply + 1] = scores[i] and position or -position
+      local waits = scores[i] or way == 'reject' and redis.call('ZSCORE', delayed, key)
+      reply[#reply + 1] = waits and position or -position
     end
   end
   at = at + 3 + size
@@ -104,25 +110,20 @@ if not failures then
   return redis.error_reply('ACKQ_ARGUMENT nack: errors are pairs of a position and a line')
 end
 
--- The first write frees memory, so that messages can be returned at maxmemory.
+-- The first write frees memory, so that messages can be returned and rejected at maxmemory.
 local most, bytes, missing = math.min(#returned, MAX_IN_CALL), 0, 0
 local died, gone, ids = {}, {}, {} -- positions, keys and stream ids of dead letters
 for i, entry in ipairs(returned) do
   local key, delay, failure = entry[1], entry[2], failures[entry[3]]
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
-    -- Leave the rest, and the results for it, to the next call.
-    while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do
-      reply[#reply] = nil
-    end
-    reply[#reply + 1] = 0
-    reply[#reply + 1] = entry[3]
+    leave_from(entry[3], reply)
     break
   end
   -- Read everything before the message leaves its lease: while its slot moves to another node,
   -- Redis refuses access to a key that this script has emptied, and it would end halfway.
   local noted = redis.call('HGET', receives, key)
   local count = tonumber(noted) or 1
-  local dies = charge == 1 and max_receives > 0 and count >= max_receives
+  local dies = way == 'reject' or way == 'nack' and max_receives > 0 and count >= max_receives
   local body = redis.call('HEXISTS', context, key) == 1
   if body and (dies or delay < 0 or failure) then
     body = redis.call('HGET', context, key)
@@ -137,16 +138,18 @@ for i, entry in ipairs(returned) do
       add_failure(found, count, failure)
     end
     if not body or dies then
-      ids[#ids + 1] = redis.call('XADD', dead, '*', 'key', key, 'body', body or '', 'reason',
-        body and 'max receives' or 'body missing', 'count', count,
-        'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
+      local why = way == 'reject' and reason or body and 'max receives' or 'body missing'
+      ids[#ids + 1] = write_letter(dead, {
+        key = key, body = body or '', reason = why, count = count, errors = found,
+        is_unique = is_unique(noted),
+      })
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
       redis.call('HDEL', errors, key)
       died[#died + 1], gone[#gone + 1] = entry[3], key
       missing = missing + (body and 0 or 1)
     else
-      count = count - 1 + charge
+      count = way == 'nack' and count or count - 1
       if delay < 0 then
         redis.call(delay == -2 and 'RPUSH' or 'LPUSH', ready, body)
         redis.call('HDEL', context, key)
@@ -177,25 +180,20 @@ for i, entry in ipairs(returned) do
     redis.call('HDEL', extended, key)
   end
 end
-count_up(charge == 1 and 'nacked' or 'released', reply[1])
-count_up('dead:max receives', #died - missing)
-count_up('dead:body missing', missing)
-if #died > 0 then
+count_up(COUNTS_AS[way], reply[1])
+if #died > 0 and way ~= 'reject' then
+  count_up('dead:max receives', #died - missing)
+  count_up('dead:body missing', missing)
   reply[#reply + 1] = died
 end
 if not record or (#gone == 0 and rules.most == 0) then
   return reply
 end
 
-local now_text = string.format('%.0f', now)
--- include: groups/slot_changes, groups/stop_all
--- include: groups/free, groups/wake, groups/admit
+-- include: groups/stop_all, groups/leave
 
 if #gone > 0 then
   stop_all(gone, ids)
-  free(gone)
-  write_slots()
-  wake()
 end
-admit()
+leave(gone)
 return reply

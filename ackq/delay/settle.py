@@ -39,7 +39,7 @@ def _sessions(messages: Messages) -> Iterable[Messages]:
 DELETE = Verb("delete", "delay/delete", _by_session)
 NACK = Verb("nack", "delay/nack", _failed_by_session, gives_back=True, notes_errors=True)
 RELEASE = Verb("release", "delay/nack", _by_session, gives_back=True)
-REJECT = Verb("reject", "delay/reject", _failed_by_session, kills=True, notes_errors=True)
+REJECT = Verb("reject", "delay/nack", _failed_by_session, kills=True, notes_errors=True)
 EXTEND = Verb("extend", "delay/extend", _by_session, settles=False)
 
 
@@ -64,8 +64,8 @@ def nack(
     def delay_of(message: DelayedMessage) -> int:
         return round(backoff(message.receive_count) * 1_000_000) if fixed is None else fixed
 
-    head = (int(charge), spec.config.max_receives or 0)
     verb = NACK if charge else RELEASE
+    head = (verb.name, spec.config.max_receives or 0, "")
     return (yield from _settle(spec, verb, head, given, delay_of, error))
 
 
@@ -79,7 +79,8 @@ def reject(
     """Move to the dead letters; see `ackq.delay.DelayQueue.reject`."""
     if not isinstance(reason, str) or len(reason.encode()) > 1024:
         raise ConfigurationError("reason is at most 1024 bytes of text")
-    return (yield from _settle(spec, REJECT, (reason,), given, error=error))
+    head = (REJECT.name, 0, reason)
+    return (yield from _settle(spec, REJECT, head, given, lambda message: 0, error))
 
 
 def extend(spec: DelaySpec, given: Given, timeout: Seconds | None) -> Operation[int]:

@@ -22,7 +22,7 @@ ACK = Verb("ack", "ack")
 GROUPED_ACK = Verb("ack", "groups/ack")
 NACK = Verb("nack", "nack", failed_chunks, gives_back=True, notes_errors=True)
 RELEASE = Verb("release", "nack", gives_back=True)
-REJECT = Verb("reject", "reject", failed_chunks, kills=True, notes_errors=True)
+REJECT = Verb("reject", "nack", failed_chunks, kills=True, notes_errors=True)
 EXTEND = Verb("extend", "extend", settles=False, marks="canceled")
 
 #: What a settling method takes.
@@ -85,8 +85,8 @@ def nack(
             return -2 if keys.pop_from == "left" else -1
         return round(backoff(message.receive_count) * 1_000_000)
 
-    head = (*keys.passed("nack"), int(charge), config.max_receives or 0)
     verb = NACK if charge else RELEASE
+    head = (*keys.passed("nack"), verb.name, config.max_receives or 0, "")
     messages = own_messages(spec.name, given, verb.name)
     note_error(messages, error, config.record_errors)
 
@@ -101,12 +101,12 @@ def reject(
     spec: QueueSpec, given: Sequence[Given], reason: str, error: BaseException | None = None
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.reject`."""
-    head = (*spec.keys.passed("reject"), reason)
+    head = (*spec.keys.passed("nack"), REJECT.name, 0, reason)
     messages = own_messages(spec.name, given, REJECT.name)
     note_error(messages, error, spec.config.record_errors)
 
     def arguments(chunk: Sequence[Message]) -> Named:
-        return (*head, *_runs(chunk)), chunk
+        return (*head, *_runs(chunk, lambda message: 0)), chunk
 
     return (yield from settle(spec, REJECT, messages, arguments))
 
@@ -126,17 +126,10 @@ def extend(spec: QueueSpec, given: Sequence[Given], timeout: Seconds | None) -> 
     return (yield from settle(spec, EXTEND, messages, arguments))
 
 
-def _runs(
-    messages: Sequence[Message], delay_of: Callable[[Message], int] | None = None
-) -> list[Arg]:
+def _runs(messages: Sequence[Message], delay_of: Callable[[Message], int]) -> list[Arg]:
     """Return script arguments, one group per run of equal receipt and delay, in order."""
-
-    def head_of(message: Message) -> tuple[int, ...]:
-        receipt = (message.receipt,)
-        return receipt if delay_of is None else (*receipt, delay_of(message))
-
     args: list[Arg] = []
-    for head, run in groupby(messages, head_of):
+    for head, run in groupby(messages, lambda message: (message.receipt, delay_of(message))):
         keys = [message.key for message in run]
         args += (*head, len(keys), *keys)
     return args

@@ -99,7 +99,7 @@ local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local room = math.min(CHUNK, messages - rows)
 local taken, moved, recovered, dead_lettered, missing, cut = 0, 0, 0, 0, 0, false
 
--- include: count_up, enough
+-- include: count_up, enough, write_letter
 
 local function full()
   return cut or taken >= room or moved >= BODY_BUDGET or enough()
@@ -125,8 +125,8 @@ local function take_back(zset)
       charge(body)
       recovered = recovered + (zset == backup and 1 or 0)
     else
-      redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count',
-        tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
+      local count = tonumber(redis.call('HGET', receives, key)) or 0
+      write_letter(dead, {key = key, body = '', reason = 'body missing', count = count})
       dead_lettered = dead_lettered + 1
       missing = missing + (zset == backup and 1 or 0)
     end

@@ -99,11 +99,10 @@ local counts = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local taken, returned, dead_lettered, ended, cut = 0, 0, 0, 0, false
 
--- include: enough
+-- include: enough, write_letter
 
 local function dead_letter(key, count)
-  redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count', count,
-    'time', string.format('%.0f', now))
+  write_letter(dead, {key = key, body = '', reason = 'body missing', count = count})
   redis.call('ZREM', z, key)
   ended = ended + redis.call('ZREM', leases, key)
   redis.call('HDEL', extended, key)

@@ -1,4 +1,5 @@
--- delay/nack: return messages for redelivery after a delay, or move them to the dead letters.
+-- delay/nack: return messages for redelivery after a delay, or move them to the dead letters:
+-- those that were delivered too often, or all.
 --
 -- KEYS[1] {queue}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {queue}:group     HASH    generation, assigned, shares
@@ -14,44 +15,50 @@
 -- KEYS[11] {queue}:counters HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] session           of the consumer; empty: partitions are not assigned
--- ARGV[2] charge            0|1     0: this delivery does not count (a release)
--- ARGV[3] max_receives      integer 0..1000000  0: no limit
--- ARGV[4] returned          groups of: position of the partition from 1, receipt, delay µs
+-- ARGV[2] way               nack|release|reject  release: this delivery does not count; reject:
+--                           move all to the dead letters
+-- ARGV[3] max_receives      integer 0..1000000  of a nack; 0: no limit
+-- ARGV[4] reason            text of at most 1024 bytes, of a reject
+-- ARGV[5] returned          groups of: position of the partition from 1, receipt, delay µs
 --                           0..3153600000000000, size 1..4000, then size message keys. After the
 --                           last may follow: errors, then pairs of a position and why the messages
 --                           up to it failed, one line of at most 8192 bytes; empty: no error
 --
--- Returns {returned, position, position, ...}: how many were returned, then the positions,
--- from 1, of refused keys: the session was fenced, or another consumer has the lease. Negative: the
--- key waits already, or is gone. Either this nack was resent after a lost reply, or another
--- consumer settled the message; only the caller knows which.
--- A 0 and a position after them: pass the keys from there on in the next call. A final array: the
--- positions of those that became dead letters. A note of failures is tied to the body and to the
--- receive counts: it never applies to another message with the same key.
--- Atomic because a message must always be either leased or ready, never both.
+-- Returns {returned, position, position, ...}: how many were returned or rejected, then the
+-- positions, from 1, of refused keys: the session was fenced, another consumer has the lease or,
+-- for a reject, the message waits for redelivery. Negative: the key waits already, or is gone.
+-- Either this call was resent after a lost reply, or another consumer settled the message; only the
+-- caller knows which.
+-- A 0 and a position after them: pass the keys from there on in the next call. Of a nack, a final
+-- array: the positions of those that became dead letters. A note of failures is tied to the body
+-- and to the receive counts: it never applies to another message with the same key.
+-- Atomic because a message must always be either leased, ready or dead, never two of them.
 -- Cost: O(returned log stored): at most 100 messages; of those that become dead letters or have
 -- an error, at most 1 MiB of bodies and notes plus one message. No other body is read. Each byte of
 -- an earlier note counts as four.
 -- Roles: consumer
 local members, session = KEYS[1], ARGV[1]
-local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
+local way, max_receives, reason, at = ARGV[2], tonumber(ARGV[3]), ARGV[4], 5
 
 local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MAX_IN_CALL = 100 -- messages one call may return to the queue
+local MAX_IN_CALL = 100 -- messages one call may return or reject
+local COUNTS_AS = {nack = 'nacked', release = 'released', reject = 'dead:rejected'}
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
 -- include: outside, delay/nearest
 
-if not session or outside(charge, 0, 1) or outside(max_receives, 0, 1000000)
+if not COUNTS_AS[way] or outside(max_receives, 0, 1000000) or not reason or #reason > 1024
   or #KEYS % STRIDE ~= 2 then
-  return redis.error_reply('ACKQ_ARGUMENT delay/nack: charge is 0 or 1, max_receives 0..1000000')
+  return redis.error_reply('ACKQ_ARGUMENT delay/nack: a session; nack, release or reject;'
+    .. ' max_receives; a reason of up to 1024 bytes')
 end
 local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- include: delay/holds, delay/count_up, mark, failures, add_failure, read_failures
+-- include: delay/holds, delay/count_up, failures, add_failure, read_failures
+-- include: write_letter, leave_from
 
 local done, reply, position = {}, {0}, 0
 while at <= #ARGV and ARGV[at] ~= 'errors' do
@@ -77,7 +84,8 @@ while at <= #ARGV and ARGV[at] ~= 'errors' do
     if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
       done[#done + 1] = {first, key, delay, position}
     else
-      reply[#reply + 1] = scores[i] and (leases[i] or fenced) and position or -position
+      local waits = scores[i] and (leases[i] or fenced or way == 'reject')
+      reply[#reply + 1] = waits and position or -position
     end
   end
   at = at + 4 + size
@@ -88,17 +96,12 @@ if not failures then
   return redis.error_reply('ACKQ_ARGUMENT delay/nack: errors are pairs of a position and a line')
 end
 
--- The first write frees memory, so that messages can be returned at maxmemory.
+-- The first write frees memory, so that messages can be returned and rejected at maxmemory.
 local before, counts, bytes, died = {}, {}, 0, {}
 for i, each in ipairs(done) do
   local first, key, delay, failure = each[1], each[2], each[3], failures[each[4]]
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
-    -- Leave the rest, and the results for it, to the next call.
-    while #reply > 1 and math.abs(reply[#reply]) >= each[4] do
-      reply[#reply] = nil
-    end
-    reply[#reply + 1] = 0
-    reply[#reply + 1] = each[4]
+    leave_from(each[4], reply)
     break
   end
   before[first] = before[first] or nearest(KEYS[first])
@@ -106,7 +109,7 @@ for i, each in ipairs(done) do
   counts[first] = counted
   if redis.call('ZREM', KEYS[first + 2], key) == 1 then
     local count = tonumber(redis.call('HGET', KEYS[first + 4], key) or 1)
-    local dies = charge == 1 and max_receives > 0 and count >= max_receives
+    local dies = way == 'reject' or way == 'nack' and max_receives > 0 and count >= max_receives
     local body = redis.call('HEXISTS', KEYS[first + 1], key) == 1
     if body and (dies or failure) then
       body = redis.call('HGET', KEYS[first + 1], key)
@@ -123,9 +126,9 @@ for i, each in ipairs(done) do
       add_failure(found, count, failure)
     end
     if not body or dies then
-      redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body or '', 'reason',
-        body and 'max receives' or 'body missing', 'count', count,
-        'time', string.format('%.0f', now), unpack(last_fields(found)))
+      local why = way == 'reject' and reason or body and 'max receives' or 'body missing'
+      write_letter(KEYS[first + 5],
+        {key = key, body = body or '', reason = why, count = count, errors = found})
       redis.call('ZREM', KEYS[first], key)
       redis.call('HDEL', KEYS[first + 1], key)
       redis.call('HDEL', KEYS[first + 4], key)
@@ -135,7 +138,8 @@ for i, each in ipairs(done) do
     else
       local due = math.min(now + delay, LATEST)
       redis.call('ZADD', KEYS[first], 'XX', string.format('%.6f', due / 1000000), key)
-      if count - 1 + charge == 0 then
+      count = way == 'nack' and count or count - 1
+      if count == 0 then
         redis.call('HDEL', KEYS[first + 4], key)
         redis.call('HDEL', KEYS[first + 7], key)
       else
@@ -144,7 +148,7 @@ for i, each in ipairs(done) do
           redis.call('HSET', KEYS[first + 7], key, note)
           bytes = bytes + #note
         end
-        redis.call('HSET', KEYS[first + 4], key, count - 1 + charge)
+        redis.call('HSET', KEYS[first + 4], key, count)
       end
     end
   end
@@ -154,11 +158,13 @@ for first, awaited in pairs(before) do
   if nearest(KEYS[first]) < awaited and redis.call('LLEN', KEYS[first + 6]) == 0 then
     redis.call('LPUSH', KEYS[first + 6], '1')
   end
-  count_up(first, charge == 1 and 'nacked' or 'released', counts[first].returned)
-  count_up(first, 'dead:max receives', counts[first].died)
-  count_up(first, 'dead:body missing', counts[first].missing)
+  count_up(first, COUNTS_AS[way], counts[first].returned)
+  if way ~= 'reject' then
+    count_up(first, 'dead:max receives', counts[first].died)
+    count_up(first, 'dead:body missing', counts[first].missing)
+  end
 end
-if #died > 0 then
+if #died > 0 and way ~= 'reject' then
   reply[#reply + 1] = died
 end
 return reply

@@ -151,11 +151,11 @@ local reply = {'ok', deadline}
 local taken, dead_lettered, bytes = 0, 0, 0
 local full = false
 
--- include: spend, failures, add_failure
+-- include: spend, failures, add_failure, write_letter
 
 local function dead_letter(first, key, body, reason, count, found)
-  redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
-    'count', count, 'time', string.format('%.0f', now), unpack(last_fields(found)))
+  write_letter(KEYS[first + 5],
+    {key = key, body = body, reason = reason, count = count, errors = found})
   redis.call('ZREM', KEYS[first], key)
   redis.call('HDEL', KEYS[first + 1], key)
   count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))

@@ -46,18 +46,12 @@ local has_delayed = redis.call('ZCARD', delayed) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local now_text = string.format('%.0f', now)
 
 -- include: groups/known
 
--- include: holds, settle, mark, groups/slot_changes
--- include: groups/free
--- include: groups/wake, groups/admit
+-- include: holds, settle, groups/leave
 
 if acked > 0 then
-  free(done)
-  write_slots()
-  wake()
-  admit()
+  leave(done)
 end
 return {acked, unpack(refused)}

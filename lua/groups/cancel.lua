@@ -49,7 +49,6 @@ local has_errors = redis.call('HLEN', errors) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local now_text = string.format('%.0f', now)
 
 -- include: count_up, failures, unique_notes, noted_mark, natural_key, wanted_key
 -- include: cancels, canceled_message, groups/from_behind

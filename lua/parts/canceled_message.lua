@@ -1,5 +1,5 @@
--- include: mark, failures, unique_notes, noted_mark
--- Needs receives, dead, errors, has_errors, now_text.
+-- include: mark, failures, unique_notes, noted_mark, write_letter
+-- Needs receives, dead, errors, has_errors, now.
 
 -- Return what is known of a message that is on a list, or was moved aside from it.
 local function listed_message(key, body)
@@ -18,10 +18,11 @@ end
 
 -- Make a dead letter of it, which frees the id of a unique push.
 local function dead_letter(message)
-  local errors_known = failures_of(message.note, message.body, message.count + 1)
-  redis.call('XADD', dead, '*', 'key', message.key, 'body', message.body, 'reason', 'canceled',
-    'count', message.count, 'time', now_text,
-    unpack(last_fields(errors_known, message.is_unique)))
+  write_letter(dead, {
+    key = message.key, body = message.body, reason = 'canceled', count = message.count,
+    errors = failures_of(message.note, message.body, message.count + 1),
+    is_unique = message.is_unique,
+  })
   if message.count > 0 then
     redis.call('HDEL', errors, message.key)
   end

@@ -1,9 +1,10 @@
--- include: count_up, spend, failures
--- Needs dead, context, receives, extended, now_text, dead_lettered, full, DEAD_LETTER_BUDGET.
+-- include: count_up, spend, write_letter
+-- Needs dead, context, receives, extended, now, dead_lettered, full, DEAD_LETTER_BUDGET.
 
 local function dead_letter(key, body, reason, count, found, unique)
-  local id = redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,
-    'count', count, 'time', now_text, unpack(last_fields(found, unique)))
+  local id = write_letter(dead, {
+    key = key, body = body, reason = reason, count = count, errors = found, is_unique = unique,
+  })
   count_up('dead:' .. reason, 1)
   dead_lettered = dead_lettered + 1
   spend(body)

@@ -14,14 +14,3 @@ local function failures_of(note, body, before)
   end
   return found
 end
-
--- Return the last fields of a dead letter: its failures if there are any, and whether it is of a
--- unique push.
-local function last_fields(found, unique)
-  local fields = unique and {'unique', '1'} or {}
-  if #found > 0 then
-    fields[#fields + 1] = 'errors'
-    fields[#fields + 1] = table.concat(found, '\n')
-  end
-  return fields
-end

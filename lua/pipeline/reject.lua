@@ -38,9 +38,9 @@ if rows > 0 and known ~= batch then
   return {'superseded', known or ''}
 end
 local clock = redis.call('TIME')
-local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+local now = clock[1] * 1000000 + clock[2]
 
--- include: count_up
+-- include: count_up, write_letter
 
 redis.call('HDEL', rejected, '')
 if known ~= batch then
@@ -50,8 +50,8 @@ end
 local appended, counts = 0, {}
 for at = base, #ARGV, 4 do
   if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then
-    redis.call('XADD', dead, '*', 'key', ARGV[at + 1], 'body', ARGV[at + 2],
-      'reason', ARGV[at + 3], 'count', '1', 'time', now)
+    write_letter(dead,
+      {key = ARGV[at + 1], body = ARGV[at + 2], reason = ARGV[at + 3], count = 1})
     counts[ARGV[at + 3]] = (counts[ARGV[at + 3]] or 0) + 1
     appended = appended + 1
   end

@@ -74,7 +74,7 @@ while #rows < most and bytes < BODY_BUDGET do
   end
 end
 
--- include: delay/score_of, delay/time_of, behind, delay/count_up
+-- include: delay/score_of, delay/time_of, behind, delay/count_up, write_letter
 
 -- Return whether the stored body under the row's key differs; a longer body is not read.
 local function differs(row)
@@ -111,8 +111,8 @@ end
 local refused, keys = 0, {}
 for _, row in ipairs(rows) do
   if is_other(row) then
-    redis.call('XADD', KEYS[row.first + 5], '*', 'key', row.key, 'body', row.body,
-      'reason', 'duplicate key', 'count', 0, 'time', string.format('%.0f', now))
+    write_letter(KEYS[row.first + 5],
+      {key = row.key, body = row.body, reason = 'duplicate key', count = 0})
     count_up(row.first, 'dead:duplicate key', 1)
     refused = refused + 1
   end

@@ -325,7 +325,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
         )
     ),
     _edit("releases of a delay queue are nacks", "totals", workload="delay queue")(
-        Edit("delay/nack", "charge == 1 and 'nacked' or 'released'", "'nacked'")
+        Edit("delay/nack", "release = 'released'", "release = 'nacked'")
     ),
     _edit(
         "what is canceled deep in the list is delivered", "after ack", workload="queue, operated"

@@ -55,17 +55,16 @@ class Partition:
         self,
         receipt: int,
         *keys: Value,
-        charge: int = 1,
+        way: str = "nack",
         max_receives: int = 0,
         errors: tuple[Value, ...] = (),
     ) -> Any:
         tail = ("errors", *errors) if errors else ()
         group = (1, receipt, 0, len(keys), *keys)
-        return self.call("delay/nack", "", charge, max_receives, *group, *tail)
+        return self.call("delay/nack", "", way, max_receives, "bad", *group, *tail)
 
     def reject(self, receipt: int, *keys: Value, errors: tuple[Value, ...] = ()) -> Any:
-        tail = ("errors", *errors) if errors else ()
-        return self.call("delay/reject", "", "bad", 1, receipt, len(keys), *keys, *tail)
+        return self.nack(receipt, *keys, way="reject", errors=errors)
 
     def stage(self, *rows: bytes) -> None:
         """Commit rows: each is ``1:<due, µs>:<length of the key>:<key><body>``."""

@@ -31,7 +31,7 @@ def test_a_nack_and_a_release(watched: Partition) -> None:
     receipt, keys = watched.take()
     watched.nack(receipt, *keys)
     receipt, keys = watched.take()
-    watched.nack(receipt, *keys, charge=0)
+    watched.nack(receipt, *keys, way="release")
     assert watched.shown() == {"pushed": 0, "taken": 2, "returned": 1, "nacked": 1, "released": 1}
 
 

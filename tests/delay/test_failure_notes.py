@@ -67,7 +67,7 @@ def test_a_dead_letter_gets_the_errors_of_its_message(
 
 GOES: dict[str, Callable[[Partition], object]] = {
     "delete": lambda partition: partition.delete(FUTURE, "a"),
-    "release": lambda partition: partition.nack(FUTURE, "a", charge=0),
+    "release": lambda partition: partition.nack(FUTURE, "a", way="release"),
     "cancel": lambda partition: partition.call("delay/cancel", 1, 1, "a"),
     "purge": lambda partition: partition.call("delay/purge", 0),
 }

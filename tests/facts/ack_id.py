@@ -17,9 +17,6 @@ FACTS = Facts(
 test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
   given: script="ack_id"
   nobody looks again
-  - admit()
-  - return
-  + return
 test_ack_id.test_one_call_deletes_eight_mebibytes
   any number of bytes is deleted in one call
   - bytes = bytes + redis.call('HSTRLEN', context, key)
@@ -38,13 +35,8 @@ test_counts.test_an_ack_by_bare_id
 test_groups_pop.test_what_ends_a_message_frees_its_group
   given: end="ack_id"
   its group stays busy
-  - free(gone)
-  - write_slots()
-  + write_slots()
+  - leave(gone)
   wakes nobody whose group it frees
-  - write_slots()
-  - wake()
-  + write_slots()
 """,
 )
 

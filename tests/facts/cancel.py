@@ -20,9 +20,6 @@ FACTS = Facts(
 test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
   given: script="cancel"
   nobody looks again
-  - admit()
-  - return
-  + return
 test_delayed.test_a_message_is_canceled_with_its_body_its_count_and_its_errors
   delayed and dead at once
   - redis.call('ZREM', zset, key)
@@ -33,8 +30,8 @@ test_delayed.test_a_message_is_canceled_with_its_body_its_count_and_its_errors
   the note stays
   - redis.call('HDEL', errors, key)
   the errors are lost
-  - local others = last_fields(found, is_unique(noted))
-  + local others = {}
+  - count = count, errors = found,
+  + count = count,
   the last error is lost
   - count + 1 or count)
   + count)
@@ -107,19 +104,14 @@ test_counts.test_a_delivery_that_is_canceled_has_ended
 test_groups_pop.test_what_ends_a_message_frees_its_group
   given: end="cancel"
   its group stays busy
-  - free(gone)
-  - write_slots()
-  + write_slots()
+  - leave(gone)
   wakes nobody whose group it frees
-  - write_slots()
-  - wake()
-  + write_slots()
 test_groups_stop.test_a_dead_letter_stops_its_group
   given: death="cancel"
   stops no group
   - stop_all(gone, ids)
-  - free(gone)
-  + free(gone)
+  - leave
+  + leave
 """,
 )
 

@@ -14,23 +14,26 @@ from tests.queue.scripts.space import FUTURE, SECOND
 FACTS = Facts(
     "nack",
     calls=(
-        (1, 3, FUTURE, SECOND, 1, "mine", FUTURE, -1, 1, "mine_too", 7, 0, 1, "dying"),
-        (0, 3, FUTURE, SECOND, 1, "mine", FUTURE, -1, 1, "mine_too", 7, 0, 1, "dying"),
-        (1, 3, FUTURE, SECOND, 1, "mine", 7, 0, 1, "dying", "errors", 2, b"{}"),
+        ("nack", 3, "", FUTURE, SECOND, 1, "mine", FUTURE, -1, 1, "mine_too", 7, 0, 1, "dying"),
+        ("release", 3, "", FUTURE, SECOND, 1, "mine", FUTURE, -1, 1, "mine_too"),
+        ("nack", 3, "", FUTURE, SECOND, 1, "mine", 7, 0, 1, "dying", "errors", 2, b"{}"),
+        ("reject", 0, "bad", FUTURE, 0, 1, "mine", "errors", 1, b"{}"),
     ),
     operation=lambda: settle.nack(SPEC, leased(), 2.0),
     replies=[[1]],
-    passes={"charge": [1], "max_receives": [11], "returned": [99, 2_000_000, 1, b"k"]},
-    fewest=2,
-    refused=bad_groups((1, 0), delay=0),
-    given={"a long error": {"script": "nack", "errors": (1, b"x" * 8193)}},
+    passes={
+        "way": ["nack"],
+        "max_receives": [11],
+        "reason": [""],
+        "returned": [99, 2_000_000, 1, b"k"],
+    },
+    fewest=3,
+    refused=bad_groups(("nack", 0, ""), delay=0),
+    given={"a long error": {"way": "nack", "errors": (1, b"x" * 8193)}},
     mistakes=r"""
 test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
   given: script="nack"
   nobody looks again
-  - admit()
-  - return
-  + return
 test_push_unique.test_a_redelivered_message_keeps_its_id
   given: way="release"
   a release to the list forgets that it is unique
@@ -62,11 +65,11 @@ test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order
   + #returned
 test_nack.test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call
   messages left for the next call are reported as refused
-  - while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do
+  - while #reply > 1 and math.abs(reply[#reply]) >= position do
   + while false do
   the first that is left is passed over
-  - reply[#reply + 1] = entry[3]
-  + reply[#reply + 1] = entry[3] + 1
+  - leave_from(entry[3], reply)
+  + leave_from(entry[3] + 1, reply)
 test_nack.test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds
   no fence
 test_nack.test_a_message_that_is_named_twice_is_given_back_once
@@ -76,18 +79,19 @@ test_nack.test_a_message_that_is_named_twice_is_given_back_once
   +   if true then
 test_nack.test_a_resent_nack_finds_the_message_waiting_and_nobody_elses
   what waits is said to be another's
-  - scores[i] and position or -position
+  - waits and position or -position
   + position
 test_nack.test_a_nack_of_a_settled_message_does_not_revive_it
   a nack of what is gone is not reported
-  - scores[i] and position or -position
-  + scores[i] and position or nil
+  - waits and position or -position
+  + waits and position or nil
 test_nack.test_a_release_does_not_count
   a release counts
-  - count = count - 1 + charge
+  - way == 'nack' and count or count - 1
+  + count
 test_nack.test_a_release_at_the_maximum_is_no_death
   a release at the maximum is death
-  - charge == 1 and max_receives > 0
+  - way == 'nack' and max_receives > 0
   + max_receives > 0
 test_nack.test_a_nack_at_the_maximum_is_death
   never dead
@@ -153,15 +157,15 @@ test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed
   errors of any length
   - #failure > MAX_FAILURE
   + false
-  given: script="nack", errors=(2, b'{"type":"A"}')
+  given: way="nack", errors=(2, b'{"type":"A"}')
   errors of messages that are not there
   - outside(to, position, last)
   + outside(to, 0, 4000)
 test_errors_kept.test_a_dead_letter_gets_the_errors
   given: end="nack"
   the dead letter has no errors
-  - 'time', string.format('%.0f', now), unpack(last_fields(found, is_unique(noted))))
-  + 'time', string.format('%.0f', now))
+  - count = count, errors = found,
+  + count = count,
 test_errors_kept.test_a_message_without_an_id_leaves_no_note_on_the_list
   a note without a message
   - if has_no_count or count == 0 then
@@ -172,8 +176,8 @@ test_errors_kept.test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stop
   + bytes = bytes + (failure and 0 or #body)
 test_counts.test_a_nack_and_a_release
   released messages are not counted
-  - count_up(charge == 1 and 'nacked' or 'released', reply[1])
-  + count_up('nacked', charge * reply[1])
+  - release = 'released'
+  + release = 'nacked'
 test_counts.test_a_nack_that_kills_and_a_reject
   counts what died twice
   - count_up('dead:max receives', #died - missing)
@@ -188,13 +192,8 @@ faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_move
 test_groups_pop.test_what_ends_a_message_frees_its_group
   given: end="nack"
   its group stays busy
-  -   free(gone)
-  -   write_slots()
-  +   write_slots()
+  - leave(gone)
   wakes nobody whose group it frees
-  -   write_slots()
-  -   wake()
-  +   write_slots()
 test_groups_pop.test_a_nack_that_returns_a_message_frees_nothing
   frees the group of a message that comes back
   -     reply[1] = reply[1] + 1
@@ -203,8 +202,53 @@ test_groups_stop.test_a_dead_letter_stops_its_group
   given: death="nack"
   stops no group
   -   stop_all(gone, ids)
-  -   free(gone)
-  +   free(gone)
+  - end
+  - leave
+  + end
+  + leave
+test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped
+  rejected bodies cost nothing
+  - bytes = bytes + #body
+  messages left for the next call are reported as refused
+  - while #reply > 1 and math.abs(reply[#reply]) >= position do
+  + while false do
+test_reject.test_positions_count_through_all_groups
+  what is gone is not reported
+test_reject.test_a_rejected_message_is_dead_with_key_body_reason_count_and_time
+  the body is deleted before the dead letter is written
+  -     body = redis.call('HGET', context, key)
+  +     body = redis.call('HDEL', context, key) == 0 and ''
+  the reason is that of a nack
+  - way == 'reject' and reason or body and
+  + body and
+test_own_servers.test_a_message_can_be_rejected_on_a_full_server
+  the first write may allocate (error)
+  -   if redis.call('ZREM', backup, key) == 1 then
+  +   redis.call('HSETNX', receives, key, 1)
+  +   if redis.call('ZREM', backup, key) == 1 then
+test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes
+  a note of another message costs nothing
+  - bytes = bytes + 4 * #(note or '') --
+  + bytes = bytes + 4 * #(found[1] or '') --
+test_errors_kept.test_a_dead_letter_gets_the_errors
+  given: end="reject"
+  the dead letter lacks the last error
+  -       add_failure(found, count, failure)
+test_counts.test_a_nack_that_kills_and_a_reject
+  rejected messages are not counted
+  - reject = 'dead:rejected'
+  + reject = 'nacked'
+faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves
+  given: settle="reject"
+  takes the lease of a reject before it reads the count
+  -   local noted = redis.call('HGET', receives, key)
+  +   local was_leased = redis.call('ZREM', backup, key)
+  +   local noted = redis.call('HGET', receives, key)
+  +   redis.call('ZADD', backup, was_leased, key)
+test_groups_stop.test_what_stops_a_group_is_checked_before_anything_is_changed
+  learns the type of a key too late
+  -   redis.call('HLEN', letters)
+  +   redis.call('HLEN', stopped)
 """,
 )
 
@@ -243,3 +287,23 @@ def nack_with_failures(scene: Scene, failure: bytes) -> Act:
 def release_large(scene: Scene) -> Act:
     held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
     return lambda: queue.release(*held)
+
+
+@with_failures(FACTS, "100 rejected")
+def reject_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = failed(scene, failure), scene.queue()
+    return lambda: queue.reject(*held)
+
+
+@FACTS.worst("16 x 64 MiB rejected", count=16, size=64 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB rejected", count=1000, size=LARGE)
+def reject_large(scene: Scene, count: int, size: int) -> Act:
+    held, queue = scene.held(count, scene.size(size)), scene.queue()
+    return lambda: queue.reject(*held, reason="no use")
+
+
+@FACTS.worst("100,000 with counts rejected")
+def reject_many(scene: Scene) -> Act:
+    held, queue = scene.held(scene.many(100_000)), scene.queue()
+    scene.counted(len(held), 3)
+    return lambda: queue.reject(*held, reason="no use")

@@ -30,6 +30,14 @@ SHARED = {
   + not
   returns bodies that need not have a time
   -  or not (has(body, member) or has(body, other))
+  nobody looks again
+  -   end
+  -   admit()
+  +   end
+  wakes nobody whose group it frees
+  -     write_slots()
+  -     wake()
+  +     write_slots()
   the count of rows is left behind
   - redis.call('HSET', heldrows, list, left)
   a delivery goes on for ever

@@ -144,8 +144,9 @@ test_pick.test_a_note_ends_after_a_week
 test_pick.test_a_dead_letter_frees_the_id_of_a_unique_push
   given: near=9, unique="done"
   no letter is of a unique push
-  - last_fields(errors_known, message.is_unique)
-  + last_fields(errors_known)
+  -     is_unique = message.is_unique,
+  -   })
+  +   })
   given: near=9, unique="taken"
   the id stays taken
   - if message.is_taken then

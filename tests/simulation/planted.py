@@ -92,7 +92,7 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     _edit("cancel writes no dead letter", "ListQueue", "lost")(
-        Edit("cancel", "unpack(others))\n", "unpack(others))\n    redis.call('XDEL', dead, id)\n")
+        Edit("cancel", "    local id = write_letter", "    local id = 0 and '0-1' or write_letter")
     ),
     _edit("cancel cancels nothing", "ListQueue", "after ack")(
         Edit(
@@ -161,7 +161,7 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     _edit("a dead letter does not stop its group", "GroupedListQueue", "group order")(
-        Edit("reject", _STOPS, "  if false then"), Edit("groups/pop", _STOPS, "  if false then")
+        Edit("nack", _STOPS, "  if false then"), Edit("groups/pop", _STOPS, "  if false then")
     ),
     _edit("a redriven message comes behind the others", "GroupedListQueue", "group order")(
         Edit("redrive", "head_of(tag) .. at ..", "head_of(tag) .. string.format('%016.0f', now) ..")

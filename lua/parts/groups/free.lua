@@ -1,5 +1,5 @@
 -- include: groups/slot_changes
--- Needs flight, runs, delayed, now_text.
+-- Needs flight, runs, delayed, now.
 
 -- Take settled messages out of the runs of their groups: all of a group, or some. If one message of
 -- a run is left, it is no longer a run. The first one that is left becomes due if it waits for an
@@ -21,7 +21,7 @@ local function leave_runs(keys, entries, known)
     local key = first and string.sub(first, #head_of(tag) + PLACE + 1)
     local entry = key and redis.call('HGET', flight, key)
     if entry and string.byte(entry) == 62 and redis.call('ZSCORE', delayed, key) then -- >
-      redis.call('ZADD', delayed, 'XX', now_text, key)
+      redis.call('ZADD', delayed, 'XX', string.format('%.0f', now), key)
       redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
     end
     if before > 1 and left <= 1 then

@@ -3,29 +3,30 @@
 from typing import Any
 
 from benchmarks.worst.delay import ERRORS, failed, of, taken
-from benchmarks.worst.scene import KIB, LARGE, Act, Scene
+from benchmarks.worst.scene import KIB, LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts
 from tests.facts.failures import RECEIVES as FAILED_RECEIVES
 from tests.facts.failures import with_failures
 from tests.facts.refused import bad, cut
 
-GOOD = ("", 1, 0, 1, 1, 0, 1, "k", "errors", 1, "{}")
+GOOD = ("", "nack", 0, "why", 1, 1, 0, 1, "k", "errors", 1, "{}")
 FACTS = Facts(
     "delay/nack",
-    calls=(GOOD,),
-    fewest=3,
+    calls=(GOOD, ("", "reject", *GOOD[2:])),
+    fewest=4,
     refused={
-        **cut(GOOD, 4, 5, 6, 7, 10),
+        **cut(GOOD, 5, 6, 7, 8, 11),
         **bad(
             GOOD,
             {
-                3: (2,),
-                4: ("nan",),
-                5: (-1, "nan", 3153600000000001),
-                6: (0, 7),
-                8: ("causes",),
-                9: (0, 2, "nan"),
-                10: ("x" * 8193, "two\nlines"),
+                3: ("x" * 1025,),
+                4: (2,),
+                5: ("nan",),
+                6: (-1, "nan", 3153600000000001),
+                7: (0, 7),
+                9: ("causes",),
+                10: (0, 2, "nan"),
+                11: ("x" * 8193, "two\nlines"),
             },
         ),
     },
@@ -45,16 +46,32 @@ test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_
   the notes of messages that return cost nothing
   - #(note or '')
   + #(dies and note or '')
+  the notes of messages that are rejected cost nothing
+  - #(note or '')
+  + #(way == 'nack' and note or '')
+test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte
+  rejected bodies cost nothing
+  - bytes = bytes + #body
+  messages left for the next call are reported as refused
+  - while #reply > 1 and math.abs(reply[#reply]) >= position do
+  + while false do
 delay.test_counts.test_a_nack_and_a_release
   releases are nacks
-  - charge == 1 and 'nacked' or 'released'
-  + 'nacked'
+  - release = 'released'
+  + release = 'nacked'
 delay.test_counts.test_a_nack_that_kills_and_a_reject
   counts what died twice
   - count_up(first, 'dead:max receives', counts[first].died)
   + count_up(first, 'dead:max receives', #died)
   missing bodies are not counted
   - count_up(first, 'dead:body missing', counts[first].missing)
+  does not count rejects
+  - reject = 'dead:rejected'
+  + reject = 'rejected'
+delay.test_counts.test_counts_of_another_type_stop_no_script_half_way
+  counts of another type stop it half way (error)
+  - number > 0 and redis.pcall('HEXISTS'
+  + number > 0 and redis.call('HEXISTS'
 delay.test_failure_notes.test_a_dead_letter_gets_the_errors_of_its_message
   given: end="nack", noted=b"other"
   a note of another body is kept
@@ -113,3 +130,16 @@ def nack_dying_with_failures(scene: Scene, failure: bytes) -> Act:
 def nack_with_failures(scene: Scene, failure: bytes) -> Act:
     held, queue = failed(scene, failure), of(scene)
     return lambda: queue.nack(*held)
+
+
+@with_failures(FACTS, "100 rejected")
+def reject_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = failed(scene, failure), of(scene)
+    return lambda: queue.reject(*held)
+
+
+@FACTS.worst("16 x 32 MiB rejected", count=16, size=32 * MIB)
+@FACTS.worst("1,000 x 0.9 MiB rejected", count=1000, size=LARGE)
+def reject_large(scene: Scene, count: int, size: int) -> Act:
+    held, queue = taken(scene, count, scene.size(size)), of(scene)
+    return lambda: queue.reject(*held)

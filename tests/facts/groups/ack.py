@@ -19,9 +19,7 @@ FACTS = Facts(
     mistakes=r"""
 test_groups_pop.test_the_next_message_follows_an_ack_in_order
   frees nothing
-  -   free(done)
-  -   write_slots()
-  +   write_slots()
+  -   leave(done)
 test_groups_pop.test_one_call_takes_several_of_a_group_in_order
   a run is not forgotten
   - redis.call('ZREMRANGEBYLEX', runs, range_of(tag))
@@ -30,10 +28,7 @@ test_groups_pop.test_one_call_takes_several_of_a_group_in_order
   - if before > 1 and left <= 1 then
   + if before > 1 and left < 1 then
 test_groups_pop.test_a_freed_slot_wakes_a_consumer_that_waits
-  wakes nobody
-  -   write_slots()
-  -   wake()
-  +   write_slots()
+  wakes nobody whose group it frees
 test_groups_rates.test_an_ack_wakes_no_group_before_its_rate_permits_it
   wakes it at once
   -   if pause_of(tag) > 0 then
@@ -48,9 +43,6 @@ test_groups_rates.test_an_ack_wakes_a_group_whose_rate_permits_it
 test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
   given: script="groups/ack"
   nobody looks again
-  -   wake()
-  -   admit()
-  +   wake()
   the element stays for ever
   - redis.call('PEXPIRE', room, '10000')
   + redis.call('LLEN', room)

@@ -227,22 +227,24 @@ class Space:
     def nack(
         self,
         *groups: Group,
-        charge: Value = 1,
+        way: str = "nack",
         max_receives: Value = 0,
+        reason: str = "",
         errors: Sequence[Value] = (),
     ) -> list[Any]:
         """Nack groups of a receipt, a delay and the lease keys; ``errors`` are pairs."""
         tail = ("errors", *errors) if errors else ()
-        reply: list[Any] = self.call("nack", charge, max_receives, *flat(groups, heads=2), *tail)
+        reply: list[Any] = self.call(
+            *("nack", way, max_receives, reason), *flat(groups, heads=2), *tail
+        )
         return reply
 
     def reject(
         self, *groups: Group, reason: str = "bad", errors: Sequence[Value] = ()
     ) -> list[int]:
         """Reject groups of a receipt and its lease keys; ``errors`` are pairs."""
-        tail = ("errors", *errors) if errors else ()
-        reply: list[int] = self.call("reject", reason, *flat(groups), *tail)
-        return reply
+        named = [(receipt, 0, *keys) for receipt, *keys in groups]
+        return self.nack(*named, way="reject", reason=reason, errors=errors)
 
     def extend(self, *groups: Group, timeout: Value = 30 * SECOND, jitter: Value = 0) -> list[int]:
         """Extend groups of a receipt and its lease keys."""

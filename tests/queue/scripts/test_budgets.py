@@ -47,11 +47,10 @@ def store(space: Space, count: int, body: bytes = LONG, leased: bool = True) -> 
     return keys
 
 
-def settle(space: Space, verb: str, head: list[Any], keys: list[str]) -> Metered:
-    """Settle messages that `store` has taken."""
-    delay = [0] if verb == "nack" else []
-    group = [1, FUTURE // 1000, *delay, len(keys), *keys]
-    return weigh(space, f"delay/{verb}", GROUP + PARTITION, "", *head, *group)
+def settle(space: Space, way: str, max_receives: int, keys: list[str]) -> Metered:
+    """Nack or reject messages that `store` has taken."""
+    group = [1, FUTURE // 1000, 0, len(keys), *keys]
+    return weigh(space, "delay/nack", GROUP + PARTITION, "", way, max_receives, "bad", *group)
 
 
 def die(space: Space, suffix: str, count: int, **fields: Any) -> None:
@@ -64,28 +63,28 @@ def die(space: Space, suffix: str, count: int, **fields: Any) -> None:
 
 def test_a_nack_of_a_delay_queue_reads_no_body(space: Space) -> None:
     keys = store(space, 5)
-    assert settle(space, "nack", [1, 0], keys).reply == [5]
+    assert settle(space, "nack", 0, keys).reply == [5]
     store(space, 5)
-    assert settle(space, "nack", [1, 0], keys).total < 1000
+    assert settle(space, "nack", 0, keys).total < 1000
 
 
 def test_a_nack_of_a_delay_queue_buries_a_mebibyte(space: Space) -> None:
     keys = store(space, 5)
-    nacked = settle(space, "nack", [1, 1], [keys[0], "gone", *keys[1:]])
+    nacked = settle(space, "nack", 1, [keys[0], "gone", *keys[1:]])
     assert nacked.reply[0] == 3
     assert nacked.reply[-3:] == [0, 5, [1, 3, 4]]
     assert nacked.total < THREE
-    assert settle(space, "nack", [1, 1], keys).reply[0] == 2
+    assert settle(space, "nack", 1, keys).reply[0] == 2
     assert space.client.xlen(space.key(":dead")) == 5
 
 
 def test_a_reject_of_a_delay_queue_moves_a_mebibyte(space: Space) -> None:
     keys = store(space, 5)
     space.client.zrem(space.key(":leases"), keys[4])
-    rejected = settle(space, "reject", ["bad"], keys)
+    rejected = settle(space, "reject", 0, keys)
     assert rejected.reply == [3, 0, 4]
     assert rejected.total < THREE
-    assert settle(space, "reject", ["bad"], keys[3:]).reply == [1, 2]
+    assert settle(space, "reject", 0, keys[3:]).reply == [1, 2]
     assert space.client.xlen(space.key(":dead")) == 4
 
 
@@ -103,12 +102,16 @@ def test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
     space: Space,
 ) -> None:
     keys = failed(space)
-    assert settle(space, "nack", [1, 2], keys).reply == [6, 0, 7, [1, 2, 3, 4, 5, 6]]
+    assert settle(space, "nack", 2, keys).reply == [6, 0, 7, [1, 2, 3, 4, 5, 6]]
     keys = failed(space)
     group = [1, FUTURE // 1000, 0, 10, *keys, "errors", 10, "{}"]
-    assert weigh(space, "delay/nack", GROUP + PARTITION, "", 1, 0, *group).reply == [5, 0, 6]
+    assert weigh(space, "delay/nack", GROUP + PARTITION, "", "nack", 0, "", *group).reply == [
+        5,
+        0,
+        6,
+    ]
     keys = failed(space)
-    assert settle(space, "reject", ["bad"], keys).reply == [6, 0, 7]
+    assert settle(space, "reject", 0, keys).reply == [6, 0, 7]
 
 
 def test_a_take_from_a_delay_queue_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
@@ -129,13 +132,13 @@ def test_a_delay_queue_redrives_a_mebibyte_of_errors(space: Space) -> None:
 
 def test_one_call_gives_a_hundred_back_to_a_delay_queue(space: Space) -> None:
     keys = store(space, 101, b"x")
-    assert settle(space, "nack", [1, 0], keys).reply == [100, 0, 101]
+    assert settle(space, "nack", 0, keys).reply == [100, 0, 101]
     assert space.client.zcard(space.key(":leases")) == 1
 
 
 def test_one_call_rejects_a_hundred_of_a_delay_queue(space: Space) -> None:
     keys = store(space, 101, b"x")
-    assert settle(space, "reject", ["bad"], keys).reply == [100, 0, 101]
+    assert settle(space, "reject", 0, keys).reply == [100, 0, 101]
     assert space.client.zcard(space.key(":leases")) == 1
 
 

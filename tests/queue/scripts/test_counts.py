@@ -61,9 +61,9 @@ def test_an_ack_by_bare_id(space: Space) -> None:
 def test_a_nack_and_a_release(space: Space) -> None:
     watched = busy(space)
     watched.push(body("a"))
-    for charge in (1, 0):
+    for way in ("nack", "release"):
         popped = watched.frozen().pop(jitter=1)
-        watched.frozen().nack((popped.deadline, 0, *popped.keys), charge=charge)
+        watched.frozen().nack((popped.deadline, 0, *popped.keys), way=way)
     assert shown(watched) == {"pushed": 1, "taken": 2, "nacked": 1, "released": 1}
 
 

@@ -183,15 +183,14 @@ def test_an_audit_deletes_stale_notes(space: Space) -> None:
     "errors",
     [(1,), (2, A), (0, A), ("x", A), (1, b"two\nlines"), (1, b"x" * 8193), (1, A, 1, B)],
 )
-@pytest.mark.parametrize("script", ["nack", "reject"])
+@pytest.mark.parametrize("way", ["nack", "reject"])
 def test_what_is_no_error_is_refused_before_anything_is_changed(
-    space: Space, script: str, errors: tuple[Any, ...]
+    space: Space, way: str, errors: tuple[Any, ...]
 ) -> None:
     space.lease("a")
     before = space.dump()
-    settled = (1, 0, FUTURE, 0, 1, "a") if script == "nack" else ("bad", FUTURE, 1, "a")
     with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
-        space.call(script, *settled, "errors", *errors)
+        space.nack((FUTURE, 0, "a"), way=way, errors=errors)
     assert space.dump() == before
 
 
@@ -199,7 +198,7 @@ def test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped(space: Sp
     long = b"x" * (MIB // 3 + 1)
     for key in "abcde":
         space.lease(key, long)
-    weighed = space.weigh("nack", 1, 0, FUTURE, 0, 5, *"abcde", "errors", 5, A)
+    weighed = space.weigh("nack", "nack", 0, "", FUTURE, 0, 5, *"abcde", "errors", 5, A)
     assert weighed.reply == [3, 0, 4]
     assert weighed.total < 3 * len(long) + 1000
     assert space.noted("c")

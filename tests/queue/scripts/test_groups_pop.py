@@ -242,7 +242,7 @@ def test_a_later_message_of_a_run_waits_for_an_earlier_one(space: Space) -> None
     push(space, ("a1", "a"), ("a2", "a"))
     taken = pop(space, 2)
     space.nack((taken.deadline, 60 * SECOND, "a1"))
-    space.nack((taken.deadline, 0, "a2"), charge=0)
+    space.nack((taken.deadline, 0, "a2"), way="release")
     assert pop(space, 5).status == "again"
     assert pop(space, 5).status == "empty"
     due = space.delayed
@@ -268,7 +268,7 @@ def test_the_later_a_message_of_a_run_the_less_often_it_looks_at_the_others(spac
     record(space)
     push(space, *((f"a{n}", "a") for n in range(5)))
     taken = pop(space, 5)
-    space.nack((taken.deadline, 0, *ids(taken)[1:]), charge=0)
+    space.nack((taken.deadline, 0, *ids(taken)[1:]), way="release")
     assert pop(space, 5).status == "again"
     waits = {key: (due - space.now()) / SECOND for key, due in space.delayed.items()}
     assert [round(waits[b"a%d" % n]) for n in range(1, 5)] == [2, 3, 4, 5]
@@ -279,7 +279,7 @@ def test_one_call_looks_at_few_long_runs(space: Space) -> None:
     for of in range(20):
         push(space, *((f"{of}-{n}", f"g{of}") for n in range(100)))
         taken = pop(space, 100)
-        space.nack((taken.deadline, 0, *ids(taken)[1:]), charge=0)
+        space.nack((taken.deadline, 0, *ids(taken)[1:]), way="release")
     waiting = {key: PAST for key in space.delayed if key.endswith(b"-50")}
     space.client.zadd(space.key("DELAYED"), dict.fromkeys(space.delayed, space.now() + SECOND))
     space.client.zadd(space.key("DELAYED"), waiting)
@@ -361,7 +361,7 @@ def test_what_ends_the_first_message_of_a_run_lets_the_next_one_follow(
     record(space)
     push(space, ("a1", "a"), ("a2", "a"))
     taken = pop(space, 2)
-    space.nack((taken.deadline, 0, "a2"), charge=0)
+    space.nack((taken.deadline, 0, "a2"), way="release")
     assert pop(space, 1).status == "again"  # it waits for a1
     ENDS[end](space, taken.deadline, "a1")
     assert ids(pop(space, 1)) == ["a2"]

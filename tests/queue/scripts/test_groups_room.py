@@ -93,8 +93,7 @@ def test_a_flood_is_not_moved_aside_while_there_is_no_room(space: Space) -> None
 
 SETTLED: dict[str, Callable[[Popped], tuple[Any, ...]]] = {
     "groups/ack": lambda taken: (taken.deadline, 1, "m0"),
-    "nack": lambda taken: (1, 0, taken.deadline, 60 * SECOND, 1, "m0"),
-    "reject": lambda taken: ("bad", taken.deadline, 1, "m0"),
+    "nack": lambda taken: ("nack", 0, "", taken.deadline, 60 * SECOND, 1, "m0"),
     "ack_id": lambda taken: ("m0",),
     "cancel": lambda taken: (1, "", "m0"),
 }

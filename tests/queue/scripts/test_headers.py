@@ -198,7 +198,7 @@ def blocks(directory: Path, pattern: str) -> dict[str, str]:
 
 def test_the_budgets_of_different_scripts_are_equal(scripts_directory: Path) -> None:
     budgets = blocks(scripts_directory, r"BODY_BUDGET = \d+")
-    assert budgets.keys() >= {"pop", "nack", "reject", "peek", "drain", "redrive"}
+    assert budgets.keys() >= {"pop", "nack", "peek", "drain", "redrive"}
     assert set(budgets.values()) == {"BODY_BUDGET = 1048576"}
 
 

@@ -1,4 +1,4 @@
-"""nack: give messages back; with a charge of 0 it is a release."""
+"""nack: give messages back; a release does not count."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds(space
     before = space.dump()
     assert space.nack((stale.deadline, 0, "a")) == [0, 1]
     assert space.nack((stale.deadline, -1, "a")) == [0, 1]
-    assert space.nack((stale.deadline, 0, "a"), charge=0) == [0, 1]
+    assert space.nack((stale.deadline, 0, "a"), way="release") == [0, 1]
     assert space.nack((stale.deadline, 0, "a"), max_receives=1) == [0, 1]
     assert space.dump() == before
 
@@ -134,13 +134,13 @@ def test_a_release_does_not_count(space: Space) -> None:
     for _ in range(3):
         popped = space.frozen().pop(max_receives=1)
         assert popped.counts == [1]
-        assert space.frozen().nack((popped.deadline, 0, "a"), charge=0, max_receives=1) == [1]
+        assert space.frozen().nack((popped.deadline, 0, "a"), way="release", max_receives=1) == [1]
         assert space.receives == {}
 
 
 def test_a_release_takes_only_its_own_receive_back(space: Space) -> None:
     space.lease("a", count=3)
-    space.nack((FUTURE, 0, "a"), charge=0)
+    space.nack((FUTURE, 0, "a"), way="release")
     assert space.receives == {b"a": 2}
     assert space.pop().counts == [3]
 
@@ -164,7 +164,7 @@ def test_a_first_receive_can_be_the_last(space: Space) -> None:
 
 def test_a_release_at_the_maximum_is_no_death(space: Space) -> None:
     space.lease("a", count=3)
-    assert space.nack((FUTURE, 0, "a"), charge=0, max_receives=3) == [1]
+    assert space.nack((FUTURE, 0, "a"), way="release", max_receives=3) == [1]
     assert space.dead == []
     assert space.pop(max_receives=3).counts == [3]
 
@@ -223,8 +223,8 @@ def test_a_body_that_stays_is_not_read(space: Space) -> None:
     for key in ("a", "b", "c"):
         space.lease(key, LONG, count=2)
     group = (FUTURE, 0, 3, "a", "b", "c")
-    for charge in (0, 1):
-        weighed = space.weigh("nack", charge, 9, *group)
+    for way in ("release", "nack"):
+        weighed = space.weigh("nack", way, 9, "", *group)
         assert (weighed.reply, weighed.total < 1000) == ([3], True)
         space.client.rename(space.key("DELAYED"), space.key("BACKUP"))
         space.client.zadd(space.key("BACKUP"), dict.fromkeys("abc", FUTURE))
@@ -237,12 +237,12 @@ def test_one_call_moves_a_mebibyte_of_bodies_and_says_where_it_stopped(
     for key in ("a", "b", "c", "d", "e"):
         space.lease(key, LONG)
     group = (FUTURE, delay, 5, *"abcde")
-    weighed = space.weigh("nack", 1, max_receives, *group)
+    weighed = space.weigh("nack", "nack", max_receives, "", *group)
     assert weighed.reply == [3, *NEXT, *([[1, 2, 3]] if max_receives else [])]
     assert weighed.total < 3 * len(LONG) + 1000
     assert space.leases.keys() == {b"d", b"e"}
     # The same call once more, as after a lost reply, goes on with the rest.
-    assert space.weigh("nack", 1, max_receives, *group).reply[0] == 2
+    assert space.weigh("nack", "nack", max_receives, "", *group).reply[0] == 2
     assert len(space.ready) + len(space.dead) == 5
     assert space.dump().keys() <= {"", "DEAD", "RECEIVES"}
 

@@ -63,7 +63,7 @@ def test_a_redelivered_message_keeps_its_id(space: Space, way: str) -> None:
     if way == "nack":
         space.nack((popped.deadline, SECOND, "a"))
     elif way == "release":
-        space.nack((popped.deadline, -1, "a"), charge=0)
+        space.nack((popped.deadline, -1, "a"), way="release")
     elif way in ("ended", "again", "back"):
         space.client.zadd(space.key("BACKUP"), {"a": PAST})
     if way == "again":

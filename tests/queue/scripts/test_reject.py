@@ -85,7 +85,7 @@ def test_one_call_rejects_a_mebibyte_and_says_where_it_stopped(space: Space) -> 
         space.lease(key, long)
     space.lease("b", deadline=7)
     space.lease("f", deadline=7)
-    weighed = space.weigh("reject", "bad", FUTURE, 6, *"abcdef")
+    weighed = space.weigh("nack", "reject", 0, "bad", FUTURE, 0, 6, *"abcdef")
     assert weighed.reply == [3, 2, 0, 5]
     assert weighed.total < 3 * len(long) + 1000
     assert [letter[0] for letter in space.dead] == [b"a", b"c", b"d"]
@@ -98,7 +98,7 @@ def test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space
         space.lease(key, count=2)
         # Of this message, or of another one.
         space.note(key, body(key) if number % 2 else b"another", b"1:7:" + b"x" * 50_000)
-    assert space.call("reject", "bad", FUTURE, 10, *"0123456789") == [6, 0, 7]
+    assert space.reject((FUTURE, *"0123456789")) == [6, 0, 7]
 
 
 def test_one_call_rejects_a_hundred(space: Space) -> None:

@@ -11,7 +11,7 @@ from tests.queue.scripts.space import Space
 
 #: Taking and settling read the type of every key. The estimate of waiting consumers is worth no
 #: failed pop, so its key is only left as it is.
-STRICT = {"pop", "ack", "nack", "reject", "stats", "groups/pop", "groups/ack"} | {
+STRICT = {"pop", "ack", "nack", "stats", "groups/pop", "groups/ack"} | {
     f"worker/{script}" for script in ("heartbeat", "leave", "list", "order")
 }
 
