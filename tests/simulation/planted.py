@@ -92,7 +92,7 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     _edit("cancel writes no dead letter", "ListQueue", "lost")(
-        Edit("cancel", "    local id = write_letter", "    local id = 0 and '0-1' or write_letter")
+        Edit("cancel", "local id = write_letter(dead", "local id = type(dead")
     ),
     _edit("cancel cancels nothing", "ListQueue", "after ack")(
         Edit(
