@@ -17,7 +17,7 @@ SCRIPTS = [*filter(is_of_the_list_queue, scripts.names())]
 every_script = pytest.mark.parametrize("script", SCRIPTS)
 
 #: What a key may be called where it is passed to a function or walked over.
-PASSED_KEYS = {"zset", "list", "key"}
+PASSED_KEYS = {"zset", "list", "stream", "key"}
 #: What keys are called whose names have parts of their own.
 LOCALS = {
     "": "ready",
@@ -166,7 +166,7 @@ def test_a_script_touches_only_keys_that_it_was_passed(
             continue
         allowed = keys | PASSED_KEYS - ({"key"} if "in ipairs(KEYS)" not in text else set())
         assert first in allowed, f"{command} {first}"
-    functions = r"\b(?:take_back|take_ready|look_in_set)"
+    functions = r"\b(?:take_back|take_ready|look_in_set|write_letter)"
     for name in re.findall(rf"{functions}\((\w+)", text):
         assert name in keys | PASSED_KEYS
 
