@@ -16,6 +16,7 @@ from ackq.cli.queues import on_queue
 from ackq.cli.tables import print_table
 from ackq.cli.times import short_time
 from ackq.queue.client import Queue
+from ackq.queue.schedules import put as put_operation
 
 
 @click.group(cls=Group)
@@ -31,7 +32,11 @@ def schedules() -> None:
 @on_queue
 @json_option
 def list_(queue: str, url: str | None, as_json: bool) -> None:
-    """List the schedules of QUEUE, with their last and next ticks."""
+    """List the stored schedules of QUEUE, with their last and next ticks.
+
+    Schedules in the code of workers, such as those of @tasks.schedule, are not stored, so they are
+    not listed.
+    """
     with Queue.from_url(url, queue) as opened:
         stored = opened.schedules.list()
     if as_json:
@@ -40,6 +45,7 @@ def list_(queue: str, url: str | None, as_json: bool) -> None:
         return
     columns = ("name", "next", "last", "missed", "every", "zone", "message")
     print_table(columns, [_row(schedule) for schedule in stored])
+    click.echo("ackq: schedules in the code of workers are not listed", err=True)
 
 
 def _row(schedule: Any) -> tuple[object, ...]:
@@ -63,7 +69,11 @@ def _row(schedule: Any) -> tuple[object, ...]:
     "--every",
     help="Time from tick to tick, counted from the epoch. Or give --cron.",
 )
-@click.option("--cron", metavar="FIELDS", help="Five fields of cron; six if the first is seconds.")
+@click.option(
+    "--cron",
+    metavar="FIELDS",
+    help="Five fields of cron, six if the first is seconds, or a name: @daily.",
+)
 @click.option("--zone", default="UTC", metavar="ZONE", help="Time zone of --cron.  [UTC]")
 @click.option(
     "--catch-up",
@@ -77,16 +87,24 @@ def _row(schedule: Any) -> tuple[object, ...]:
     help="Push nothing while a message with the same id is queued; see ackq push.",
 )
 def put(queue: str, url: str | None, name: str, json: str, **settings: Any) -> None:
-    """Store or replace schedule NAME of QUEUE: push JSON at each tick."""
+    """Store or replace schedule NAME of QUEUE: push JSON at each tick.
+
+    If it is stored already, nothing changes. A paused schedule stays paused.
+    """
     try:
         message = orjson.loads(json)
     except ValueError as error:
         raise click.BadParameter(f"not JSON: {error}", param_hint="JSON") from error
     with Queue.from_url(url, queue) as opened:
-        replaced = opened.schedules.put(name, message, **settings)
-        (stored,) = (one for one in opened.schedules.list() if one.name == name)
-    done = "replaced" if replaced else "stored"
-    click.echo(f"{name} {done}, next at {short_time(stored.next)}")
+        status = opened.execute(put_operation, name, message, **settings)
+        stored = next((one for one in opened.schedules.list() if one.name == name), None)
+    if stored is None:
+        then = "and removed by another client"
+    elif stored.paused:
+        then = "still paused: to let it tick, run ackq schedules resume"
+    else:
+        then = f"next at {short_time(stored.next)}"
+    click.echo(f"{name} {status}, {then}")
 
 
 def _changes(verb: str, done: str, help: str) -> click.Command:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
-
-from cronsim import CronSim, CronSimError
+from datetime import UTC, tzinfo
 
 from ackq.config import check_seconds
+from ackq.core.cron import parse
 from ackq.errors import ConfigurationError
 
-#: Most missed ticks that are counted for one gap.
-MAX_MISSED = 100_000
+#: One second, in µs.
+SECOND = 1_000_000
+#: Most missed ticks that are counted for one gap: the most that ``tick.lua`` takes.
+MAX_MISSED = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class Timetable:
     name: str
     #: Seconds from tick to tick, counted from the epoch. Or give ``cron``.
     every: float | None
-    #: Five fields of cron, or six, the first for seconds. Or give ``every``.
+    #: Five fields of cron, six if the first is for seconds, or a name such as ``@daily``. Or give
+    #: ``every``.
     cron: str | None
     #: The time zone of ``cron``.
     tz: tzinfo = UTC
@@ -39,41 +41,43 @@ class Timetable:
             raise ConfigurationError(f"schedule {self.name!r} takes every= or cron=")
         if self.every is not None:
             check_seconds(self.every, "every")
+            if str(self.tz) != "UTC":
+                raise ConfigurationError(
+                    f"schedule {self.name!r}: every= counts from the epoch, so the time zone"
+                    f" {self.tz!s} has no effect: leave it out, or give cron="
+                )
+        elif not isinstance(self.cron, str):
+            raise ConfigurationError(f"schedule {self.name!r}: cron is text, not {self.cron!r}")
         else:
             try:
-                self.after(0)
-            except (CronSimError, StopIteration) as error:
-                raise ConfigurationError(
-                    f"schedule {self.name!r}: cron {self.cron!r} matches no time: {error}"
-                ) from error
+                parse(self.cron)
+            except ValueError as error:
+                raise ConfigurationError(f"schedule {self.name!r}: {error}") from None
 
     @property
     def _period(self) -> int:
         assert self.every is not None
-        return round(self.every * 1_000_000)
+        return round(self.every * SECOND)
 
     def after(self, instant: int) -> int:
         """Return the first tick after ``instant``."""
-        if self.every is not None:
+        if self.cron is None:
             return (instant // self._period + 1) * self._period
-        assert self.cron is not None
-        start = datetime.fromtimestamp(instant / 1_000_000, self.tz)
-        tick: datetime = next(CronSim(self.cron, start))
-        return round(tick.timestamp()) * 1_000_000
+        tick = parse(self.cron).first(instant // SECOND + 1, self.tz)
+        assert tick is not None
+        return tick * SECOND
 
     def newest(self, due: int, now: int) -> int:
         """Return the last tick at or before ``now``, given one such tick."""
-        if self.every is not None:
+        if self.cron is None:
             return max(due, now // self._period * self._period)
-        while (next_due := self.after(due)) <= now:
-            due = next_due
-        return due
+        tick = parse(self.cron).last(due // SECOND + 1, now // SECOND + 1, self.tz)
+        return due if tick is None else tick * SECOND
 
     def between(self, first: int, last: int) -> int:
-        """Return how many ticks lie between two ticks, at most `MAX_MISSED`."""
-        if self.every is not None:
-            return max(0, min(MAX_MISSED, (last - first) // self._period - 1))
-        count = 0
-        while (first := self.after(first)) < last and count < MAX_MISSED:
-            count += 1
-        return count
+        """Return how many ticks lie between two instants, without these; at most `MAX_MISSED`."""
+        if self.cron is None:
+            count = (last - 1) // self._period - first // self._period
+        else:
+            count = parse(self.cron).count(first // SECOND + 1, -(-last // SECOND), self.tz)
+        return max(0, min(MAX_MISSED, count))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any, Literal
@@ -12,6 +12,7 @@ import orjson
 
 from ackq import scripts
 from ackq.core.call import Keys, call
+from ackq.core.cron import normal
 from ackq.core.effects import Operation, Request
 from ackq.core.json_values import to_json
 from ackq.core.timetable import Timetable
@@ -25,6 +26,11 @@ CatchUp = Literal["none", "last"]
 MAX_SCHEDULES, MAX_NAME, MAX_DEFINITION = 256, 200, 16_384
 #: Bytes of the version before a definition.
 VERSION_SIZE = 16
+#: The fields of a definition that decide which of its ticks are pushed.
+DECIDE_TICKS = ("every", "cron", "zone", "catch_up", "paused")
+Fields = dict[str, Any]
+#: What `put` did.
+Stored = Literal["stored", "replaced", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +53,21 @@ class StoredSchedule:
     unique: Uniqueness | None
     #: Whether nothing is pushed for now.
     paused: bool
-    #: The latest tick that was pushed or left out as not unique, or when this version was stored.
+    #: The latest tick that was pushed or left out as not unique, or when its ticks began to count.
     last: float
     #: The next tick; None while paused.
     next: float | None
     #: How many ticks were missed, since no worker ran.
     missed: int
-    #: Changes with each `put`, so that a worker pushes nothing for an earlier definition.
+    #: Changes with the definition, so that a worker pushes nothing for an earlier definition.
     version: str
 
     @property
     def timetable(self) -> Timetable:
         """When it ticks."""
-        return Timetable(self.name, self.every, self.cron, zone_of(self.zone))
+        # An earlier version also stored a zone beside ``every``.
+        zone = zone_of("UTC" if self.cron is None else self.zone)
+        return Timetable(self.name, self.every, self.cron, zone)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -85,9 +93,8 @@ def put(
     zone: str,
     catch_up: CatchUp,
     unique: Uniqueness | None,
-    paused: bool = False,
-) -> Operation[bool]:
-    """Store or replace a schedule. Return whether there was one of this name."""
+) -> Operation[Stored]:
+    """Store or replace a schedule, unless it is stored already; leave it paused if it is."""
     Timetable(name, every, cron, zone_of(zone))
     if len(name.encode()) > MAX_NAME:
         raise ConfigurationError(f"the name of a schedule has at most {MAX_NAME} bytes: {name!r}")
@@ -99,65 +106,119 @@ def put(
             f"schedule {name!r}: the message is a mapping, which becomes a JSON object, not"
             f" {type(message).__name__}"
         )
-    fields = {
+    given = {
         "message": message,
         "every": every,
-        "cron": cron,
+        "cron": None if cron is None else normal(cron),
         "zone": zone,
         "catch_up": catch_up,
         "unique": unique,
-        "paused": paused,
+        "paused": False,
     }
-    definition = to_json({name: value for name, value in fields.items() if value is not None})
+    definition = to_json({name: value for name, value in given.items() if value is not None})
     if len(definition) > MAX_DEFINITION:
         raise ConfigurationError(
             f"schedule {name!r}: its definition has {len(definition)} bytes, over the limit of"
             f" {MAX_DEFINITION}: push the id of what is stored elsewhere"
         )
-    existed = yield from _put(spec, name, definition)
-    if existed < 0:
+    fields = orjson.loads(definition)
+
+    def keeping_the_pause(former: Fields | None) -> Fields:
+        return {**fields, "paused": (former or {}).get("paused") is True}
+
+    status = yield from _store(spec, name, b"", keeping_the_pause)
+    if status == "full":
         raise ConfigurationError(
             f"queue {spec.name!r} has {MAX_SCHEDULES} schedules already: remove one"
         )
-    return bool(existed)
+    return status  # type: ignore[return-value]
 
 
 def remove(spec: QueueSpec, name: str) -> Operation[bool]:
     """Remove a schedule. Return whether there was one of this name."""
-    return bool((yield from _put(spec, name, b"")))
+    status, *_ = yield from _put(spec, name, b"", b"", False)
+    return bool(status == b"removed")
 
 
 def set_paused(spec: QueueSpec, name: str, paused: bool) -> Operation[bool]:
     """Pause a schedule, or let it tick again from now on. Return False if there is none."""
-    for stored in (yield from read(spec)):
-        if stored.name == name:
-            times = stored.every, stored.cron, stored.zone
-            settings = (*times, stored.catch_up, stored.unique)
-            if stored.paused != paused:
-                yield from put(spec, name, stored.message, *settings, paused)
-            return True
+
+    def change(former: Fields | None) -> Fields | None:
+        return None if former is None else {**former, "paused": paused}
+
+    _, *rows = yield from _list(spec)
+    for title, stored in zip(rows[::4], rows[1::4], strict=True):
+        if title.decode(errors="replace") == name:
+            return (yield from _store(spec, name, stored, change)) != "none"
     return False
 
 
 def read(spec: QueueSpec) -> Operation[list[StoredSchedule]]:
     """Return the stored schedules, by name. Those that nobody can read are left out."""
-    request = Request(
-        spec.keys.passed("schedules/list"), script=scripts.load("schedules/list"), resend=True
-    )
-    now, *rows = yield from call(_keys(spec), request)
+    now, *rows = yield from _list(spec)
     stored = [_stored(now, *rows[at : at + 4]) for at in range(0, len(rows), 4)]
     return sorted((one for one in stored if one is not None), key=lambda one: one.name)
 
 
-def _put(spec: QueueSpec, name: str, definition: bytes) -> Operation[int]:
+def _list(spec: QueueSpec) -> Operation[Any]:
+    request = Request(
+        spec.keys.passed("schedules/list"), script=scripts.load("schedules/list"), resend=True
+    )
+    return call(_keys(spec), request)
+
+
+def _store(
+    spec: QueueSpec, name: str, stored: bytes, change: Callable[[Fields | None], Fields | None]
+) -> Operation[str]:
+    """Store what ``change`` makes of a schedule, even if others change it meanwhile.
+
+    Args:
+        spec: the queue.
+        name: of the schedule.
+        stored: what is stored for it, as far as known; empty if nothing.
+        change: returns the new fields for the stored ones, or None to change nothing.
+    """
+    while True:
+        former = _fields_of(stored)
+        fields = change(former)
+        if fields is None:
+            return "none"
+        if former is not None and _sorted(fields) == _sorted(former):
+            return "unchanged"
+        # A missed tick is still to be caught up, unless the new definition has other ticks.
+        keep = former is not None and fields["catch_up"] == "last"
+        keep = keep and all(fields.get(each) == former.get(each) for each in DECIDE_TICKS)  # type: ignore[union-attr]
+        status, _, *found = yield from _put(
+            spec, name, to_json(fields), stored[:VERSION_SIZE], keep
+        )
+        if status != b"changed":
+            return str(status.decode())
+        (stored,) = found
+
+
+def _put(
+    spec: QueueSpec, name: str, definition: bytes, former: bytes, keep: bool
+) -> Operation[list[Any]]:
     version = spec.outside.token(VERSION_SIZE // 2).hex()
     request = Request(
-        (*spec.keys.passed("schedules/put"), name, version, definition),
+        (*spec.keys.passed("schedules/put"), name, version, definition, former, int(keep)),
         script=scripts.load("schedules/put"),
         resend=True,
     )
-    existed, _ = yield from call(_keys(spec), request)
-    return int(existed)
+    return call(_keys(spec), request)
+
+
+def _fields_of(stored: bytes) -> Fields | None:
+    """Return the definition of a schedule, or None if nobody can read it."""
+    try:
+        fields = orjson.loads(stored[VERSION_SIZE:])
+    except orjson.JSONDecodeError:
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _sorted(fields: Fields) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
 
 def _keys(spec: QueueSpec) -> Keys:
@@ -166,7 +227,7 @@ def _keys(spec: QueueSpec) -> Keys:
 
 def _stored(now: int, name: bytes, stored: bytes, last: int, missed: int) -> StoredSchedule | None:
     try:
-        fields = orjson.loads(stored[VERSION_SIZE:])
+        fields = _fields_of(stored) or {}
         schedule = StoredSchedule(
             name=name.decode(),
             message=dict(fields["message"]),

@@ -37,14 +37,19 @@ class Schedules:
     ) -> bool:
         """Store a schedule, or replace the one of this name. Return whether there was one.
 
-        Ticks are times of the server's clock. The first one is the next after this call.
+        Ticks are times of the server's clock. The first one is the next after this call. If the
+        same definition is stored already, nothing changes, so a program may put its schedules
+        whenever it starts: a missed tick is still caught up. A paused schedule stays paused, also
+        with another definition; `resume` it.
 
         Args:
             name: of the schedule in its queue, up to 200 bytes.
             message: the JSON object to push at each tick. Without an ``id``, it gets
                 ``<name>@<tick>``.
             every: seconds from tick to tick, counted from the epoch, from 0.001. Or give ``cron``.
-            cron: five fields of cron, or six, the first for seconds. Or give ``every``.
+            cron: five fields of cron, six if the first is for seconds, or ``@hourly``, ``@daily``,
+                ``@midnight``, ``@weekly``, ``@monthly``, ``@yearly`` or ``@annually``. Or give
+                ``every``.
             zone: the time zone of ``cron``, as in "Europe/Berlin". Defaults to UTC.
             catch_up: what to push when a worker starts and ticks were missed since no worker ran:
                 "none", or the "last" one. Missed ticks are counted. Defaults to "none".
@@ -58,17 +63,14 @@ class Schedules:
         """
         seconds = None if every is None else in_seconds(every)
         settings = seconds, cron, zone, catch_up, unique
-        return self._queue.execute(schedules.put, name, message, *settings)
+        return self._queue.execute(schedules.put, name, message, *settings) != "stored"
 
     def remove(self, name: str) -> bool:
         """Remove a schedule. Return whether there was one of this name."""
         return self._queue.execute(schedules.remove, name)
 
     def pause(self, name: str) -> bool:
-        """Push nothing for a schedule until `resume`. Return whether there is one of this name.
-
-        If another client changes the schedule at the same time, the last change applies.
-        """
+        """Push nothing for a schedule until `resume`. Return whether there is one of this name."""
         return self._queue.execute(schedules.set_paused, name, True)
 
     def resume(self, name: str) -> bool:

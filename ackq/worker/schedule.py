@@ -21,7 +21,7 @@ from ackq.core.timetable import Timetable
 from ackq.errors import ConfigurationError, InvalidMessage, MessageError
 from ackq.ops.trials import is_denial
 from ackq.queue.group_names import group_of
-from ackq.queue.schedules import CatchUp, StoredSchedule, read, zone_of
+from ackq.queue.schedules import CatchUp, StoredSchedule, read
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import (
     SEARCHES,
@@ -59,7 +59,8 @@ class Schedule:
     message: Pushable | Callable[[datetime], Pushable]
     #: Seconds from tick to tick, counted from the epoch, from 0.001. Or give ``cron``.
     every: Seconds | None = None
-    #: Five fields of cron, or six, the first for seconds. Or give ``every``.
+    #: Five fields of cron, six if the first is for seconds, or a name such as ``@daily``. Or give
+    #: ``every``.
     cron: str | None = None
     #: The time zone of ``cron``. Defaults to UTC.
     tz: tzinfo = UTC
@@ -308,8 +309,7 @@ def _refresh(
 def _begin(
     running: Running, queue: Any, bell: Bell, outages: Outages, stored: StoredSchedule
 ) -> Ticking:
-    zone = zone_of(stored.zone)
-    times = {"every": stored.every, "cron": stored.cron, "tz": zone}
+    times = {"every": stored.every, "cron": stored.cron, "tz": stored.timetable.tz}
     rules = {"catch_up": stored.catch_up, "unique": stored.unique}
     schedule = Schedule(stored.name, stored.message, **times, **rules)  # type: ignore[arg-type]
     version = stored.version

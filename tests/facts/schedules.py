@@ -6,41 +6,56 @@ from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 from tests.facts.refused import bad
 
-PUT_CALL = ("s", "v" * 16, "{}")
+PUT_CALL = ("s", "v" * 16, "{}", "", 0)
 PUT = Facts(
     "schedules/put",
     calls=(PUT_CALL,),
     fewest=3,
-    refused=bad(PUT_CALL, {0: ("", "x" * 201), 1: ("", "v" * 15), 2: ("x" * 16_385,)}),
+    refused=bad(
+        PUT_CALL,
+        {0: ("", "x" * 201), 1: ("", "v" * 15), 2: ("x" * 16_385,), 3: ("v" * 17,), 4: ("2", "")},
+    ),
     operation=lambda: schedules.put(SPEC, "s", {}, 60.0, None, "UTC", "none", None),
-    replies=[[0, 1]],
+    replies=[[b"stored", 1]],
     passes={
         "schedule": ["s"],
         "version": [SPEC.outside.token(8).hex()],
         "definition": [
             b'{"message":{},"every":60.0,"zone":"UTC","catch_up":"none","paused":false}'
         ],
+        "former": [b""],
+        "keep": [0],
     },
     mistakes=r"""
 worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed
   keeps the ticks of former times
-  - redis.call('HSET', ticks, schedule,
-  + redis.call('HSETNX', ticks, schedule,
+  - if keep == '0' then
+  + if false then
+  loses the ticks that may be caught up
+  - if keep == '0' then
+  + if true then
   keeps the ticks of what is removed
   - redis.call('HDEL', ticks, schedule, schedule .. ':missed')
   keeps the former definition
   - 'HSET', schedules,
   + 'HSETNX', schedules,
+worker.test_scripts.test_a_schedule_replaces_only_the_version_that_its_caller_knows
+  overwrites what another client stored
+  - if known ~= former then
+  + if false then
+  takes a call that is sent again for another one
+  - if known ~= version then --
+  + if true then --
 worker.test_scripts.test_a_worker_s_own_schedule_keeps_its_ticks
   removes the ticks of others
-  - if existed == 1 then
-  + if true then
+  - if not stored then
+  + if false then
 worker.test_scripts.test_there_are_at_most_256_schedules
   stores any number
   - MAX_SCHEDULES = 256
   + MAX_SCHEDULES = 1000000
   replaces none of a full list
-  - if existed == 0 and
+  - if not stored and
   + if
 """,
 )
@@ -67,7 +82,7 @@ worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed
 def large_definitions(scene: Scene) -> Act:
     queue, message = scene.queue(), {"x": "x" * 16_000}
 
-    def put() -> bool:
+    def put() -> str:
         return queue.execute(schedules.put, "s", message, 60.0, None, "UTC", "none", None)
 
     return times(100, put)

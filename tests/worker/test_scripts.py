@@ -113,31 +113,49 @@ VERSIONS = "a" * 16, "b" * 16
 def test_a_schedule_is_stored_listed_replaced_and_removed(
     put: Call, listed: Call, target: Target, name: str
 ) -> None:
-    existed, now = put("s", VERSIONS[0], "{}")
-    assert existed == 0
-    target.control.hset(QueueKeys.of(name).ticks, "s:missed", 3)
+    ticks = QueueKeys.of(name).ticks
+    status, now = put("s", VERSIONS[0], "{}")
+    assert status == b"stored"
+    target.control.hset(ticks, "s:missed", 3)
     assert listed()[1:] == [b"s", b"a" * 16 + b"{}", now, 3]
-    existed, later = put("s", VERSIONS[1], "{1}")
-    assert (existed, later > now) == (1, True)
+    status, later = put("s", VERSIONS[1], "{1}", VERSIONS[0])
+    assert (status, later > now) == (b"replaced", True)
     assert listed()[1:] == [b"s", b"b" * 16 + b"{1}", later, 3]
-    assert put("s", VERSIONS[0], "")[0] == 1
-    assert put("s", VERSIONS[0], "")[0] == 0
+    assert put("s", VERSIONS[0], "{2}", VERSIONS[1], 1)[0] == b"replaced"
+    assert listed()[1:] == [b"s", b"a" * 16 + b"{2}", later, 3]  # its ticks are kept
+    assert put("s", VERSIONS[0], "")[0] == b"removed"
+    assert put("s", VERSIONS[0], "")[0] == b"none"
     assert listed()[1:] == []
-    assert target.control.exists(QueueKeys.of(name).schedules, QueueKeys.of(name).ticks) == 0
+    assert target.control.exists(QueueKeys.of(name).schedules, ticks) == 0
+
+
+def test_a_schedule_replaces_only_the_version_that_its_caller_knows(
+    put: Call, listed: Call
+) -> None:
+    _, now = put("s", VERSIONS[0], "{}")
+    stored = VERSIONS[0].encode() + b"{}"
+    for former in ("", VERSIONS[1], "a"):
+        status, _, found = put("s", VERSIONS[1], "{1}", former)
+        assert (status, found) == (b"changed", stored)
+    assert put("other", VERSIONS[1], "{}", VERSIONS[0])[::2] == [b"changed", b""]
+    # The reply was lost, and the call is sent again.
+    assert put("s", VERSIONS[0], "{}")[0] == b"stored"
+    assert put("s", VERSIONS[0], "{}", VERSIONS[1])[0] == b"replaced"
+    assert listed()[1:] == [b"s", stored, now, 0]
 
 
 def test_a_worker_s_own_schedule_keeps_its_ticks(put: Call, tick: Call, target: Target) -> None:
     now = tick("own", 0, 0, 0, b"")[2]
     tick("own", now - 1, 0, 0, b"1")
-    assert put("own", VERSIONS[0], "")[0] == 0
+    assert put("own", VERSIONS[0], "")[0] == b"none"
     assert tick("own", 0, 0, 0, b"")[1] == now - 1
 
 
 def test_there_are_at_most_256_schedules(put: Call, listed: Call) -> None:
     for n in range(256):
         put(f"s{n}", VERSIONS[0], "{}")
-    assert put("one more", VERSIONS[0], "{}")[0] == -1
-    assert put("s7", VERSIONS[0], "{}")[0] == 1
+    assert put("one more", VERSIONS[0], "{}")[0] == b"full"
+    assert put("s7", VERSIONS[1], "{}", VERSIONS[0])[0] == b"replaced"
     assert len(listed()) == 1 + 4 * 256
 
 

@@ -1,17 +1,23 @@
 """Schedules that are stored for a queue: changed while workers run, each tick pushed once."""
 
 import asyncio
+import itertools
 import threading
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import orjson
 import pytest
 
 from ackq import Message
 from ackq.errors import ConfigurationError
+from ackq.queue import schedules
 from ackq.worker import schedule as worker_schedule
 from tests.conftest import MakeQueue
+from tests.facts.example import SPEC
 from tests.waiting import wait_until
 
 from .conftest import Rig
@@ -55,13 +61,114 @@ def test_a_schedule_is_put_listed_paused_resumed_and_removed(make_queue: MakeQue
     schedules.remove("report")
 
 
+def test_a_program_may_put_its_schedules_whenever_it_starts(
+    make_queue: MakeQueue, plain_client: Any
+) -> None:
+    """A put that changes nothing changes nothing, and no put ends a pause."""
+    queue = make_queue()
+    schedules, key = queue.schedules, f"{queue.name}TICKS"
+    settings: Any = {"cron": "@Daily", "zone": "Japan", "catch_up": "last"}
+    schedules.put("s", {"n": 1, "to": {"a": 1, "b": 2}}, **settings)
+    plain_client.hset(key, "s", 1_700_000_000_000_000)  # no worker ran since
+    (first,) = schedules.list()
+    assert first.cron == "0 0 * * *"  # so that earlier versions understand it
+    assert schedules.put("s", {"to": {"b": 2, "a": 1}, "n": 1}, **settings) is True
+    assert schedules.list() == [first]
+    schedules.put("s", {"n": True}, **settings)
+    (changed,) = schedules.list()
+    assert changed.version != first.version
+    assert changed.last == first.last  # the tick is still to be caught up
+    schedules.put("s", {"n": True}, **(settings | {"zone": "UTC"}))
+    (moved,) = schedules.list()
+    assert moved.last > first.last
+    for message, zone in (({"n": True}, "UTC"), ({"n": 2}, "UTC"), ({"n": 2}, "Japan")):
+        schedules.pause("s")
+        assert schedules.put("s", message, **(settings | {"zone": zone})) is True
+        (paused,) = schedules.list()
+        assert (paused.paused, paused.message, paused.zone) == (True, message, zone)
+    assert schedules.resume("s") is True
+    (resumed,) = schedules.list()
+    assert (resumed.paused, resumed.last > paused.last) == (False, True)
+    schedules.remove("s")
+    assert schedules.put("s", {"n": 2}, **settings) is False
+    assert not schedules.list()[0].paused
+
+
+def test_a_zone_that_an_earlier_version_stored_beside_a_period_has_no_effect(
+    make_queue: MakeQueue, plain_client: Any
+) -> None:
+    queue = make_queue()
+    stored = b'{"message":{},"every":60.0,"zone":"Japan","catch_up":"none","paused":false}'
+    plain_client.hset(f"{queue.name}WORKERS:SCHEDULES", "s", b"v" * 16 + stored)
+    (schedule,) = queue.schedules.list()
+    assert (schedule.every, schedule.next % 60) == (60.0, 0)  # type: ignore[operator]
+    assert queue.schedules.pause("s") is True
+
+
+def test_neither_a_put_nor_a_pause_overwrites_the_other() -> None:
+    """Each in turn comes between the two requests of the other."""
+    pause, resume = (partial(schedules.set_paused, SPEC, "s", on) for on in (True, False))
+    put = partial(schedules.put, SPEC, "s", {"n": 2}, 60.0, None, "UTC", "none", None)
+    remove = partial(schedules.remove, SPEC, "s")
+    for first, second, left in (
+        (put, pause, (2, True)),
+        (pause, put, (2, True)),
+        (pause, pause, (1, True)),
+        (put, put, (2, False)),
+        (put, remove, (2, False)),
+        (pause, remove, None),
+        (resume, put, (2, False)),
+    ):
+        for requests in range(3):
+            table = Table()
+            table.run(partial(schedules.put, SPEC, "s", {"n": 1}, 60.0, None, "UTC", "none", None))
+            table.run(first, requests, second)
+            if second is remove and requests == 2:
+                continue  # it came last
+            fields = orjson.loads(table.stored[16:]) if table.stored else None
+            assert (fields and (fields["message"]["n"], fields["paused"])) == left
+
+
+class Table:
+    """One stored schedule, as the scripts keep it."""
+
+    stored, version = b"", 0
+
+    def run(self, operation: Any, requests: int = -1, other: Any = None) -> None:
+        """Run an operation, and another one after so many of its requests."""
+        steps, reply = operation(), None
+        with suppress(StopIteration):
+            for count in itertools.count():
+                if count == requests:
+                    self.run(other)
+                request = next(steps) if reply is None else steps.send(reply)
+                reply = self._reply(*request.args[3:])
+            return
+        if requests > count:
+            self.run(other)
+
+    def _reply(self, *given: Any) -> list[Any]:
+        if not given:
+            return [1, b"s", self.stored, 1, 0] if self.stored else [1]
+        _, _, definition, former, _ = given
+        if not definition:
+            self.stored = b""
+            return [b"removed", 1]
+        if self.stored[:16] != former:
+            return [b"changed", 1, self.stored]
+        self.version += 1
+        self.stored = b"%016d" % self.version + definition
+        return [b"replaced" if former else b"stored", 1]
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
         ({}, "takes every= or cron="),
         ({"every": 0}, "every is 0.001"),
-        ({"cron": "61 * * * *"}, "matches no time"),
+        ({"cron": "61 * * * *"}, "minute is 0 to 59, not '61'"),
         ({"cron": "0 9 * * *", "zone": "Mars/Olympus"}, "not 'Mars/Olympus'"),
+        ({"every": 1, "zone": "Japan"}, "Japan has no effect"),
         ({"cron": "0 9 * * *", "zone": "../etc/passwd"}, "not '../etc/passwd'"),
         ({"every": 1, "catch_up": "all"}, "catch_up is 'none' or 'last'"),
         ({"every": 1, "unique": True}, 'unique is "done" or "taken", not True'),
