@@ -5,8 +5,15 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
@@ -180,7 +187,7 @@ class Tasks(Closable):
         self._middleware: list[Callable[..., Any]] = []
         self._push_middleware: list[Callable[..., Any]] = []
         self._schedules: list[Schedule] = []
-        self._inline = False
+        self._inline = self._redirected = False
         #: What the lifespan yielded; None outside of it.
         self.state: Any = None
 
@@ -282,7 +289,8 @@ class Tasks(Closable):
         Each tick is pushed once, however many workers there are. See `ackq.worker.Schedule`.
 
         Args:
-            cron: five fields of cron, or six, the first for seconds. Or give ``every``.
+            cron: five fields of cron, six if the first is for seconds, or a name such as
+                ``@daily``. Or give ``every``.
             every: seconds from tick to tick, counted from the epoch.
             zone: the time zone of ``cron``, as in "Europe/Berlin". Defaults to UTC.
             args: the arguments, by name. Defaults to none.
@@ -357,6 +365,11 @@ class Tasks(Closable):
         Args:
             name: of the queue. Defaults to the queue of tasks that name none.
         """
+        if self._inline and not self._redirected:
+            raise ConfigurationError(
+                "within inline(), tasks have no queues: push tasks, or connect them to the server"
+                " of tests by the fixture ackq_tasks"
+            )
         name = name or self._default
         if name not in self._queues:
             self._queues[name] = self._open(name)
@@ -384,6 +397,32 @@ class Tasks(Closable):
         """
         self._server = url
         self._queues.clear()
+
+    @contextmanager
+    def redirected(self, url: str, prefix: str, queues: dict[str, Any]) -> Iterator[None]:
+        """Within this block, use other queues, on a server of tests: see `ackq.testing.connected`.
+
+        Args:
+            url: of the server.
+            prefix: put before the names of all queues.
+            queues: gets the queues that are opened.
+        """
+        before = self._server, self._queues, self._redirected
+        self._server, self._queues, self._redirected = url, queues, True
+        self._rename(lambda name: prefix + name)
+        try:
+            yield
+        finally:
+            self._rename(lambda name: name.removeprefix(prefix))
+            self._server, self._queues, self._redirected = before
+
+    def _rename(self, renamed: Callable[[str], str]) -> None:
+        self._default = renamed(self._default)
+        for definition in self.definitions:
+            definition.queue = renamed(definition.queue)
+        self._schedules = [
+            replace(each, queue=each.queue and renamed(each.queue)) for each in self._schedules
+        ]
 
     def store(self, definition: Definition, arguments: bytes, options: Mapping[str, Any]) -> Pushed:
         """Push the message of a task, through the middleware.
@@ -500,7 +539,8 @@ class Tasks(Closable):
 
         Arguments are encoded, checked and decoded as usual, and middleware runs. The push raises
         whatever the task raises, `Reject` and other verdicts included. Delays are ignored. The
-        lifespan is entered for the block.
+        lifespan is entered for the block. `queue` raises an error, so that nothing reaches the
+        server of the tasks.
         """
         before, self._inline = self._inline, True
         try:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, overload
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ackq.core.inspection_results import PeekedMessage
 from ackq.errors import ConfigurationError
@@ -19,6 +22,7 @@ from ackq.testing import comparison, deliveries, deliveries_async
 if TYPE_CHECKING:
     from ackq.tasks import AsyncTasks, Tasks
 
+T = TypeVar("T")
 #: A function that gets a message, as a worker's handler does; it may be a coroutine function.
 Handler = Callable[[Message], Any]
 
@@ -44,12 +48,13 @@ def drain(
 def drain(
     queue: Any, handler: Handler | None = None, *, delayed: bool = True, limit: int = 10_000
 ) -> list[Message] | Awaitable[list[Message]]:
-    """Pass every message of a queue to a handler, here and now, and return the messages.
+    """Pass every message of a queue of a test to a handler, here and now, and return the messages.
 
     Messages are settled as a worker settles them: acked when the handler returns; retried,
     released or rejected when it raises `Retry`, `Release` or `Reject`. If it raises another
     exception, the message goes back to the queue, uncounted, and the exception is raised, so the
-    test shows it. Messages that the handler pushes are handled too. Leases last one hour.
+    test shows it. Messages that the handler pushes are handled too. Leases last one hour. Batch
+    tasks get batches.
 
     Cost: two round trips a message.
 
@@ -63,22 +68,36 @@ def drain(
 
     Raises:
         AssertionError: there are more messages than ``limit``.
-        ConfigurationError: a queue was passed without a handler.
+        ConfigurationError: a queue is not a test's, so nothing was taken from any; see `server_url`
+            and `connected`. Or a queue was passed without a handler.
     """
     if hasattr(queue, "queue_names"):
-        of_tasks: Any = (
-            deliveries_async.drain_tasks
-            if inspect.iscoroutinefunction(queue.handle)
-            else deliveries.drain_tasks
-        )
-        drained: list[Message] | Awaitable[list[Message]] = of_tasks(queue, delayed, limit)
-        return drained
+        if inspect.iscoroutinefunction(queue.handle):
+            return deliveries_async.drain_tasks(queue, delayed, limit)
+        return _outside_of_loops(partial(deliveries.drain_tasks, queue, delayed, limit))
     if handler is None:
         raise ConfigurationError("pass the handler: drain(queue, handle)")
     if isinstance(queue, AsyncQueue | AsyncShardedQueue):
-        return deliveries_async.drain([queue], _awaited(handler), delayed, limit)
-    with closing(asyncio.Runner()) as runner:  # which makes no loop unless it runs something
-        return deliveries.drain([queue], _run(handler, runner), delayed, limit)
+        return deliveries_async.drain({queue: 1}, _awaited(handler), delayed, limit)
+
+    def drained() -> list[Message]:
+        with closing(asyncio.Runner()) as runner:  # which makes no loop unless it runs something
+            return deliveries.drain({queue: 1}, _run(handler, runner), delayed, limit)
+
+    return _outside_of_loops(drained)
+
+
+def _outside_of_loops(function: Callable[[], T]) -> T:
+    """Call a function here, or in a thread if an event loop runs here.
+
+    Coroutines that the function runs need a loop of their own.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return function()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, function).result()
 
 
 @overload
@@ -107,6 +126,7 @@ def assert_pushed(
 
     Raises:
         AssertionError: it shows the messages that are there, and how they differ.
+        ConfigurationError: the queue is not a test's; see `server_url`.
     """
     if isinstance(queue, AsyncQueue | AsyncShardedQueue):
         return _selected(queue, fields, count)
@@ -119,18 +139,18 @@ async def _selected(
     return comparison.selected(await deliveries_async.unsettled(queue), fields, count)
 
 
-def _awaited(handler: Handler) -> Callable[[Message], Awaitable[None]]:
-    async def call(message: Message) -> None:
-        result = handler(message)
+def _awaited(handler: Handler) -> Callable[[list[Message]], Awaitable[None]]:
+    async def call(messages: list[Message]) -> None:
+        result = handler(messages[0])
         if inspect.isawaitable(result):
             await result
 
     return call
 
 
-def _run(handler: Handler, runner: asyncio.Runner) -> Callable[[Message], None]:
-    def call(message: Message) -> None:
-        result = handler(message)
+def _run(handler: Handler, runner: asyncio.Runner) -> Callable[[list[Message]], None]:
+    def call(messages: list[Message]) -> None:
+        result = handler(messages[0])
         if inspect.isawaitable(result):
             runner.run(_finished(result))
 

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ackq.core.inspection_results import PeekedMessage
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 from ackq.sharded.client import ShardedQueue
+from ackq.testing.servers import check
+from ackq.worker.batch import Failed
 from ackq.worker.policy import USUAL, Backoff, settlement_of
 from ackq.worker.verdicts import Verdict
 
@@ -20,28 +22,39 @@ PAGE = 1000
 
 
 def drain(
-    queues: Iterable[Queue | ShardedQueue],
-    call: Callable[[Message], Any],
+    queues: Mapping[Queue | ShardedQueue, int],
+    call: Callable[[list[Message]], Any],
     delayed: bool,
     limit: int,
 ) -> list[Message]:
-    """Call ``call`` for every message, and return the messages; see `ackq.testing.drain`."""
+    """Call ``call`` for every message, and return the messages; see `ackq.testing.drain`.
+
+    Args:
+        queues: each with the most messages to pass to one call.
+        call: gets a list of messages.
+        delayed: whether to handle delayed messages now.
+        limit: how many messages at most.
+    """
     handled: list[Message] = []
-    parts = [part for queue in queues for part in parts_of(queue)]
+    for queue in queues:
+        queue.execute(check)
+    parts = [(part, size) for queue, size in queues.items() for part in parts_of(queue)]
     while True:
         before = len(handled)
-        for part in parts:
-            while (message := part.pop(visibility_timeout=LEASE)) is not None:
+        for part, size in parts:
+            while messages := part.pop_many(
+                max(1, min(size, limit - len(handled))), visibility_timeout=LEASE
+            ):
                 if len(handled) == limit:
-                    part.release(message)
+                    part.release(*messages)
                     raise AssertionError(
                         f"{limit} messages were handled, and {part.name!r} still has some: does a"
                         " handler always retry, or push forever? Or pass a higher limit="
                     )
-                _handle(part, message, call)
-                handled.append(message)
+                _handle(part, messages, call)
+                handled += messages
         made_ready = 0
-        for part in parts if delayed else ():
+        for part, _ in parts if delayed else ():
             due = part.peek(PAGE, "delayed")
             made_ready += part.run_now(*(message.entry for message in due))
         if not made_ready and len(handled) == before:
@@ -51,6 +64,7 @@ def drain(
 def unsettled(queue: Queue | ShardedQueue) -> list[PeekedMessage]:
     """Return the messages of a queue that are ready, delayed or in flight."""
     messages: list[PeekedMessage] = []
+    queue.execute(check)
     for part in parts_of(queue):
         for state in ("ready", "delayed", "in_flight"):
             page, skip = part.peek(PAGE, state), 0
@@ -66,12 +80,25 @@ def parts_of(queue: Queue | ShardedQueue) -> tuple[Queue, ...]:
     return queue.shards() if isinstance(queue, ShardedQueue) else (queue,)
 
 
-def _handle(queue: Queue, message: Message, call: Callable[[Message], Any]) -> None:
+def _handle(
+    queue: Queue,
+    messages: list[Message],
+    call: Callable[[list[Message]], Any],
+) -> None:
+    errors: dict[Message, BaseException] = {}
     try:
-        call(message)
-    except Verdict as verdict:
+        call(messages)
+    except Failed as failed:
+        errors = failed.errors
+    except BaseException as error:
+        errors = dict.fromkeys(messages, error)
+    queue.ack(*(message for message in messages if message not in errors))
+    for message, error in errors.items():
+        if not isinstance(error, Verdict):
+            queue.release(message)
+            continue
         settlement = settlement_of(
-            verdict, message.receive_count, Backoff(), 0.0, message.terms or USUAL
+            error, message.receive_count, Backoff(), 0.0, message.terms or USUAL
         )
         match settlement.verb:
             case "release":
@@ -80,15 +107,26 @@ def _handle(queue: Queue, message: Message, call: Callable[[Message], Any]) -> N
                 queue.reject(message, reason=str(settlement.argument))
             case _:
                 queue.nack(message, delay=float(settlement.argument))
-    except BaseException:
-        queue.release(message)
-        raise
-    else:
-        queue.ack(message)
+    for error in errors.values():
+        if not isinstance(error, Verdict):
+            raise error
 
 
 def drain_tasks(tasks: Any, delayed: bool, limit: int) -> list[Message]:
     """Handle the messages of all queues of tasks, within their lifespan."""
+    sizes = {
+        tasks.queue(each.queue): 1 if each.batch is None else each.batch.size
+        for each in tasks.definitions
+    }
+    batched = {each.queue for each in tasks.definitions if each.batch is not None}
+
+    def call(messages: list[Message]) -> None:
+        if messages[0].queue in batched:
+            tasks.handle_batch(messages)
+        else:
+            tasks.handle(messages[0])
+
+    for queue in sizes:
+        queue.execute(check)  # before the lifespan does anything
     with tasks.alive():
-        queues = [tasks.queue(name) for name in tasks.queue_names]
-        return drain(queues, tasks.handle, delayed, limit)
+        return drain(sizes, call, delayed, limit)

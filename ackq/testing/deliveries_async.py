@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ackq.core.inspection_results import PeekedMessage
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded.client_async import AsyncShardedQueue
+from ackq.testing.servers import check
+from ackq.worker.batch import Failed
 from ackq.worker.policy import USUAL, Backoff, settlement_of
 from ackq.worker.verdicts import Verdict
 
@@ -19,28 +21,39 @@ PAGE = 1000
 
 
 async def drain(
-    queues: Iterable[AsyncQueue | AsyncShardedQueue],
-    call: Callable[[Message], Awaitable[Any]],
+    queues: Mapping[AsyncQueue | AsyncShardedQueue, int],
+    call: Callable[[list[Message]], Awaitable[Any]],
     delayed: bool,
     limit: int,
 ) -> list[Message]:
-    """Call ``call`` for every message, and return the messages; see `ackq.testing.drain`."""
+    """Call ``call`` for every message, and return the messages; see `ackq.testing.drain`.
+
+    Args:
+        queues: each with the most messages to pass to one call.
+        call: gets a list of messages.
+        delayed: whether to handle delayed messages now.
+        limit: how many messages at most.
+    """
     handled: list[Message] = []
-    parts = [part for queue in queues for part in await parts_of(queue)]
+    for queue in queues:
+        await queue.execute(check)
+    parts = [(part, size) for queue, size in queues.items() for part in await parts_of(queue)]
     while True:
         before = len(handled)
-        for part in parts:
-            while (message := await part.pop(visibility_timeout=LEASE)) is not None:
+        for part, size in parts:
+            while messages := await part.pop_many(
+                max(1, min(size, limit - len(handled))), visibility_timeout=LEASE
+            ):
                 if len(handled) == limit:
-                    await part.release(message)
+                    await part.release(*messages)
                     raise AssertionError(
                         f"{limit} messages were handled, and {part.name!r} still has some: does a"
                         " handler always retry, or push forever? Or pass a higher limit="
                     )
-                await _handle(part, message, call)
-                handled.append(message)
+                await _handle(part, messages, call)
+                handled += messages
         made_ready = 0
-        for part in parts if delayed else ():
+        for part, _ in parts if delayed else ():
             due = await part.peek(PAGE, "delayed")
             made_ready += await part.run_now(*(message.entry for message in due))
         if not made_ready and len(handled) == before:
@@ -50,6 +63,7 @@ async def drain(
 async def unsettled(queue: AsyncQueue | AsyncShardedQueue) -> list[PeekedMessage]:
     """Return the messages of a queue that are ready, delayed or in flight."""
     messages: list[PeekedMessage] = []
+    await queue.execute(check)
     for part in await parts_of(queue):
         for state in ("ready", "delayed", "in_flight"):
             page, skip = await part.peek(PAGE, state), 0
@@ -66,13 +80,24 @@ async def parts_of(queue: AsyncQueue | AsyncShardedQueue) -> tuple[AsyncQueue, .
 
 
 async def _handle(
-    queue: AsyncQueue, message: Message, call: Callable[[Message], Awaitable[Any]]
+    queue: AsyncQueue,
+    messages: list[Message],
+    call: Callable[[list[Message]], Awaitable[Any]],
 ) -> None:
+    errors: dict[Message, BaseException] = {}
     try:
-        await call(message)
-    except Verdict as verdict:
+        await call(messages)
+    except Failed as failed:
+        errors = failed.errors
+    except BaseException as error:
+        errors = dict.fromkeys(messages, error)
+    await queue.ack(*(message for message in messages if message not in errors))
+    for message, error in errors.items():
+        if not isinstance(error, Verdict):
+            await queue.release(message)
+            continue
         settlement = settlement_of(
-            verdict, message.receive_count, Backoff(), 0.0, message.terms or USUAL
+            error, message.receive_count, Backoff(), 0.0, message.terms or USUAL
         )
         match settlement.verb:
             case "release":
@@ -81,15 +106,26 @@ async def _handle(
                 await queue.reject(message, reason=str(settlement.argument))
             case _:
                 await queue.nack(message, delay=float(settlement.argument))
-    except BaseException:
-        await queue.release(message)
-        raise
-    else:
-        await queue.ack(message)
+    for error in errors.values():
+        if not isinstance(error, Verdict):
+            raise error
 
 
 async def drain_tasks(tasks: Any, delayed: bool, limit: int) -> list[Message]:
     """Handle the messages of all queues of tasks, within their lifespan."""
+    sizes = {
+        tasks.queue(each.queue): 1 if each.batch is None else each.batch.size
+        for each in tasks.definitions
+    }
+    batched = {each.queue for each in tasks.definitions if each.batch is not None}
+
+    async def call(messages: list[Message]) -> None:
+        if messages[0].queue in batched:
+            await tasks.handle_batch(messages)
+        else:
+            await tasks.handle(messages[0])
+
+    for queue in sizes:
+        await queue.execute(check)  # before the lifespan does anything
     async with tasks.alive():
-        queues = [tasks.queue(name) for name in tasks.queue_names]
-        return await drain(queues, tasks.handle, delayed, limit)
+        return await drain(sizes, call, delayed, limit)

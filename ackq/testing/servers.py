@@ -11,9 +11,11 @@ from contextlib import contextmanager
 import redis
 
 from ackq.core.client import client_of
+from ackq.core.effects import Operation, Request
 from ackq.core.names import literal
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError
+from ackq.queue.spec import QueueSpec
 
 #: Names the server of the tests: a URL as in `redis.Redis.from_url`.
 VARIABLE = "ACKQ_TEST_URL"
@@ -21,11 +23,18 @@ VARIABLE = "ACKQ_TEST_URL"
 REMOVE = 'read -r _; kill -9 "$1"; rm -rf "$2"'
 #: The key by which a database says that it is for tests.
 MARKER = "ackq-test"
+#: Its value on a private server: this, and the run id, which no other server has, nor a copy.
+PRIVATE = b"private:"
+#: How the names of queues begin that tests may use on a server that is not private.
+PREFIX = "test-"
 
 
 @contextmanager
 def server_url() -> Iterator[str]:
     """The URL of a Redis for tests: ``$ACKQ_TEST_URL``, else a private server that ends here.
+
+    `drain` and `assert_pushed` accept any queue of the private server. Of the one that the variable
+    names, they accept queues whose names begin with ``test-``.
 
     The private server also ends when this process is killed.
 
@@ -44,6 +53,8 @@ def server_url() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="ackq-test-") as folder:
         server = Server(folder, options={"save": "", "appendonly": "no"})
         server.start()
+        with client_of(server.url) as client:
+            client.set(MARKER, PRIVATE + client.info("server")["run_id"].encode())
         # Its standard input closes when this process ends, however it ends.
         watch = subprocess.Popen(
             ["sh", "-c", REMOVE, "sh", str(server.pid), folder],
@@ -56,6 +67,35 @@ def server_url() -> Iterator[str]:
             watch.kill()
             watch.communicate()
             server.kill()
+
+
+def check(spec: QueueSpec) -> Operation[None]:
+    """Check that a queue is a test's. Only two reads are sent.
+
+    It is, whatever its name, on a private server of `server_url`; and if its name begins with
+    ``test-``, in a database that has the key ``ackq-test``.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    try:
+        marker = yield Request((b"GET", MARKER), resend=True)
+    except redis.ResponseError:  # such as MOVED, or NOPERM
+        marker = None
+    if marker and marker.startswith(PRIVATE):
+        info = yield Request((b"INFO", b"server"), resend=True)
+        if b"run_id:" + marker.removeprefix(PRIVATE) + b"\r\n" in info:
+            return
+    if not marker:
+        why = f"its database has no key {MARKER!r}"
+    elif not spec.name.lstrip("{").startswith(PREFIX):
+        why = f"its name does not begin with {PREFIX!r}, as on every server that tests share"
+    else:
+        return
+    raise ConfigurationError(
+        f"queue {spec.name!r} is not a test's, so it is left alone: {why}. Take a queue of the"
+        f" fixture ackq_queue, or connect tasks by the fixture ackq_tasks"
+    )
 
 
 def delete(client: redis.Redis, queue: str) -> None:

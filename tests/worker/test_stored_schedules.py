@@ -61,11 +61,9 @@ def test_a_schedule_is_put_listed_paused_resumed_and_removed(make_queue: MakeQue
     schedules.remove("report")
 
 
-def test_a_program_may_put_its_schedules_whenever_it_starts(
-    make_queue: MakeQueue, plain_client: Any
-) -> None:
+def test_a_program_may_put_its_schedules_whenever_it_starts(rig: Rig, plain_client: Any) -> None:
     """A put that changes nothing changes nothing, and no put ends a pause."""
-    queue = make_queue()
+    queue = rig.queue_of()
     schedules, key = queue.schedules, f"{queue.name}TICKS"
     settings: Any = {"cron": "@Daily", "zone": "Japan", "catch_up": "last"}
     schedules.put("s", {"n": 1, "to": {"a": 1, "b": 2}}, **settings)
@@ -95,9 +93,9 @@ def test_a_program_may_put_its_schedules_whenever_it_starts(
 
 
 def test_a_zone_that_an_earlier_version_stored_beside_a_period_has_no_effect(
-    make_queue: MakeQueue, plain_client: Any
+    rig: Rig, plain_client: Any
 ) -> None:
-    queue = make_queue()
+    queue = rig.queue_of()
     stored = b'{"message":{},"every":60.0,"zone":"Japan","catch_up":"none","paused":false}'
     plain_client.hset(f"{queue.name}WORKERS:SCHEDULES", "s", b"v" * 16 + stored)
     (schedule,) = queue.schedules.list()
