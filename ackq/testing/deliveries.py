@@ -90,8 +90,8 @@ def _handle(
         call(messages)
     except Failed as failed:
         errors = failed.errors
-    except BaseException as error:
-        errors = dict.fromkeys(messages, error)
+    except BaseException as raised:
+        errors = dict.fromkeys(messages, raised)
     queue.ack(*(message for message in messages if message not in errors))
     for message, error in errors.items():
         if not isinstance(error, Verdict):

@@ -89,8 +89,8 @@ async def _handle(
         await call(messages)
     except Failed as failed:
         errors = failed.errors
-    except BaseException as error:
-        errors = dict.fromkeys(messages, error)
+    except BaseException as raised:
+        errors = dict.fromkeys(messages, raised)
     await queue.ack(*(message for message in messages if message not in errors))
     for message, error in errors.items():
         if not isinstance(error, Verdict):

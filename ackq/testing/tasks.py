@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -42,37 +43,39 @@ def connected(*tasks: Any, url: str | None = None) -> Iterator[str]:
 class Opened(dict[str, Any]):
     """The queues that tasks have opened in a test, by name.
 
-    Those of asyncio are closed when the event loop of the test ends, which only its end can do.
+    Connections of asyncio belong to the event loop that opened them, which may end before the test
+    does. So it closes them at its end, together with its asynchronous generators.
     """
 
     def __init__(self, asynchronous: bool) -> None:
         self._asynchronous = asynchronous
-        self._ends: list[AsyncGenerator[None, None]] = []
+        self._ends: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
 
-    def __setitem__(self, name: str, queue: Any) -> None:
-        if self._asynchronous:
-            self._ends.append(_at_end_of_loop(queue.aclose))
-        super().__setitem__(name, queue)
+    def __getitem__(self, name: str) -> Any:
+        with suppress(RuntimeError):  # no loop runs here
+            loop = asyncio.get_running_loop()
+            if self._asynchronous and loop not in self._ends:
+                self._ends[loop] = end = self._end()
+                with suppress(StopIteration):
+                    end.asend(None).send(None)  # to its yield, which waits for nothing
+        return super().__getitem__(name)
 
-    def close(self) -> None:
-        """Close the blocking ones."""
-        for queue in () if self._asynchronous else self.values():
-            queue.close()
-
-
-def _at_end_of_loop(close: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
-    """Call ``close`` when the running event loop ends; it ends its asynchronous generators."""
-
-    async def generate() -> AsyncGenerator[None, None]:
+    async def _end(self) -> AsyncGenerator[None, None]:
         try:
             yield
         finally:
-            await close()
+            for queue in self.values():
+                await queue.aclose()
 
-    generator = generate()
-    with suppress(StopIteration):
-        generator.asend(None).send(None)  # to the yield, which waits for nothing
-    return generator
+    def close(self) -> None:
+        """Close all queues."""
+        for queue in () if self._asynchronous else self.values():
+            queue.close()
+        for loop, end in self._ends.items():
+            if loop.is_running():
+                asyncio.run_coroutine_threadsafe(end.aclose(), loop)
+            elif not loop.is_closed():
+                loop.run_until_complete(end.aclose())
 
 
 def _delete(url: str, prefix: str) -> None:

@@ -102,8 +102,8 @@ def test_a_paused_queue_is_left_alone(queue: Queue, call: Call) -> None:
     queue.resume()
 
 
-def test_every_shard_of_a_sharded_queue(plain_client: redis.Redis, token: str) -> None:
-    with ShardedQueue(plain_client, token, 3) as queue:
+def test_every_shard_of_a_sharded_queue(kit_url: str, token: str) -> None:
+    with redis.Redis.from_url(kit_url) as client, ShardedQueue(client, token, 3) as queue:
         queue.push_many({"id": str(n)} for n in range(20))
         queue.push({"id": "later"}, delay=3600)
         assert len(drain(queue, print)) == 21
@@ -115,3 +115,18 @@ def test_the_handler_runs_in_the_thread_of_the_test(queue: Queue) -> None:
     queue.push({"id": "a"})
     drain(queue, lambda message: threads.append(threading.current_thread()))
     assert threads == [threading.current_thread()]
+
+
+def test_a_coroutine_function_runs_beside_the_loop_of_an_asynchronous_test(queue: Queue) -> None:
+    seen = []
+
+    async def handle(message: Message) -> None:
+        await asyncio.sleep(0)
+        seen.append(message.id)
+
+    async def test() -> None:
+        queue.push({"id": "a"})
+        drain(queue, handle)
+
+    asyncio.run(test())
+    assert seen == ["a"]
