@@ -133,7 +133,7 @@ class Table:
     stored, version = b"", 0
 
     def run(self, operation: Any, requests: int = -1, other: Any = None) -> None:
-        """Run an operation, and another one after so many of its requests."""
+        """Run an operation, and another one after this many of its requests."""
         steps, reply = operation(), None
         with suppress(StopIteration):
             for count in itertools.count():
