@@ -78,7 +78,7 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     "--max-messages",
     type=click.IntRange(1),
     metavar="N",
-    help="Replace a process that has handled this many messages, when it is idle.  [never]",
+    help="Replace a process after this many messages; it handles no more.  [never]",
 )
 @click.option(
     "--max-memory",

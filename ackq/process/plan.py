@@ -198,7 +198,7 @@ class Plan:
             return self.replaced(queues=names).run(report)
         recycling = None
         if self.max_messages is not None or self.max_memory is not None:
-            recycling = Recycling(self.max_messages, self.max_memory)
+            recycling = Recycling(self.max_memory)
         if is_async(handler.handle if has_tasks else handler):
             code = asyncio.run(self._run_tasks(handler, recycling, report))
         else:
@@ -215,7 +215,7 @@ class Plan:
         opened = self._opened(handler, Queue, ShardedQueue)
         self._report_server(opened, report)
         try:
-            settings["hooks"] = self._hooks(handler, opened, recycling)
+            settings["hooks"] = self._hooks(handler, opened)
             worker: Worker = self._worker(Worker, handler, opened, settings)
             self._log_start(opened)
             worker.run(drain=self.drain)
@@ -231,7 +231,7 @@ class Plan:
         opened = self._opened(handler, AsyncQueue, AsyncShardedQueue)
         self._report_server(opened, report)
         try:
-            settings["hooks"] = self._hooks(handler, opened, recycling)
+            settings["hooks"] = self._hooks(handler, opened)
             worker: AsyncWorker = self._worker(AsyncWorker, handler, opened, settings)
             self._log_start(opened)
             await worker.run(drain=self.drain)
@@ -251,6 +251,8 @@ class Plan:
         else:
             worker = kind(self._weighted(opened), handler, **settings)
         worker.supervised = True
+        if self.max_messages is not None:
+            worker.handle_at_most(self.max_messages)
         return worker
 
     def _log_start(self, opened: Sequence[Any]) -> None:
@@ -391,11 +393,9 @@ class Plan:
         if not (isinstance(handler, HasTasks) and handler.time_limits):
             raise ConfigurationError("--kill-after counts from the --time-limit: set that as well")
 
-    def _hooks(
-        self, handler: Any, opened: Sequence[Any], recycling: Recycling | None
-    ) -> list[Hooks]:
-        """Return what counts messages and writes down those that this process holds."""
-        hooks: list[Hooks] = [recycling] if recycling is not None else []
+    def _hooks(self, handler: Any, opened: Sequence[Any]) -> list[Hooks]:
+        """Return what writes down the messages that this process holds."""
+        hooks: list[Hooks] = []
         if self.held_file is not None:
             assert self.kill_after is not None
             after, usual = self.kill_after, self.time_limit

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import resource
 import sys
 from pathlib import Path
 
-from ackq.queue.messages import Message
-from ackq.worker.hooks import Hooks
 from ackq.worker.logs import log
 from ackq.worker.state import State
 
@@ -20,26 +17,19 @@ INTERVAL = 1.0
 _MIB = 1024 * 1024
 
 
-class Recycling(Hooks):
-    """Counts what a process has handled, and stops its worker when that is enough."""
+class Recycling:
+    """Stops the worker of a process that has handled enough messages, or uses too much memory."""
 
-    def __init__(self, max_messages: int | None, max_memory: int | None) -> None:
-        self._max_messages = max_messages
+    def __init__(self, max_memory: int | None) -> None:
         self._max_memory = max_memory
-        self._count = itertools.count(1)
-        self._handled = 0
         self._next = 0.0
         self._enough = False
         #: Whether the process ended for this reason, and so needs a successor.
         self.ended = False
 
-    def after(self, message: Message, outcome: str, seconds: float) -> None:
-        """Count one message."""
-        self._handled = next(self._count)  # safe from several threads, unlike an addition
-
     def watch(self, state: State) -> None:
         """Take no more messages if there were enough; stop when all are settled."""
-        self._enough = self._enough or self._is_enough(state.clock())
+        self._enough = self._enough or self._is_enough(state)
         if not self._enough or state.stopping:
             return
         # Each time, since an operator may have told the worker to go on.
@@ -48,10 +38,11 @@ class Recycling(Hooks):
             self.ended = True
             state.stop()
 
-    def _is_enough(self, now: float) -> bool:
-        if self._max_messages is not None and self._handled >= self._max_messages:
-            log.info("%d messages handled: ending this process when idle", self._handled)
+    def _is_enough(self, state: State) -> bool:
+        if state.quota is not None and not state.quota.left:
+            log.info("enough messages handled: ending this process when idle")
             return True
+        now = state.clock()
         if self._max_memory is None or now < self._next:
             return False
         self._next = now + INTERVAL

@@ -18,6 +18,7 @@ from ackq.worker.effects import Bell, Routine
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.feed import Feed, Pace, QueueOrder
 from ackq.worker.feeder import Taking
+from ackq.worker.forks import settle_here
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
 from ackq.worker.lane import Lane, is_sharded
@@ -26,7 +27,7 @@ from ackq.worker.minutes import Minutes
 from ackq.worker.policy import MAX_RECEIVES, Backoff, Terms
 from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.schedule import Schedule, Schedules
-from ackq.worker.state import Handling, Slot, State
+from ackq.worker.state import Handling, Quota, Slot, State
 from ackq.worker.upkeep import upkeep
 
 Q = TypeVar("Q")
@@ -222,6 +223,13 @@ class BaseWorker(Generic[Q, S]):
         # No locks here: a signal handler could deadlock with the code that it interrupts.
         self._stop_requests += 1
 
+    def handle_at_most(self, messages: int) -> None:
+        """Call handlers for no more messages than this; give back the others, uncounted.
+
+        `run` does not end then, but the worker takes nothing. Call this before `run`.
+        """
+        self._state.quota = Quota(messages)
+
     @property
     def stopped_by_order(self) -> bool:
         """Whether an operator stopped this worker, as with ``ackq workers stop``."""
@@ -239,6 +247,7 @@ class BaseWorker(Generic[Q, S]):
     def _begin(self, drain: bool) -> State:
         if self._state.stopping:
             raise ConfigurationError("a worker runs once: make another one")
+        settle_here()
         self._state.draining = drain
         # Only handlers of single messages.
         self._handler = observation.handled(self._handler, self._state.addresses)

@@ -10,6 +10,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from ackq.worker.forks import end_if_forked
+
 _Task = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
@@ -47,6 +49,7 @@ class DaemonThreads:
                 result = function()
             except BaseException as raised:
                 error = raised
+            end_if_forked(error)
             try:
                 future.get_loop().call_soon_threadsafe(_resolve, future, result, error)
             except RuntimeError:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -20,6 +21,7 @@ from ackq.worker.effects import Bell
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.feed import Feed
 from ackq.worker.figures import Figures
+from ackq.worker.forks import end_if_forked
 from ackq.worker.hooks import Hooks, call
 from ackq.worker.lane import JITTER_SECONDS, Lane
 from ackq.worker.logs import about, log
@@ -64,6 +66,22 @@ class Slot:
         """Return the messages of this slot."""
         message = self.message
         return self.batch.copy() or (() if message is None else (message,))
+
+
+class Quota:
+    """How many messages a worker may still handle. Safe to share between threads."""
+
+    def __init__(self, messages: int) -> None:
+        self.left = messages
+        self._lock = threading.Lock()
+
+    def draw(self) -> bool:
+        """Count a message whose handler is about to be called. Return False if none is left."""
+        with self._lock:
+            if not self.left:
+                return False
+            self.left -= 1
+            return True
 
 
 class History(Protocol):
@@ -115,6 +133,7 @@ class State:
     stopping: bool = False
     draining: bool = False  #: stop when no queue has ready messages
     quiet: bool = False  #: take no more messages, but do not stop
+    quota: Quota | None = None  #: unless any number of messages may be handled
     fatal: BaseException | None = None
     #: Of routines that wait for something else than messages; rung at the stop.
     bells: list[Bell] = field(default_factory=list)
@@ -132,7 +151,8 @@ class State:
     @property
     def watched(self) -> bool:
         """Whether each message is looked at before it is handled: see `skips`."""
-        return bool(self.handling.hooks) or self.handling.expiry_field is not None
+        handling = self.handling
+        return bool(handling.hooks or handling.expiry_field is not None or self.quota)
 
     @property
     def waits_in_take(self) -> bool:
@@ -152,6 +172,14 @@ class State:
 
     def room(self, lane: Lane) -> int:
         """Return how many messages to take now; 0 until enough fit to be worth a call."""
+        room = self._room(lane)
+        return room if self.quota is None else min(room, self._still_wanted(self.quota))
+
+    def _still_wanted(self, quota: Quota) -> int:
+        """Return for how many messages more than those that wait a handler may be called."""
+        return max(0, quota.left - len(self.waiting()))
+
+    def _room(self, lane: Lane) -> int:
         feed = self.feed
         if lane.collector is not None:
             return self._room_for_batches(lane, lane.collector)
@@ -275,11 +303,19 @@ class State:
     # --- handling -----------------------------------------------------------------------
 
     def skips(self, slot: Slot) -> bool:
-        """Reject an expired message and return True; otherwise call the ``before`` hooks."""
+        """Return True if the handler is not to be called; otherwise call the ``before`` hooks.
+
+        An expired message is rejected. One over the quota is given back, uncounted.
+        """
         message = slot.message
         assert message is not None
         if self.handling.expiry_field is not None and self._expired(message):
             self._settle(slot, message, Settlement("reject", "expired"))
+            return True
+        if self.quota is not None and not self.quota.draw():
+            slot.message = None
+            self.hush(True)
+            self.give_back([message])
             return True
         if self.handling.hooks:
             call(self.handling.hooks, "before", message)
@@ -287,6 +323,7 @@ class State:
 
     def succeeded(self, slot: Slot) -> None:
         """Record that the handler returned: ack the message, unless its lease was lost."""
+        end_if_forked()
         message = slot.message
         assert message is not None
         if message.timed_out:
@@ -302,6 +339,7 @@ class State:
 
     def failed(self, slot: Slot, error: BaseException) -> None:
         """Record that the handler raised, and decide how to settle the message."""
+        end_if_forked(error)
         message = slot.message
         assert message is not None
         settlement = self.verdict(message, error)
@@ -334,6 +372,7 @@ class State:
         A handler over its time limit has failed. If the lease was lost or the worker stops, the
         message is released.
         """
+        end_if_forked(error)
         message = slot.message
         assert message is not None
         if slot.interrupted == TIME_LIMIT:
@@ -358,6 +397,7 @@ class State:
 
     def batch_ended(self, slot: Slot, error: BaseException | None) -> None:
         """Record that a handler of a batch returned, raised, or was cancelled."""
+        end_if_forked(error)
         batch, slot.batch = slot.batch, []
         errors = error.errors if isinstance(error, Failed) else dict.fromkeys(batch, error)
         for message in batch:

@@ -19,6 +19,7 @@ from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
 from ackq.worker.collector import Pile
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Bell, Call, Routine
+from ackq.worker.forks import end_if_forked
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import STOP, Slot
@@ -239,6 +240,7 @@ async def drive(routine: Routine[None]) -> None:
     try:
         step = next(routine)
         while True:
+            end_if_forked()
             answer = None
             try:
                 if isinstance(step, Call):
@@ -281,6 +283,7 @@ def _awaited_in(context: Context, awaitable: Awaitable[Any]) -> Generator[Any, A
             waited_for = context.run(advance, argument)
         except StopIteration as ended:
             return ended.value
+        end_if_forked()  # before any other task of the loop goes on
         try:
             argument = yield waited_for
             advance = step.send

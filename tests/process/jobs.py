@@ -7,6 +7,7 @@ import os
 import random
 import re
 import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -15,6 +16,7 @@ import redis
 
 from ackq import Message, Queue
 from ackq.sharded import ShardedQueue
+from ackq.tasks import AsyncTasks, Tasks
 from ackq.worker import Schedule
 
 DECLARED = Queue(
@@ -118,6 +120,62 @@ def exits(message: Message) -> None:
     if message.receive_count == 1:
         os._exit(message.json()["code"])
     note("end", message)
+
+
+def forked(message: Message) -> bool:
+    """Fork, and return True in the child; in the parent, write down the child's exit code."""
+    note("begin", message)
+    if (child := os.fork()) == 0:
+        return True
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    note(f"child {code}", message)
+    return False
+
+
+def forks(message: Message) -> None:
+    """Go on in a forked child, as the message says."""
+    if not forked(message):
+        return
+    match message.json()["child"]:
+        case "raises":
+            raise OSError
+        case "exits":
+            sys.exit(7)
+
+
+async def forks_async(message: Message) -> None:
+    """The same, with a step of the event loop after the fork."""
+    child = forked(message)
+    await asyncio.sleep(0.01)
+    if child:
+        note("end", message)
+
+
+FORKING = AsyncTasks(None)
+
+
+@FORKING.task(name="forks")
+def forks_in_a_thread(message: Message) -> None:
+    """The same, in a thread beside an event loop."""
+    forks(message)
+
+
+#: The queue whose messages come in batches.
+BATCHED = os.environ.get("BATCHED", "batch")
+BATCHING, BATCHING_ASYNC = Tasks(None), AsyncTasks(None)
+
+
+@BATCHING.batch(30, name="batch", queue=BATCHED)
+def batch(items: list[int], messages: list[Message]) -> None:
+    """Write down each message."""
+    for message in messages:
+        note("begin", message)
+
+
+@BATCHING_ASYNC.batch(30, name="batch", queue=BATCHED)
+async def batch_async(items: list[int], messages: list[Message]) -> None:
+    """The same."""
+    batch(items, messages)
 
 
 def orphans(message: Message) -> None:

@@ -140,3 +140,29 @@ def test_adopted_processes_do_not_stay_as_zombies(
         worker = psutil.Process(command.pid).children(recursive=True)[-1]
         worker.kill()
         wait_until(lambda: "ended (-9): starting another" in command.log(), "the next one")
+
+
+@pytest.mark.parametrize(
+    ("handler", "child", "code"),
+    [
+        ("forks", "returns", 1),
+        ("forks", "raises", 1),
+        ("forks", "exits", 7),
+        ("forks_async", "returns", 1),
+        ("FORKING", "returns", 1),
+        ("FORKING", "exits", 7),
+    ],
+)
+def test_a_forked_child_that_goes_on_ends_and_takes_nothing(
+    tmp_path: Path, server: Server, queue: ackq.Queue, handler: str, child: str, code: int
+) -> None:
+    queue.push_many({"id": f"m{n}", "task": "forks", "args": {}, "child": child} for n in range(30))
+    options = ("-q", queue.name, "--lease", "60", "--concurrency", "4", "--drain")
+    with working(tmp_path, server.url, JOBS + handler, *options) as command:
+        assert command.wait(60) == 0
+        assert ("the child went on" in command.log()) == (code == 1)
+        events = command.events()
+    assert settled(queue)
+    assert len({event["pid"] for event in events}) == 1
+    kinds = sorted(event["event"] for event in events)
+    assert kinds == ["begin"] * 30 + [f"child {code}"] * 30

@@ -1,6 +1,7 @@
 """Processes that are killed because a handler is stuck, or replaced because they did enough."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +76,46 @@ def test_a_message_that_is_always_stuck_becomes_a_dead_letter_with_its_reason(
     assert "its process was killed" in dead.errors[-1].text
 
 
-def test_a_process_is_replaced_after_its_messages_and_none_is_lost(
-    tmp_path: Path, server: Server, queue: ackq.Queue
+#: Settings under which a process gets messages: one by one, at once, in batches, of two queues.
+TAKING = {
+    "one by one": ("scripted", ("--concurrency", "1", "--prefetch", "0")),
+    "threads": ("quick", ("--concurrency", "16")),
+    "asyncio": ("quick_async", ("--concurrency", "16")),
+    "batches": ("BATCHING", ()),
+    "batches on asyncio": ("BATCHING_ASYNC", ()),
+    "two queues": ("quick", ("-q", "{name}-b")),
+}
+
+
+@pytest.mark.parametrize("how", TAKING)
+def test_a_process_handles_its_number_of_messages_and_no_more(
+    tmp_path: Path, server: Server, queue: ackq.Queue, how: str
 ) -> None:
-    queue.push_many({"id": f"m{n}", "seconds": 0.03} for n in range(120))
-    options = ("-q", queue.name, "--max-messages", "30", "--concurrency", "2", "--prefetch", "0")
-    with working(tmp_path, server.url, JOBS + "scripted", *options) as command:
-        wait_until(lambda: settled(queue), "all", 40)
-        pids = [event["pid"] for event in command.events("end")]
-        assert len(pids) == 120
-        assert len({*pids}) >= 3
-        assert pids.count(pids[0]) >= 30
+    handler, more = TAKING[how]
+    body = {"task": "batch", "args": {"items": 1}, "seconds": 0}
+    queue.push_many(body | {"id": f"m{n}"} for n in range(150))
+    options = ("-q", queue.name, *(each.format(name=queue.name) for each in more), "--lease", "60")
+    with (
+        ackq.Queue.from_url(server.url, f"{queue.name}-b") as other,
+        working(
+            tmp_path,
+            server.url,
+            JOBS + handler,
+            *(*options, "--max-messages", "100", "--drain"),
+            variables={"BATCHED": queue.name},
+        ) as command,
+    ):
+        if how == "two queues":
+            other.push_many(body | {"id": f"o{n}"} for n in range(40))
+        assert command.wait(60) == 0
+        assert settled(queue)
+        assert settled(other)
+        begun = command.events("begin")
         assert "starting another" in command.log()
-        command.process.terminate()
-        assert command.wait() == 0
+    numbers = Counter(event["pid"] for event in begun)
+    assert sorted(numbers.values()) == [90 if how == "two queues" else 50, 100]
+    assert {event["count"] for event in begun} == {1}
+    assert len({event["id"] for event in begun}) == len(begun)
 
 
 def test_a_process_is_replaced_when_it_uses_too_much_memory(
