@@ -1,17 +1,7 @@
 -- delay/claim_return: return the messages of a released claim, some of them in each call.
 --
--- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
--- KEYS[2] {queue}:h         HASH    message key -> body
--- KEYS[3] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
--- KEYS[5] {queue}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[7] {queue}:wake      LIST    at most one token, for one waiting consumer
--- KEYS[8] {queue}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
--- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; see watch.lua
--- KEYS[10] {queue}:claims   ZSET    claim -> when its leases end, µs since the epoch; 0: returned
--- KEYS[11] {queue}:claims:<group>         HASH  state of the group
--- KEYS[12] {queue}:claim:<group>:<batch>  LIST  <ready time, s>:<message key>, in order; expires
+-- include: delay/keys
+-- include: delay/claim_keys
 --
 -- ARGV[1] batch            integer 1..9007199254740991     the one of KEYS[12]
 --

@@ -1,14 +1,6 @@
 -- delay/redrive: make dead letters ready again, and reset their receive counts.
 --
--- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
--- KEYS[2] {queue}:h         HASH    message key -> body
--- KEYS[3] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
--- KEYS[5] {queue}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[7] {queue}:wake      LIST    at most one token, for one waiting consumer
--- KEYS[8] {queue}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
--- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; see watch.lua
+-- include: delay/keys
 --
 -- ARGV[1] wanted            integer 1..1000     dead letters
 -- ARGV[2] after             start after this stream id; empty: at the oldest

@@ -1,17 +1,6 @@
 -- delay/take: take messages that are ready, each under a lease. Never one before its time.
 --
--- KEYS[1] {queue}:members   ZSET    session -> its end, µs since the epoch
--- KEYS[2] {queue}:group     HASH    generation, assigned, shares
--- then in groups of nine, one group a partition; {queue} is {queue}:P in a partitioned queue:
--- KEYS[3] {queue}:z         ZSET    message key -> ready time, s since the epoch
--- KEYS[4] {queue}:h         HASH    message key -> body
--- KEYS[5] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[6] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
--- KEYS[7] {queue}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[8] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[9] {queue}:wake      LIST    at most one token, for one waiting consumer
--- KEYS[10] {queue}:errors   HASH    message key -> why deliveries of it failed; see nack.lua
--- KEYS[11] {queue}:counters HASH    counts, kept while a client watches; see watch.lua
+-- include: delay/fenced_keys
 --
 -- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] generation        integer 0..9007199254740991   of the session's assignment

@@ -1,8 +1,6 @@
 -- delete_queue: delete a queue with everything in it.
 --
--- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
--- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
--- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
+-- include: rsmq/keys
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
 -- KEYS[5] {ns}:{q}:Q.dead     STREAM  dead letters; ackq's own
 -- KEYS[6] {ns}:{q}:Q.errors   HASH    why receives of messages failed; ackq's own

@@ -1,8 +1,6 @@
 -- receive: return visible messages, and hide them for a while or delete them.
 --
--- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
--- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
--- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
+-- include: rsmq/keys
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
 -- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time, errors of dead letters; ackq's own
 -- KEYS[6] {ns}:{q}:Q.errors   HASH    message id -> why receives of it failed; see visibility.lua

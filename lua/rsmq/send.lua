@@ -1,8 +1,6 @@
 -- send: store messages, and wake waiting consumers.
 --
--- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
--- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
--- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
+-- include: rsmq/keys
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
 --
 -- ARGV[1] random           20 letters and digits       drawn for each call, ends the ids

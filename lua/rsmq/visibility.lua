@@ -1,9 +1,7 @@
 -- visibility: make a message visible at a given time from now, whichever consumer received it, and
 -- note why it failed.
 --
--- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
--- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
--- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
+-- include: rsmq/keys
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
 -- KEYS[5] {ns}:{q}:Q.errors   HASH    message id -> why receives of it failed: a line for each of
 --                                     the last five, rc:time µs:failure; ackq's own

@@ -1,8 +1,6 @@
 -- heartbeat: list a worker, or keep it listed, and return an operator's order for it.
 --
--- KEYS[1] {name}WORKERS:SEEN    ZSET  worker -> when its entry ends, µs since the epoch; expires
--- KEYS[2] {name}WORKERS:DOING   HASH  worker -> its record, JSON; expires
--- KEYS[3] {name}WORKERS:ORDERS  HASH  worker -> time in µs, a colon, quiet|resume|stop; expires
+-- include: worker/keys
 --
 -- ARGV[1] worker           1..256 bytes                drawn by the worker, unlike any other
 -- ARGV[2] record           1..8192 bytes               what to show of it

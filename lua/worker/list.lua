@@ -1,8 +1,6 @@
 -- list: return some of the workers of a queue.
 --
--- KEYS[1] {name}WORKERS:SEEN    ZSET  worker -> when its entry ends, µs since the epoch; expires
--- KEYS[2] {name}WORKERS:DOING   HASH  worker -> its record, JSON; expires
--- KEYS[3] {name}WORKERS:ORDERS  HASH  worker -> time in µs, a colon, quiet|resume|stop; expires
+-- include: worker/keys
 --
 -- ARGV[1] cursor           text    0, or the cursor of the reply before
 --

@@ -1,0 +1,3 @@
+-- KEYS[10] {queue}:claims   ZSET    claim -> when its leases end, µs since the epoch; 0: returned
+-- KEYS[11] {queue}:claims:<group>         HASH  state of the group
+-- KEYS[12] {queue}:claim:<group>:<batch>  LIST  <ready time, s>:<message key>, in order; expires

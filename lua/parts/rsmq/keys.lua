@@ -1,0 +1,3 @@
+-- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
+-- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
+-- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own

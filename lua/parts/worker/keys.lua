@@ -1,0 +1,3 @@
+-- KEYS[1] {name}WORKERS:SEEN    ZSET  worker -> when its entry ends, µs since the epoch; expires
+-- KEYS[2] {name}WORKERS:DOING   HASH  worker -> its record, JSON; expires
+-- KEYS[3] {name}WORKERS:ORDERS  HASH  worker -> time in µs, a colon, quiet|resume|stop; expires
