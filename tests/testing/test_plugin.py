@@ -22,7 +22,50 @@ TESTS = """
 import pytest
 
 from ackq import AsyncQueue
+from ackq.tasks import AsyncTasks, Tasks
 from ackq.testing import drain
+
+program = Tasks("redis://127.0.0.1:1", queue="jobs")
+on_asyncio = AsyncTasks("redis://127.0.0.1:1", queue="jobs")
+seen = []
+
+
+@program.task
+async def note(n: int) -> None:
+    seen.append(n)
+
+
+@on_asyncio.task
+async def note_too(n: int) -> None:
+    seen.append(n)
+
+
+@pytest.mark.parametrize("n", range(2))
+def test_tasks_of_the_program(ackq_tasks, n):
+    assert ackq_tasks(program, on_asyncio) is program
+    ackq_tasks(program)
+    seen.clear()
+    note.push(n)
+    assert len(drain(program)) == 1
+    assert seen == [n]
+    note.push(99)  # which the next test does not get
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("n", range(2))
+async def test_tasks_in_each_loop(ackq_tasks, n):
+    ackq_tasks(program, on_asyncio)
+    seen.clear()
+    await note_too.push(n)
+    assert len(await drain(on_asyncio)) == 1
+    note.push(n + 10)
+    assert len(drain(program)) == 1
+    assert seen == [n, n + 10]
+
+
+def test_the_program_has_its_own_server_again():
+    assert program.queue_names == ("jobs",)
+    assert program.queue().address == on_asyncio.queue().address == "127.0.0.1:1/0"
 
 
 @pytest.mark.parametrize("n", range(3))
@@ -66,6 +109,7 @@ def test_a_users_test_run(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("ACKQ_TEST_URL", raising=False)
     plugins = [
+        "-Werror",
         "-p",
         "pytest_ackq",
         "-p",
@@ -76,7 +120,7 @@ def test_a_users_test_run(
         "no:cacheprovider",
     ]
     result = pytester.runpytest_subprocess(*plugins, "-n", processes, "--dist", "loadfile")
-    result.assert_outcomes(passed=10)
+    result.assert_outcomes(passed=16)
 
 
 def test_the_plugin_imports_ackq_only_for_a_test_that_asks(pytester: pytest.Pytester) -> None:
@@ -128,6 +172,27 @@ def test_an_empty_database_is_marked_and_accepted_again(
     with server_url() as second:
         assert first == second == url
     assert plain_client.delete("ackq-test") == 1
+
+
+def test_a_queue_with_the_name_of_production_s_is_not_deleted(
+    pytester: pytest.Pytester,
+    plain_client: redis.Redis,
+    url: str,
+    token: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Somebody has pointed the variable at a server whose queues were empty at that moment."""
+    pytester.makepyfile(
+        f"def test_a(ackq_queue, ackq_client):\n    ackq_queue({token!r}).push({{}})"
+    )
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("ACKQ_TEST_URL", url)
+    plain_client.set("ackq-test", "1")
+    plain_client.lpush(token, "of production")
+    result = pytester.runpytest_subprocess("-p", "pytest_ackq", "-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    assert plain_client.lrange(token, 0, -1) == [b"of production"]
+    plain_client.delete("ackq-test", token)
 
 
 def test_only_the_keys_of_a_queue_are_deleted(plain_client: redis.Redis, token: str) -> None:
