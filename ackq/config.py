@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal, Self, get_args
 
 from ackq.errors import ConfigurationError
+from ackq.setting_types import check_fields
 
 #: Longest visibility timeout in seconds, as in SQS.
 MAX_VISIBILITY_TIMEOUT = 12 * 3600.0
@@ -52,6 +53,7 @@ class RateLimit:
         Raises:
             ConfigurationError: a setting is out of range; the text names it and its value.
         """
+        check_fields(self, "rate_limit.")
         check_integer(self.count, "rate_limit.count", 1, 1_000_000_000)
         microseconds(self.per, "rate_limit.per", 86_400)
         if self.burst is not None:
@@ -96,14 +98,9 @@ class Groups:
         Raises:
             ConfigurationError: a setting is out of range.
         """
+        check_fields(self, "groups.")
         _check_member(self.field, "groups.field")
         check_integer(self.in_flight, "groups.in_flight", 1, 1000)
-        if self.rate is not None and not isinstance(self.rate, RateLimit):
-            raise ConfigurationError(f"groups.rate is a RateLimit, not {self.rate!r}")
-        if self.on_dead not in get_args(OnDead):
-            raise ConfigurationError(
-                f"groups.on_dead is one of {get_args(OnDead)}, not {self.on_dead!r}"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +139,11 @@ class QueueConfig:
         Raises:
             ConfigurationError: a setting is out of range.
         """
+        check_fields(self, "")
         microseconds(self.visibility_timeout, "visibility_timeout")
         if self.max_receives is not None:
             check_integer(self.max_receives, "max_receives", 1, 1_000_000)
-        if self.requeue not in ("front", "back"):
-            raise ConfigurationError(f"requeue is 'front' or 'back', not {self.requeue!r}")
         check_integer(self.max_body_bytes, "max_body_bytes", 1, 512 * 1024 * 1024)
-        check_pop_from(self.pop_from)
-        check_record_errors(self.record_errors)
         if self.time_field is not None:
             _check_member(self.time_field, "time_field")
         self._check_groups()
@@ -162,10 +156,6 @@ class QueueConfig:
     def _check_groups(self) -> None:
         if self.max_in_flight is not None:
             check_integer(self.max_in_flight, "max_in_flight", 1, 1_000_000)
-        if self.groups is not None and not isinstance(self.groups, Groups):
-            raise ConfigurationError(
-                f"groups is a Groups, such as Groups(field='customer'), not {self.groups!r}"
-            )
         if self.grouped and (self.requeue != "front" or self.pop_from != "right"):
             raise ConfigurationError(
                 "a queue with groups or max_in_flight is popped from the right, and redelivers to"
@@ -215,6 +205,7 @@ class Confirm:
         Raises:
             ConfigurationError: a setting is out of range.
         """
+        check_fields(self, "confirm.")
         check_integer(self.replicas, "confirm.replicas", 0, 1000)
         if not self.replicas and not self.fsync:
             raise ConfigurationError("confirm asks for nothing: set replicas, fsync or both")

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.xdist_group("layers")
 #: package and from those below; packages on one level do not know each other.
 LAYERS: tuple[dict[str, str], ...] = (
     {"errors": "every error that users see", "escaping": "makes untrusted text safe to show"},
+    {"setting_types": "settings have the types of their annotations"},
     {"config": "settings, checked"},
     {"scripts": "loads lua/", "embedded": "a Redis of ackq's own"},
     {"core": "what several products share; it knows none of them"},

@@ -6,19 +6,27 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypedDict, Unpack
 
 from ackq.config import (
+    Confirm,
     RateLimit,
     RecordErrors,
     Seconds,
     check_integer,
-    check_record_errors,
     check_seconds,
+    microseconds,
 )
+from ackq.core.ids import key_of_id
+from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.core.task_name import MAX_NAME
 from ackq.errors import ConfigurationError
+from ackq.queue import push_options
 from ackq.queue.messages import Message
+from ackq.queue.unique import Uniqueness
+from ackq.setting_types import check_types
 from ackq.tasks.arguments import Arguments
 from ackq.tasks.policy import Breaker, Circuit, Retry
 from ackq.worker.batch import Batch
@@ -26,6 +34,24 @@ from ackq.worker.policy import Terms
 
 #: What happens to an expired message: it becomes a dead letter, or is acked.
 OnExpiry = Literal["dead", "drop"]
+
+
+class Options(TypedDict, total=False):
+    """Options of pushes: those of `ackq.Queue.push`, and two of tasks; see `Task.options`."""
+
+    id: str | int | None
+    expires: Seconds | None
+    delay: Seconds | None
+    at: float | datetime | None
+    front: bool
+    dedup: str | None
+    dedup_window: Seconds
+    unique: Uniqueness | None
+    unique_by: Sequence[str] | None
+    unique_for: Seconds
+    replace: bool
+    group: str | int | None
+    confirm: int | Confirm | None
 
 
 class Settings(TypedDict, total=False):
@@ -41,7 +67,7 @@ class Settings(TypedDict, total=False):
     expires: Seconds | None
     on_expiry: OnExpiry
     breaker: Breaker | None
-    options: Mapping[str, Any] | None
+    options: Options | None
 
 
 @dataclass(slots=True, eq=False)
@@ -123,16 +149,16 @@ def define(
     Raises:
         ConfigurationError: a setting is out of range, or the signature cannot be used.
     """
-    if unknown := settings.keys() - Settings.__annotations__.keys():
-        raise TypeError(f"a task has no setting {min(unknown)!r}")
-    name = settings.get("name") or _name_of(function)
+    check_types(Settings, settings)
+    _check_function(function)
+    name = settings.get("name")
+    if name is None:
+        name = _name_of(function)
+    elif not 0 < len(name) <= MAX_NAME:
+        raise ConfigurationError(f"name is text of 1 to {MAX_NAME} characters, not {name!r}")
     retry, breaker = settings.get("retry") or Retry(), settings.get("breaker")
     if (max_receives := settings.get("max_receives")) is not None:
         check_integer(max_receives, "max_receives", 1, 1_000_000)
-    if (record_errors := settings.get("record_errors")) is not None:
-        check_record_errors(record_errors)
-    if (on_expiry := settings.get("on_expiry", "dead")) not in get_args(OnExpiry):
-        raise ConfigurationError(f"on_expiry is one of {get_args(OnExpiry)}, not {on_expiry!r}")
     if (time_limit := settings.get("time_limit")) is not None:
         time_limit = check_seconds(time_limit, "time_limit")
     if (expires := settings.get("expires")) is not None:
@@ -149,17 +175,50 @@ def define(
             time_limit=time_limit,
             backoff=retry.delays,
             is_final=retry.is_final,
-            record_errors=record_errors,
+            record_errors=settings.get("record_errors"),
             function=function,
             task=name,
         ),
         rate_limit=settings.get("rate_limit"),
         expires=expires,
-        on_expiry=on_expiry,
+        on_expiry=settings.get("on_expiry", "dead"),
         circuit=None if breaker is None else Circuit(breaker),
         batch=batch,
-        options=dict(settings.get("options") or {}),
+        options=check_options(settings.get("options") or {}),
     )
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of pushes.
+
+    Raises:
+        ConfigurationError: one of them does not exist, or is out of range, or two contradict each
+            other.
+    """
+    check_types(Options, options)
+    if (expires := options.get("expires")) is not None:
+        check_seconds(expires, "expires", zero=True)
+    if (id := options.get("id")) is not None and key_of_id(id) is None:
+        raise ConfigurationError(
+            f"id is text of 1 to 512 bytes or an integer below 2**53, not {id!r}"
+        )
+    for name in ("dedup_window", "unique_for"):
+        if name in options:
+            microseconds(options[name], name, MAX_DEDUP_WINDOW)
+    times = {name: options[name] for name in ("delay", "at", "front") if name in options}
+    push_options.Terms.of(push_options.PushOptions(**times))
+    return dict(options)
+
+
+def _check_function(function: Any) -> None:
+    """Raise an error unless this is a function, whose name and signature are its own."""
+    if isinstance(function, type) or not (callable(function) and hasattr(function, "__qualname__")):
+        raise ConfigurationError(
+            f"a task is a function, not {function!r}: give the decorator settings by name, as in"
+            " @tasks.task(name='images.resize'), and wrap a partial, a class or an object in a def"
+        )
+    if hasattr(function, "definition"):
+        raise ConfigurationError(f"{function.definition.name!r} is a task already")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ackq.config import Seconds, check_integer, check_seconds, in_seconds
 from ackq.errors import ConfigurationError
+from ackq.setting_types import check_fields
 from ackq.worker.policy import Backoff
 from ackq.worker.verdicts import Release
 
@@ -52,6 +53,7 @@ class Retry:
                 raise ConfigurationError(
                     f"Retry({name}=…) is a tuple of exceptions, as in (OSError,), not {kinds!r}"
                 )
+        check_fields(self, "retry.")
 
     def is_final(self, error: BaseException) -> bool:
         """Return whether a message whose task raised this is not retried."""
@@ -77,6 +79,7 @@ class Breaker:
         Raises:
             ConfigurationError: a setting is out of range.
         """
+        check_fields(self, "breaker.")
         check_integer(self.failures, "breaker.failures", 1, 1_000_000)
         check_seconds(self.pause, "breaker.pause")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import time
 from collections.abc import (
     Callable,
@@ -32,9 +33,10 @@ from ackq.queue.client import Queue
 from ackq.queue.messages import Message, Pushed
 from ackq.queue.schedules import CatchUp, zone_of
 from ackq.queue.unique import Uniqueness
+from ackq.setting_types import check_types, checked
 from ackq.sharded import ShardedQueue
 from ackq.tasks.calls import call, entered, is_middleware
-from ackq.tasks.definition import Definition, Settings, define
+from ackq.tasks.definition import Definition, Options, Settings, check_options, define
 from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.wire import expiry, written
 from ackq.worker import Schedule, Worker
@@ -104,22 +106,26 @@ class Task(Generic[P, R]):
         written_arguments = self._definition.arguments.encode(args, kwargs)
         return self._tasks.store(self._definition, written_arguments, self._options)
 
-    def options(
-        self, *, id: str | int | None = None, expires: Seconds | None = None, **options: Any
-    ) -> Self:
+    def options(self, **options: Unpack[Options]) -> Self:
         """Return the task with options for its pushes; those of this one are kept.
 
         Args:
-            id: of the message. Defaults to None: a random one.
-            expires: seconds from the push, or from the time for which it is delayed, after which
-                the message is no longer handled. Defaults to the task's.
             options: keyword arguments of `ackq.Queue.push`, such as ``delay``, ``at``,
-                ``dedup`` and ``confirm``.
+                ``dedup`` and ``confirm``; ``id``, that of the message, by default a random one;
+                and ``expires``, seconds from the push, or from the time for which it is delayed,
+                after which the message is no longer handled, by default the task's.
+
+        Raises:
+            ConfigurationError: one of them does not exist or is out of range, or two of them
+                contradict each other.
         """
-        given = {"id": id, "expires": expires}
-        chosen = {name: value for name, value in given.items() if value is not None}
+        check_types(Options, options)
+        keep = {"id", "expires"}
+        given = {
+            name: each for name, each in options.items() if each is not None or name not in keep
+        }
         other = copy.copy(self)
-        other._options = {**self._options, **chosen, **options}
+        other._options = check_options({**self._options, **given})
         return other
 
     def __repr__(self) -> str:
@@ -146,6 +152,7 @@ class Tasks(Closable):
     Safe to share between threads, and after a fork.
     """
 
+    @checked
     def __init__(
         self,
         server: str | redis.Redis | redis.RedisCluster | Queue | ShardedQueue | None = None,
@@ -234,6 +241,7 @@ class Tasks(Closable):
         add = partial(self._add, Task, settings)
         return add if function is None else add(function)
 
+    @checked
     def batch(
         self, size: int = 100, wait: Seconds = 0.1, **settings: Unpack[Settings]
     ) -> Callable[[Callable[Concatenate[list[T], P], R]], BatchTask[T, R]]:
@@ -263,7 +271,7 @@ class Tasks(Closable):
     def _add(self, kind: Any, settings: Mapping[str, Any], function: Callable[..., Any]) -> Any:
         definition = define(function, **settings)
         before = self._definitions.get(definition.name)
-        if before is not None and _origin(before.function) != _origin(function):
+        if before is not None and not _is_again(before.function, function):
             raise ConfigurationError(
                 f"two functions are the task {definition.name!r}: give one another name="
             )
@@ -273,6 +281,7 @@ class Tasks(Closable):
         self._definitions[definition.name] = definition
         return kind(self, definition, function)
 
+    @checked
     def schedule(
         self,
         cron: str | None = None,
@@ -308,6 +317,10 @@ class Tasks(Closable):
         """
 
         def add(task: Task[P, R]) -> Task[P, R]:
+            if not isinstance(task, Task):
+                raise ConfigurationError(
+                    f"@tasks.schedule(…) goes above @tasks.task, and {task!r} is no task yet"
+                )
             definition = task.definition
             encoded = definition.arguments.encode((), dict(args or {}))
 
@@ -577,7 +590,9 @@ class Tasks(Closable):
         taken = [each for each in self.definitions if each.queue in names]
         batches = {each.queue: each.batch for each in taken if each.batch is not None}
         given = settings.pop("rate_limit", None)
-        rates = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        rates = {} if given is None else dict.fromkeys(names, given)
+        if isinstance(given, Mapping):
+            rates = dict(given)
         rates |= {each.queue: each.rate_limit for each in taken if each.rate_limit is not None}
         return TasksWorker(
             self,
@@ -668,5 +683,12 @@ def _check_sharing(*both: Definition) -> None:
             )
 
 
-def _origin(function: Callable[..., Any]) -> tuple[str, str]:
-    return function.__module__, function.__qualname__
+def _is_again(*both: Any) -> bool:
+    """Return whether one function is the other, defined again as by a reload or in a notebook."""
+    one, other = map(inspect.unwrap, both)
+    if (one.__module__, one.__qualname__) != (other.__module__, other.__qualname__):
+        return False
+    codes: list[Any] = [getattr(each, "__code__", None) for each in (one, other)]
+    if None in codes or codes[0].co_filename != codes[1].co_filename:
+        return True
+    return bool(codes[0].co_firstlineno == codes[1].co_firstlineno)

@@ -12,6 +12,7 @@ from ackq.config import RateLimit, Seconds, check_integer, check_seconds
 from ackq.core import observation
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
+from ackq.setting_types import checked
 from ackq.worker.batch import Batch
 from ackq.worker.collector import Collector, Pile
 from ackq.worker.effects import Bell, Routine
@@ -61,6 +62,7 @@ class BaseWorker(Generic[Q, S]):
     #: The classes of queues that the worker takes from, the usual one first.
     _takes_from: tuple[type, type]
 
+    @checked
     def __init__(
         self,
         queues: (

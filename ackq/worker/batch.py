@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ackq.config import Seconds, check_integer, check_seconds
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
+from ackq.setting_types import check_fields
 from ackq.worker.verdicts import Verdict
 
 #: Most messages of one batch, and the longest wait for them in seconds.
@@ -34,6 +35,7 @@ class Batch:
         Raises:
             ConfigurationError: names the setting and its value.
         """
+        check_fields(self, "batch.")
         check_integer(self.size, "batch.size", 1, MAX_SIZE)
         if check_seconds(self.wait, "batch.wait", zero=True) > MAX_WAIT:
             raise ConfigurationError(f"batch.wait is 0 to {MAX_WAIT:g} seconds, not {self.wait!r}")

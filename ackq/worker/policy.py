@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ackq.config import RecordErrors, Seconds, check_seconds, in_seconds
 from ackq.errors import ConfigurationError
+from ackq.setting_types import check_fields
 from ackq.worker.verdicts import Reject, Release, Retry
 
 #: Steps of the jitter. Messages that fail together with the same step are nacked in one call.
@@ -50,6 +51,7 @@ class Backoff:
         Raises:
             ConfigurationError: names the setting and its value.
         """
+        check_fields(self, "backoff.")
         check_seconds(self.base, "backoff.base", zero=True)
         check_seconds(self.limit, "backoff.limit", zero=True)
         if not 1 <= self.factor <= 100 or not 0 <= self.jitter <= 1:
