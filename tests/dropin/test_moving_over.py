@@ -28,7 +28,7 @@ class Article:
     def pop(self, considered_failed: float = math.inf) -> bytes | None:
         now = int((time.time() - self._age) * self._unit)
         span = min(considered_failed, 1e6) * self._unit
-        return self._client.eval(POP, 0, self._name, now, span)  # type: ignore[return-value]
+        return self._client.eval(POP, 0, self._name, now, span)  # type: ignore[no-any-return]
 
     def ack(self, body: bytes) -> None:
         self._client.eval(ACK, 0, json.loads(body)["id"], self._name)
