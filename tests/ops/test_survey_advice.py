@@ -11,6 +11,7 @@ from ackq.ops.survey.bodies import Sample
 from ackq.ops.survey.clients import Users
 from ackq.ops.survey.edges import End, Traffic
 from ackq.ops.survey.neighbours import Search
+from ackq.queue.messages import QueueStats
 
 SOUND = Facts({"redis_version": "8.8.0", "maxmemory_policy": "noeviction"})
 
@@ -96,6 +97,16 @@ def test_what_is_in_the_way_is_a_problem_to_solve_first(
     assert not advice.sound
     assert verdicts(advice)[check] == "problem"
     assert "Celery" in advice.steps[0] or check in advice.steps[0]
+
+
+def test_messages_in_work_forbid_both_kinds_of_consumer_at_once() -> None:
+    """Those whose lease looks long expired, such as the article's, are counted too."""
+    stats = QueueStats(9, 2, 0, 0, 48, 0, False, None)
+    step = advise(survey(stats=stats)).steps[0]
+    assert step.startswith("50 messages are in work")
+    assert "Never run both kinds at once" in step
+    idle = advise(survey(stats=QueueStats(9, 0, 0, 0, 0, 0, False, None)))
+    assert not [each for each in idle.steps if "in work" in each]
 
 
 def test_another_type_has_no_further_steps() -> None:
