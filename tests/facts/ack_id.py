@@ -1,42 +1,22 @@
 """The facts of ack_id.lua: see `tests.facts.facts`."""
 
-from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 
 FACTS = Facts(
     "ack_id",
     calls=(("mine",),),
-    operation=lambda: settle.ack_id(SPEC, ["k"]),
-    replies=[[1, 1]],
-    passes={"ids": ["k"]},
     refused={"none": (), "4001": ("mine",) * 4001},
     named_arguments="none",
     mistakes=r"""
-test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
-  given: script="ack_id"
-  nobody looks again
-test_ack_id.test_one_call_deletes_eight_mebibytes
-  any number of bytes is deleted in one call
-  - bytes = bytes + redis.call('HSTRLEN', context, key)
 test_ack_id.test_a_delayed_message_cannot_be_acked
   deletes the body of what is not in flight
   - if redis.call('ZREM', backup, key) == 1 then
   + if redis.call('ZREM', backup, key) + redis.call('HEXISTS', context, key) > 0 then
-test_errors_kept.test_a_note_goes_with_its_message
-  given: settle="ack_id"
-  the note stays
-  - redis.call('HDEL', errors, key)
 test_counts.test_an_ack_by_bare_id
   counts what it looked at twice
   - count_up('acked', settled)
   + count_up('acked', settled + looked)
-test_groups_pop.test_what_ends_a_message_frees_its_group
-  given: end="ack_id"
-  its group stays busy
-  - leave(gone)
-  wakes nobody whose group it frees
 """,
 )
 

@@ -1,42 +1,17 @@
 """The facts of drain.lua: see `tests.facts.facts`."""
 
-from ackq.queue import inspection
 from benchmarks.worst.scene import LARGE, LISTED, MIB, Act, Scene
-from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 
 FACTS = Facts(
     "drain",
     calls=((1000,),),
-    operation=lambda: inspection.drain(SPEC),
-    replies=[0],
-    passes={"wanted": [1000]},
     fewest=1,
     mistakes=r"""
-test_drain.test_a_step_in_the_middle_leaves_every_message_in_one_place
-  on the list and leased at once
-  - redis.call('ZREM', zset, key)
 test_drain.test_everything_goes_back_to_the_list_in_the_order_of_delivery
   to the back of the list
   - record and 'LPUSH' or 'RPUSH'
   + 'LPUSH'
-  the handed over change their order
-  - 'LEFT', record and 'LEFT' or 'RIGHT')
-  + 'RIGHT', record and 'LEFT' or 'RIGHT')
-test_left_end.test_drain_puts_everything_back_at_the_left_end
-  leased messages go to the back
-  - record and 'LPUSH' or 'RPUSH'
-  + 'RPUSH'
-  handed over messages go to the back
-  - record and 'LEFT' or 'RIGHT'
-  + 'RIGHT'
-test_errors_kept.test_a_note_goes_with_its_message
-  given: settle="drain"
-  the note stays
-  - redis.call('HDEL', errors, key)
-test_counts.test_a_drain_ends_deliveries_and_loses_no_message
-  deliveries go on for ever
-  - count_up('ended', ended)
 """,
 )
 

@@ -6,9 +6,6 @@ The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/del
     FACTS = Facts(
         "peek",
         calls=(("ready", 0, 100, 1),),                  # examples, on the busy queue of the tests
-        operation=lambda: inspection.peek(SPEC, 5),     # calls the script once
-        replies=([],),                                  # what the operation then gets, in turn
-        passes={"state": ["ready"], ...},               # the arguments, by the names in the header
         fewest=4,                                       # arguments of a call
         refused={"odd": ("ready", 0)},                  # calls refused besides those out of range
         mistakes="test_peek.test_…\n …",                # as tests/facts/mistakes.py shows
@@ -18,7 +15,7 @@ The facts of ``lua/peek.lua`` are in ``tests/facts/peek.py``, those of ``lua/del
     def large(scene: Scene) -> Act: ...
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -47,9 +44,8 @@ class Case(NamedTuple):
 class Facts:
     """The facts of one script.
 
-    What Python passes to the scripts of other products than the list queue, and what it does with
-    their replies, stands in the ``requests.txt`` of their tests: ``operation``, ``replies`` and
-    ``passes`` are those of the list queue.
+    What Python passes to it, and what it does with the replies, stands in the ``requests.txt`` of
+    the tests of its product.
     """
 
     script: str
@@ -57,9 +53,6 @@ class Facts:
     #: What follows the name of the queue in keys of a call that the header does not number.
     more_keys: tuple[str, ...] = ()
     changes_nothing: bool = False
-    operation: Callable[[], Generator[Any, Any, Any]] | None = None
-    replies: Sequence[Any] = ()
-    passes: Mapping[str, list[Any]] = field(default_factory=dict)
     fewest: int = 0
     refused: Mapping[str, Args] = field(default_factory=dict)
     #: Arguments whose range depends on other arguments, too.

@@ -16,21 +16,10 @@ STORE = Facts(
         "many fields": (*STORE_CALL[:3], *["field", "value"] * 65),
     },
     mistakes=r"""
-ops.test_chronicle.test_a_record_that_others_have_written_is_left_alone
-  overwrites what others wrote
-  - if stored ~= before then
-  + if false then
 ops.test_chronicle.test_a_write_whose_reply_was_lost_is_not_repeated
   does not know its own version
   - if stored == version then
   + if stored == version .. '-' then
-ops.test_chronicle.test_a_record_holds_what_was_written
-  keeps empty fields
-  - if ARGV[i + 1] == '' then
-  + if false then
-  never expires
-  - redis.call('PEXPIRE', history,
-  + redis.call('PTTL', history) --
 """,
 )
 

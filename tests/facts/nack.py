@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from ackq.queue import settle
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from benchmarks.worst.settling import failed
-from tests.facts.example import SPEC, leased
 from tests.facts.facts import Facts
 from tests.facts.failures import RECEIVES, with_failures
 from tests.facts.refused import bad_groups
@@ -19,59 +17,19 @@ FACTS = Facts(
         ("nack", 3, "", FUTURE, SECOND, 1, "mine", 7, 0, 1, "dying", "errors", 2, b"{}"),
         ("reject", 0, "bad", FUTURE, 0, 1, "mine", "errors", 1, b"{}"),
     ),
-    operation=lambda: settle.nack(SPEC, leased(), 2.0),
-    replies=[[1]],
-    passes={
-        "way": ["nack"],
-        "max_receives": [11],
-        "reason": [""],
-        "returned": [99, 2_000_000, 1, b"k"],
-    },
     fewest=3,
     refused=bad_groups(("nack", 0, ""), delay=0),
     given={"a long error": {"way": "nack", "errors": (1, b"x" * 8193)}},
     mistakes=r"""
-test_groups_room.test_whoever_makes_room_wakes_one_consumer_that_waits
-  given: script="nack"
-  nobody looks again
 test_push_unique.test_a_redelivered_message_keeps_its_id
   given: way="release"
   a release to the list forgets that it is unique
   - (count > 0 or is_unique(noted))
   + count > 0
-  a note of the list is believed
-  - or listed and ':0' or
-  + or listed and ':9000000000000000' or
-test_nack.test_a_delay_of_minus_one_pushes_to_the_back_of_the_list
-  the count of what goes to the list names no body
-  - local listed = delay < 0 and ':' .. mark(body)
-  + local listed = false
-  on the list and in CONTEXT at once
-  - ready, body)
-  -         redis.call('HDEL', context, key)
-  + ready, body)
-test_nack.test_a_body_that_stays_is_not_read
-  reads the body of what stays
-  - if body and (dies or delay < 0 or failure) then
-  + if body then
-test_nack.test_one_call_moves_a_mebibyte_of_bodies_and_says_where_it_stopped
-  given: delay=-1, max_receives=0
-  any number of bytes in one call
-  - bytes = bytes + #body
 test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order
-  any number of messages in one call
   of two calls the second overtakes the first
   - math.min(#returned, MAX_IN_CALL)
   + #returned
-test_nack.test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call
-  messages left for the next call are reported as refused
-  - while #reply > 1 and math.abs(reply[#reply]) >= position do
-  + while false do
-  the first that is left is passed over
-  - leave_from(entry[3], reply)
-  + leave_from(entry[3] + 1, reply)
-test_nack.test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds
-  no fence
 test_nack.test_a_message_that_is_named_twice_is_given_back_once
   given back twice
   -   if redis.call('ZREM', backup, key) == 1 then
@@ -81,38 +39,18 @@ test_nack.test_a_resent_nack_finds_the_message_waiting_and_nobody_elses
   what waits is said to be another's
   - waits and position or -position
   + position
-test_nack.test_a_nack_of_a_settled_message_does_not_revive_it
-  a nack of what is gone is not reported
-  - waits and position or -position
-  + waits and position or nil
 test_nack.test_a_release_does_not_count
   a release counts
   - way == 'nack' and count or count - 1
   + count
-test_nack.test_a_release_at_the_maximum_is_no_death
-  a release at the maximum is death
-  - way == 'nack' and max_receives > 0
-  + max_receives > 0
-test_nack.test_a_nack_at_the_maximum_is_death
-  never dead
-  - count >= max_receives
-  + count > max_receives
-  does not say who died
-  - reply[#reply + 1] = died
 test_nack.test_what_was_given_back_together_is_ready_at_once_and_in_the_order_given
   what is given back together is sorted by its keys
   - now + delay - 1) + i
   + now + delay - 1) + 1
-  what is given back at once is due only later
-  - (delay == 0 and now - most or now + delay - 1)
-  + (now + delay - 1)
 test_nack.test_what_was_given_back_together_is_due_in_the_order_given_and_never_early
   a delay ends early, since others are given back with it
   - (delay == 0 and now - most or now + delay - 1)
   + (now + delay - #returned)
-test_nack.test_a_nack_moves_the_lease_to_the_delayed_and_keeps_key_and_body
-  an extension comes back with the message
-  - redis.call('HDEL', extended, key)
 test_own_servers.test_work_can_be_given_back_to_a_full_server
   given: delay=1000000, max_receives=0
   the first write may allocate (error)
@@ -120,30 +58,10 @@ test_own_servers.test_work_can_be_given_back_to_a_full_server
   +   redis.call('HINCRBY', receives, entry[1], 0)
   +   local key, delay, failure =
 test_nack.test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes
-  given: dies=True
-  notes cost nothing
-  - bytes = bytes + 4 * #(note or '') --
-  + --
   given: dies=False
   the notes of messages that return cost nothing
   - #(note or '') --
   + #(dies and note or '') --
-test_nack.test_notes_that_are_not_read_cost_nothing
-  every note is read (error)
-  - local note = body and (failure or dies) and has_errors and
-  + local note = body and has_errors and
-test_left_end.test_a_delay_of_minus_two_pushes_to_the_right_end
-  always to the left end
-  - delay == -2 and 'RPUSH' or 'LPUSH'
-  + 'LPUSH'
-test_errors_kept.test_a_dead_letter_never_gets_the_errors_of_another_message
-  given: end="nack"
-  a note of another body is kept
-test_errors_kept.test_a_note_is_never_attached_to_another_message_with_the_same_id
-  given: key="a", noted=b'{"id":"a"}'
-  a note of an earlier life is kept
-test_errors_kept.test_only_the_last_five_are_kept
-  all failures are kept
 test_errors_kept.test_each_message_gets_its_own_error_or_none
   one error for all
   - found[each] = failure ~= '' and failure or nil
@@ -153,10 +71,6 @@ test_errors_kept.test_without_errors_no_key_is_made
   - found[each] = failure ~= '' and failure or nil
   + found[each] = failure
 test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed
-  given: a long error
-  errors of any length
-  - #failure > MAX_FAILURE
-  + false
   given: way="nack", errors=(2, b'{"type":"A"}')
   errors of messages that are not there
   - outside(to, position, last)
@@ -166,10 +80,6 @@ test_errors_kept.test_a_dead_letter_gets_the_errors
   the dead letter has no errors
   - count = count, errors = found,
   + count = count,
-test_errors_kept.test_a_message_without_an_id_leaves_no_note_on_the_list
-  a note without a message
-  - if has_no_count or count == 0 then
-  + if count == 0 then
 test_errors_kept.test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped
   a body that is read does not count
   - bytes = bytes + #body
@@ -189,44 +99,19 @@ faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_move
   +   local was_leased = redis.call('ZREM', backup, key)
   +   local noted = redis.call('HGET', receives, key)
   +   redis.call('ZADD', backup, was_leased, key)
-test_groups_pop.test_what_ends_a_message_frees_its_group
-  given: end="nack"
-  its group stays busy
-  - leave(gone)
-  wakes nobody whose group it frees
 test_groups_pop.test_a_nack_that_returns_a_message_frees_nothing
   frees the group of a message that comes back
   -     reply[1] = reply[1] + 1
   +     reply[1], gone[1] = reply[1] + 1, key
-test_groups_stop.test_a_dead_letter_stops_its_group
-  given: death="nack"
-  stops no group
-  -   stop_all(gone, ids)
-  - end
-  - leave
-  + end
-  + leave
-test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped
-  rejected bodies cost nothing
-  - bytes = bytes + #body
-test_reject.test_positions_count_through_all_groups
-  what is gone is not reported
 test_reject.test_a_rejected_message_is_dead_with_key_body_reason_count_and_time
   the body is deleted before the dead letter is written
   -     body = redis.call('HGET', context, key)
   +     redis.call('HDEL', context, key)
   +     body = redis.call('HGET', context, key) or ''
-  the reason is that of a nack
-  - way == 'reject' and reason or body and
-  + body and
 test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes
   a note of another message costs nothing
   - bytes = bytes + 4 * #(note or '') --
   + bytes = bytes + 4 * #(found[1] or '') --
-test_errors_kept.test_a_dead_letter_gets_the_errors
-  given: end="reject"
-  the dead letter lacks the last error
-  -       add_failure(found, count, failure)
 test_counts.test_a_nack_that_kills_and_a_reject
   rejected messages are not counted
   - reject = 'dead:rejected'
@@ -238,10 +123,6 @@ faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_move
   +   local was_leased = redis.call('ZREM', backup, key)
   +   local noted = redis.call('HGET', receives, key)
   +   redis.call('ZADD', backup, was_leased, key)
-test_groups_stop.test_what_stops_a_group_is_checked_before_anything_is_changed
-  learns the type of a key too late
-  -   redis.call('HLEN', letters)
-  +   redis.call('HLEN', stopped)
 """,
 )
 

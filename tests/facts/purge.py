@@ -1,9 +1,7 @@
 """The facts of purge.lua: see `tests.facts.facts`."""
 
-from ackq.queue import inspection
 from benchmarks.worst.ready import in_every_place
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 
 FACTS = Facts(
@@ -12,9 +10,6 @@ FACTS = Facts(
         (0,),
         (1,),
     ),
-    operation=lambda: inspection.purge(SPEC, True),
-    replies=[0],
-    passes={"dead": [1]},
     fewest=1,
     named_arguments="some",
     mistakes=r"""
@@ -32,10 +27,6 @@ test_errors_kept.test_a_note_goes_with_its_message
   -   errors)
   + delayed)
 test_counts.test_a_purge_resets_nothing
-  does not count
-  - count_up('dropped', deleted)
-  deliveries go on for ever
-  - count_up('ended', leased)
   resets the counts
   - redis.call('UNLINK', ready, backup,
   + redis.call('UNLINK', counters, ready, backup,

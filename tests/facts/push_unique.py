@@ -1,9 +1,6 @@
 """The facts of push_unique.lua: see `tests.facts.facts`."""
 
-from ackq.queue import push
-from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 from tests.queue.scripts.space import FUTURE, SECOND, body
 
@@ -16,17 +13,6 @@ FACTS = Facts(
         ("done", 1, SECOND, "at", FUTURE, "right", "later", body("later"), "", *NEW),
         ("done", 0, SECOND, "delay", SECOND, "right", "listed", body("listed"), "-x|"),
     ),
-    operation=lambda: push.push(SPEC, {"id": "k"}, PushOptions(unique="done", delay=2.0)),
-    replies=[[0, b"stored", b""]],
-    passes={
-        "unique": ["done"],
-        "replace": [0],
-        "believed": [86_400_000_000],
-        "when": ["delay"],
-        "due": [2_000_000],
-        "pop_from": ["right"],
-        "messages": ["k", b'{"id":"k"}', b""],
-    },
     fewest=9,
     refused={
         "another mode": ("once", 0, SECOND, "now", 0, "right", *NEW),
@@ -40,41 +26,14 @@ FACTS = Facts(
     },
     named_arguments="some",
     mistakes=r"""
-test_push_unique.test_it_is_refused_while_one_is_ready_or_leased_and_stored_after_the_ack
-  does not look at the notes
-  - if notes == '|' or
-  + if true or
-  does not look at what is in flight
-  - (place or other) and 'leased' or 'free'
-  + 'free'
 test_push_unique.test_with_taken_it_is_refused_until_one_is_taken
   one field for both
   - unique == 'done' and id or TAKEN .. id
   + id
-  does not tell pop
-  -   if unique == 'taken' then
-  + if false then
-test_push_unique.test_with_taken_another_delivery_counts_as_waiting
-  does not look at the delayed
-  - if redis.call('ZSCORE', delayed, key) then
-  + if false then
 test_push_unique.test_a_delayed_message_needs_no_list
   a count for what is delayed
   - receives, key, ':')
   + receives, key, '1')
-test_push_unique.test_a_delayed_message_can_be_replaced_until_it_is_due
-  replaces what is due
-  - if tonumber(redis.call('ZSCORE', delayed, key)) <= now then
-  + if false then
-  keeps the failures
-  - redis.call('HDEL', errors, key)
-  always replaces
-  - and replace == '1' and remove
-  + and remove
-test_push_unique.test_a_delayed_successor_is_found_by_its_derived_key
-  does not note its key
-  - if key ~= id then
-  + if false then
 test_push_unique.test_the_successor_is_replaced_not_what_waits_for_another_delivery
   replaces what waits for another delivery
   - return 'delayed', other == 'delayed' and key or id
@@ -82,29 +41,14 @@ test_push_unique.test_the_successor_is_replaced_not_what_waits_for_another_deliv
   replaces beside one on a list
   - (place == 'delayed' and (taken == '' or key))
   + place == 'delayed'
-test_push_unique.test_a_note_is_believed_for_a_while_then_the_lists_are_searched
-  believes for ever
-  - return moment and tonumber(moment) > now
-  + return moment
-  believes nothing
-  - return moment and tonumber(moment) > now
-  + return false
-  a search changes nothing
-  - believe(id, detail, expiry)
 test_push_unique.test_a_search_of_other_notes_does_not_count
   any search counts
   - notes == gone or
   + gone or
 test_push_unique.test_without_lists_no_note_is_believed
-  believes without lists
-  - notes == gone or (redis.call('EXISTS', ready, handoff, held) == 0
-  + notes == gone or (false
   forgets held lists
   - 'EXISTS', ready, handoff, held)
   + 'EXISTS', ready, handoff)
-test_push_unique.test_a_note_is_believed_if_the_message_may_have_been_moved_aside
-  forgets what was moved aside
-  - and not (parked and redis.call('EXISTS', parked) == 1)
 test_push_unique.test_a_redelivered_message_keeps_its_id
   given: way="back"
   believes what has no moment

@@ -1,9 +1,6 @@
 """The facts of schedule.lua: see `tests.facts.facts`."""
 
-from ackq.queue import push
-from ackq.queue.push_options import PushOptions
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 from tests.queue.scripts.busy import Call
 from tests.queue.scripts.space import FUTURE, SECOND
@@ -14,9 +11,6 @@ FACTS = Facts(
         ("delay", SECOND, "new", b"body", "mine", b"body", "", b"body"),
         ("at", FUTURE, "new", b"body"),
     ),
-    operation=lambda: push.push(SPEC, {"id": "k"}, PushOptions(delay=2.0)),
-    replies=[1],
-    passes={"clock": ["delay"], "due": [2_000_000], "messages": ["k", b'{"id":"k"}']},
     fewest=4,
     refused={
         "odd": ("delay", 0, "new", b"body", "odd"),
@@ -28,15 +22,6 @@ FACTS = Facts(
         "many left": {"left": range(0, 3000, 40), "end": "cancel"},
     },
     mistakes=r"""
-test_schedule.test_a_key_that_is_taken_is_replaced_and_both_bodies_survive
-  overwrites a body with the same key
-  - or redis.call('HEXISTS', context, key) == 1 then
-  + then
-  a key that comes twice in a call keeps one body
-  - stored[key]
-  -
-  + false
-  +
 test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_changed
   given: a delayed message
   the body first, before it is known that the due time can be stored
@@ -45,9 +30,6 @@ test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_chang
   + redis.call('HSET', context, unpack(bodies))
   + redis.call('ZADD', delayed, unpack(scores))
 test_schedule.test_messages_for_one_time_keep_the_order_of_their_pushes
-  one time for all messages of a call
-  - due + (at - 3) / 2
-  + due
   a later call begins at the same time
   - behind(delayed, due, due_text)
   + due
@@ -55,10 +37,6 @@ test_schedule.test_messages_with_one_delay_keep_their_order
   one time for all messages with a delay
   - due + (at - 3) / 2
   + due + (base == 'at' and (at - 3) / 2 or 0)
-test_schedule.test_a_row_longer_than_the_first_look_is_seen_whole
-  a long row is seen in part
-  - 2 * count < width
-  + true
 test_schedule.test_messages_for_other_times_are_not_held_up
   behind any message that is near
   - first + 2 * count + GAP - 1)
@@ -81,18 +59,6 @@ test_schedule.test_a_message_comes_behind_those_that_are_left_for_its_time
   in front of a row whose first was canceled
   - score_of(time + GAP - 1)
   + text
-  given: left=[99], end="run_now"
-  in front of what is left of a row
-  - GAP = 100
-  + GAP = 1
-  given: many left
-  a row has one gap at most
-  - GAPS = 100
-  + GAPS = 1
-test_schedule.test_other_messages_hold_up_a_message_for_milliseconds_at_most
-  others hold up a message for ever
-  - GAPS = 100
-  + GAPS = 1000
 """,
 )
 

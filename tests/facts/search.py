@@ -1,8 +1,6 @@
 """The facts of search.lua: see `tests.facts.facts`."""
 
-from ackq.queue import places
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
-from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 
 FACTS = Facts(
@@ -16,9 +14,6 @@ FACTS = Facts(
         ("dead", "+", "right", "letter"),
     ),
     changes_nothing=True,
-    operation=lambda: places.search(SPEC, {"a": 1}, 1, 5),
-    replies=[[b"0", 0]] * 5 + [[b"", 0]],
-    passes={"place": ["held"], "from": [5], "taken": ["right"], "texts": [b"a", b"1"]},
     fewest=3,
     refused={
         "a text too long": ("ready", 0, "right", "x" * 4097),
@@ -43,11 +38,6 @@ test_find.test_what_is_taken_and_pushed_meanwhile_hides_no_message
   leaves out the next ones
   - left, bytes, looked = left - 1,
   + left, bytes, looked = left - (i == some and left > some and 2 or 1),
-test_find.test_one_call_searches_two_thousand_messages_or_a_mebibyte
-  any number in one call
-  - looked < MAX_IN_CALL and
-  any number of bytes in one call
-  - and bytes < BODY_BUDGET
 test_find.test_a_list_is_read_one_two_four_at_a_time
   sixteen are read at once
   - looked, passed, slice = math.min(start, size), 0, 0, 0, 1
@@ -56,37 +46,16 @@ test_find.test_a_list_is_read_one_two_four_at_a_time
   - bytes < looked * SHORT and math.min(most, 2 * slice) or 1
   + math.min(most, 2 * slice)
 test_find.test_in_the_middle_of_a_long_list_a_call_reads_fewer_and_longer_slices
-  Redis passes over any number of messages
-  - and passed < PASSED do
-  + do
   reads short slices everywhere
   - DEEP_SLICE or SLICE
   + SLICE or SLICE
   reads long slices everywhere
   - distance > DEEP and
   + distance >= 0 and
-test_find.test_dead_letters_are_searched_from_the_newest_on
-  begins with the entry that was searched
-  - or '(' .. before
-  + or before
-  sees no key
-  -  or contains(key, wanted)
 test_find.test_one_call_searches_five_hundred_dead_letters_or_a_mebibyte
-  any number of letters in one call
-  -  or looked >= MAX_LETTERS
-  any number of bytes of letters
-  - or bytes >= BODY_BUDGET
   does not see the end
   - #letters == asked and before or ''
   + before
-test_find.test_the_end_of_a_very_long_body_may_contain_a_text
-  does not look at the end
-  - return #body > SEARCHED or
-  + return
-test_find.test_a_dead_letter_without_a_body_is_left_to_the_client
-  decides itself
-  - body == '' or contains(body
-  + contains(body
 test_find.test_keys_of_a_set_come_in_pages
   searches the wrong set
   - delayed = delayed})

@@ -34,10 +34,6 @@ CONSUME = Facts(
     dependent=("skipped",),
     refused={"no range": (*CONSUME_CALL, "no range"), **bad(CONSUME_CALL, {3: ("no token",)})},
     mistakes=r"""
-test_budgets.test_a_topic_is_read_one_by_one
-  any number of bytes in one call
-  - bytes < BODY_BUDGET and redis.call('GET',
-  + redis.call('GET',
 faults.test_failover.test_a_topic_is_committed_and_read_on_while_its_slot_moves
   removes the old range before it adds the new one (error)
   -   replace_old()
@@ -50,21 +46,6 @@ EXTEND = Facts(
     calls=((1_000_000, f"1:1:{TOKEN}"),),
     fewest=1,
     refused={"no range": (0, "1:x:y"), "too many": (0, *["1:1:x"] * 1001)},
-    mistakes=r"""
-topic.test_consume.test_extend_keeps_the_receipt
-  the lease stays as it was
-  - timeout > 0 and string.format('%.0f', deadline) or 0
-  + '1'
-  does not count
-  - reply[2] = reply[2] + 1
-  a committed range is said to be another's (error)
-  - and tonumber(string.match(member, '^%d+:(%d+):')) > place then
-  + then
-topic.test_consume.test_what_is_refused_of_any_consumer_is_named
-  given: verb="extend"
-  says nothing of a range that another has
-  - reply[#reply + 1] = i - HEAD
-""",
 )
 PROBE = Facts(
     "topic/probe",
@@ -88,41 +69,18 @@ PUBLISH = Facts(
         "more bodies than keys": (*PUBLISH_CALL, "than keys"),
         "more trims than keys": (2, 0, 0, 2, 1, 0, "x"),
     },
-    mistakes=r"""
-test_budgets.test_a_publish_trims_eight_mebibytes
-  any number of bytes is deleted in one call
-""",
 )
 SEEK = Facts(
     "topic/seek",
     calls=((1, "present"),),
     fewest=2,
     refused={"no place": ("start", "present")},
-    mistakes=r"""
-topic.test_consume.test_seek_moves_the_place_and_voids_what_is_held
-  old ranges stay
-  - redis.call('UNLINK', leases, ranges)
-  goes beyond the newest
-  - if place > newest then
-  + if false then
-  the end is the start
-  - place == 'end' and newest
-  + place == 'end' and 0
-topic.test_consume.test_unsubscribe_and_subscribe_replays_every_live_message
-  subscribes again
-  - if (when == 'absent') == (stored ~= false) then
-  + if false then
-""",
 )
 TRIM = Facts(
     "topic/trim",
     calls=((1, 1),),
     more_keys=(":messages:1",),
     fewest=2,
-    mistakes=r"""
-test_budgets.test_a_topic_is_trimmed_by_eight_mebibytes
-  any number of bytes is deleted in one call
-""",
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
-from ackq.config import Confirm, QueueConfig
+from ackq.config import Confirm, Groups, QueueConfig
 from ackq.core import claim_groups
 from ackq.core.effects import Pipeline, Request
 from ackq.core.limits import LATEST
@@ -22,13 +22,18 @@ from ackq.errors import AckqError
 from ackq.queue import (
     chosen_messages,
     claims,
+    group_audit,
+    group_record,
+    group_stats,
     held_lists,
     inspection,
+    moved_aside,
     places,
     pop_from,
     push,
     row_dead_letters,
     settle,
+    stopped_groups,
     take,
 )
 from ackq.queue.keys import QueueKeys
@@ -384,7 +389,25 @@ def rejected() -> Traces:
         yield f"reject rows, another type at {key}", row_dead_letters.reject_rows(writer, "7", rows)
 
 
-PARTS = (pushes, settles, takes, trips, ends, inspections, lists, batches, rejected)
+def grouped() -> Traces:
+    keys = QueueKeys.of("q", grouped=True)
+    config = QueueConfig(7.0, 11, "front", 12345, groups=Groups("customer"))
+    of = QueueSpec("q", keys, config, outside=FIXED)
+    yield "record the groups", group_record.record(of.keys, of.config)
+    yield "pop, with groups", take.pop_many(of, 5, None, 3.0, held("k"))
+    yield "ack, with groups", settle.ack(of, held("k"))
+    yield "cancel what was moved aside", chosen_messages.cancel_moved_aside(of, ["m"])
+    yield "drain, with groups", inspection.drain(of)
+    yield "purge, with groups", inspection.purge(of, False)
+    yield "audit groups", group_audit.audit(of, False)
+    yield "audit stopped groups", stopped_groups.missing(of, [(b"e", b"5-1")], True)
+    yield "resume a group", stopped_groups.resume(of, "c-17")
+    yield "list groups", group_stats.first(of, 5, 100, "waiting", "")
+    yield "peek at what was moved aside", moved_aside.page(of, b"", 5, 7)
+    yield "forget the groups", group_record.forget(of.keys)
+
+
+PARTS = (pushes, settles, takes, trips, ends, inspections, lists, batches, rejected, grouped)
 
 
 def test_the_requests_of_the_list_queue() -> None:

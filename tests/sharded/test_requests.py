@@ -49,6 +49,9 @@ def shards() -> Traces:
     yield "look", operations.shard_counts(spec())
     yield "look at a paused one", operations.shard_counts(spec())
     yield "look at one with groups", operations.shard_counts(spec(groups=Groups("customer")))
+    yield "close", resize.close(spec(groups=Groups("customer")), 5)
+    yield "seal", resize.seal(spec(groups=Groups("customer")))
+    yield "release", resize.release(spec(groups=Groups("customer")), 5)
 
 
 PARTS = (records, shards)

@@ -13,19 +13,10 @@ FACTS = Facts(
     fewest=3,
     refused=bad(GOOD, {1: (0, 2, "x")}),
     mistakes=r"""
-test_budgets.test_one_call_cancels_eight_mebibytes
-  any number of bytes is deleted in one call
-  - freed = freed + redis.call('HSTRLEN', KEYS[first + 1], key)
 delay.test_counts.test_canceled_messages_are_dropped
   counts what was not there
   - (dropped[first] or 0) + stored
   + (dropped[first] or 0) + 1
-  deliveries go on for ever
-  - count_up(first, 'ended', ended[first])
-delay.test_failure_notes.test_a_note_goes_with_its_message
-  given: means="cancel"
-  the note stays
-  - redis.call('HDEL', KEYS[first + 7], key)
 """,
 )
 

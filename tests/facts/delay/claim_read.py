@@ -9,19 +9,6 @@ FACTS = Facts(
     "delay/claim_read",
     calls=((1, 0, 10),),
     fewest=3,
-    mistakes=r"""
-delay.test_claim_scripts.test_messages_that_left_are_not_read
-  takes what left for its own
-  takes what was pushed again for its own
-delay.test_claim_scripts.test_one_call_reads_a_bounded_number_of_bytes
-  any number of bytes
-  - if bytes >= BODY_BUDGET then
-  + if false then
-delay.test_claim_scripts.test_a_claim_that_is_being_returned_is_neither_acked_nor_renewed_nor_read
-  reads what is being returned
-  - if not base or tonumber(redis.call('ZSCORE', claims, claim) or 0) == 0 then
-  + if not base then
-""",
 )
 
 

@@ -14,22 +14,12 @@ FACTS = Facts(
     | bad(GOOD, {1: (0, 2, "x"), 2: (-1, 2**53, "nan"), 3: (0, 2, 4001)}),
     mistakes=r"""
 delay.test_counts.test_a_take_and_a_delete
-  does not count
-  - count_up(first, 'acked', deleted)
   counts what was deleted before
   -   count_up(first, 'acked', deleted)
   - end
   +   count_up(first, 'acked', deleted)
   + end
   + count_up(3, 'acked', position - reply[1])
-delay.test_counts.test_counting_ends_by_itself_and_a_shorter_window_does_not_shorten
-  counts for nobody
-  - redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1
-  + true
-delay.test_failure_notes.test_a_note_goes_with_its_message
-  given: means="delete"
-  the note stays
-  - redis.call('HDEL', KEYS[first + 7], unpack(keys))
 """,
 )
 

@@ -11,23 +11,6 @@ FACTS = Facts(
     calls=(GOOD,),
     fewest=3,
     refused=cut(GOOD, 4, 5, 6) | bad(GOOD, {3: (2,), 4: ("x",), 5: (2,)}),
-    mistakes=r"""
-delay.test_delay.test_extend_keeps_receipt_and_lease
-  others see the message before the lease ends (error)
-  - redis.call('ZADD', KEYS[first], 'XX', ready, key)
-  the first receipt is forgotten (error)
-  - redis.call('HSET', KEYS[first + 3], key, each[3] .. ':' .. ends)
-  does not count
-  - reply[2] = #done
-  + reply[2] = 0
-delay.test_late_holders.test_the_receipt_of_a_shortened_lease_is_not_given_to_another
-  the lease stays as it was
-  - redis.call('ZADD', KEYS[first + 2], 'XX', ends, key)
-delay.test_delay.test_a_leased_message_is_nobody_elses_until_the_lease_ends
-  anyone may extend
-  - if scores[i] and holds(
-  + if scores[i] or holds(
-""",
 )
 
 

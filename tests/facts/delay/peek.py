@@ -11,11 +11,6 @@ FACTS = Facts(
     calls=(GOOD,),
     fewest=4,
     refused=bad(GOOD, {1: ("nan", "x", " ")}),
-    mistakes=r"""
-test_budgets.test_a_look_at_a_delay_queue_reads_one_by_one
-  any number of bytes in one call
-  - or bytes >= BODY_BUDGET
-""",
 )
 
 

@@ -14,15 +14,6 @@ FACTS = Facts(
     refused=bad(
         GOOD, {0: (0, 2, "x"), 1: ("now",), 2: (*NO_NUMBERS, -1, 8589934591000001), 3: ("",)}
     ),
-    mistakes=r"""
-delay.test_counts.test_a_lease_that_another_client_left_behind_ends
-  given: means="push"
-  a delivery goes on for ever
-delay.test_failure_notes.test_a_new_message_inherits_no_note
-  given: means="push"
-  a new message inherits a note
-  - redis.call('HDEL', KEYS[first + 7], key)
-""",
 )
 
 

@@ -8,26 +8,6 @@ FACTS = Facts(
     "delay/reschedule",
     calls=(("k", "at", 1),),
     fewest=3,
-    mistakes=r"""
-delay.test_delay.test_reschedule_moves_what_waits_and_leaves_what_is_held
-  moves what is leased
-  - if (lease and tonumber(lease) > now) or not
-  + if not
-  what is not stored is said to be moved
-  - not redis.call('ZSCORE', ready, key) then
-  + false then
-  any time counts from now
-  - if base == 'delay' then
-  + if true then
-delay.test_delay.test_a_message_rescheduled_after_its_lease_cannot_be_deleted_by_its_old_holder
-  a delay counts from the epoch
-  - if base == 'delay' then
-  + if false then
-delay.test_delay.test_a_waiting_consumer_is_woken_by_an_earlier_arrival
-  given: late="reschedule"
-  wakes nobody
-  - redis.call('LPUSH', wake, '1')
-""",
 )
 
 

@@ -8,10 +8,6 @@ FACTS = Facts(
     "delay/watch",
     calls=((10_000,),),
     fewest=1,
-    mistakes=r"""
-delay.test_counts.test_counting_ends_by_itself_and_a_shorter_window_does_not_shorten
-  a shorter window shortens
-""",
 )
 
 

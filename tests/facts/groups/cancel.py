@@ -1,17 +1,14 @@
 """The facts of groups/cancel.lua: see `tests.facts.facts`."""
 
+from ackq import Groups
 from ackq.queue import chosen_messages
 from benchmarks.worst.scene import KIB, LARGE, Act, Scene, times
-from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 from tests.facts.groups.list import PARKED
 
 FACTS = Facts(
     "groups/cancel",
     calls=(("", "a"), ("001a0000000000000000", "a", "b")),
-    operation=lambda: chosen_messages.cancel_moved_aside(GROUPED, ["m"]),
-    replies=[[b"", 1]],
-    passes={"after": [b""], "ids": ["m"]},
     fewest=2,
     refused={
         "no place": ("001a", "a"),
@@ -20,48 +17,16 @@ FACTS = Facts(
     },
     named_arguments="some",
     mistakes=r"""
-test_groups_cancel.test_the_chosen_ones_leave_and_a_group_without_messages_has_no_turn
-  is dead and parked at once
-  - redis.call('ZREM', parked, message.member)
-  no dead letter
-  -   dead_letter(message)
-  a group without messages has a turn
-  -     redis.call('ZREM', turns, string.sub(message.head, 4))
-  a group with messages has no turn
-  - '(' .. message.head .. ':') == 0
-  + '(' .. message.head .. ':') >= 0
-test_groups_cancel.test_what_is_noted_of_the_message_goes_with_it
-  an earlier cancel counts for the next message
-  - cancels.use(message.key, message.body)
-  the notes are not written
-  - cancels.write()
-  - return {after, #found}
-  + return {after, #found}
 test_groups_cancel.test_one_call_cancels_a_hundred_and_reads_a_mebibyte
-  any number of dead letters
-  - (key and #found == CANCELED)
-  + false
   any number of messages
   - looked < SEEN and
   + looked >= 0 and
-  decodes any number of bytes
-  - (decoded > DECODE_BUDGET and before > 0)
-  + false
-  long ones cost nothing
-  -   if bytes >= BODY_BUDGET then
-  +   if false then
-  sixteen long ones at once
-  - local AT_ONCE = 4
-  + local AT_ONCE = 16
-  begins again
-  - and '-' or from_behind(after)
-  + and '-' or '-'
 """,
 )
 
 
 def _cancel(scene: Scene, *ids: str) -> Act:
-    spec = scene.queue(groups=GROUPED.config.groups).execute
+    spec = scene.queue(groups=Groups("customer")).execute
     return times(1, lambda: spec(lambda spec: chosen_messages.cancel_moved_aside(spec, ids)))
 
 

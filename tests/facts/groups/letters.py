@@ -3,34 +3,14 @@
 from ackq import Groups
 from ackq.queue import stopped_groups
 from benchmarks.worst.scene import LARGE, Act, Scene
-from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 
 FACTS = Facts(
     "groups/letters",
     calls=((0, "e", "5-1", "e", "5-2"), (1, "e", "5-1")),
-    operation=lambda: stopped_groups.missing(GROUPED, [(b"e", b"5-1")], True),
-    replies=[[1]],
-    passes={"repair": [1], "pairs": [b"e", b"5-1"]},
     fewest=3,
     refused={"half a pair": (0, "e"), "no id": (0, "e", "x"), "too many": (0, *("e", "5-1") * 101)},
     named_arguments="some",
-    mistakes=r"""
-test_groups_stop.test_an_audit_finds_groups_whose_dead_letters_are_gone
-  repairs what it was to find
-  - if repair then
-  + if true then
-  finds those that exist
-  - if not entry and
-  + if
-  repairs nothing
-  -       go_on(tag, id)
-  -
-test_groups_stop.test_one_call_of_the_audit_reads_a_mebibyte
-  bodies cost nothing
-  - bytes = bytes + #value
-  + bytes = bytes + 0 * #value
-""",
 )
 
 

@@ -1,17 +1,12 @@
 """The facts of groups/list.lua: see `tests.facts.facts`."""
 
-from ackq.queue import group_stats
 from benchmarks.worst.scene import Act, Scene, times
-from tests.facts.example import SPEC
 from tests.facts.facts import Facts
 
 FACTS = Facts(
     "groups/list",
     calls=(("busy", 0, 100), ("turns", 0, 100), ("stopped", 0, 100)),
     changes_nothing=True,
-    operation=lambda: group_stats.first(SPEC, 5, 100, "waiting", ""),
-    replies=[[1, b"0"]] * 3,
-    passes={"which": ["busy"], "cursor": [b"0"], "wanted": [100]},
     fewest=3,
     refused={
         "no such groups": ("all", 0, 100),
@@ -21,32 +16,16 @@ FACTS = Facts(
     },
     mistakes=r"""
 test_groups.test_each_group_is_listed_with_what_it_has
-  the last place is a group
-  - if tag ~= '' and (
-  + if (
-  groups in flight are listed twice
-  - or not held)
-  + or true)
   counts the groups before as well
   - redis.call('ZLEXCOUNT', parked, '[' .. head,
   + redis.call('ZLEXCOUNT', parked, '-',
   the first message of any group
   - '[' .. head, last, 'LIMIT'
   + '-', '+', 'LIMIT'
-  the last place is lost
-  - #head + 1, #head + PLACE
-  + #head + 1, #head + PLACE - 1
   a busy group may go on
   - or redis.call('ZSCORE', turns, tag)
   + or value
-test_groups.test_of_groups_with_long_messages_only_some_are_read
-  bodies cost nothing
-  - bytes = bytes + #(member or '')
-  + bytes = bytes + 0 * #(member or '')
 test_groups.test_stopped_groups_are_listed_with_their_dead_letters
-  the dead letters are missing
-  - redis.call('HGET', stopped, tag) or ''
-  + ''
   lists others
   -   found = redis.call('HSCAN', stopped, cursor, 'COUNT', wanted)
   +   found = redis.call('ZSCAN', turns, cursor, 'COUNT', wanted)

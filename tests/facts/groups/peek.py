@@ -1,8 +1,8 @@
 """The facts of groups/peek.lua: see `tests.facts.facts`."""
 
+from ackq import Groups
 from ackq.queue import moved_aside
 from benchmarks.worst.scene import KIB, LARGE, Act, Scene, times
-from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 from tests.facts.groups.list import PARKED
 
@@ -10,35 +10,13 @@ FACTS = Facts(
     "groups/peek",
     calls=(("", 100), ("001a0000000000000000", 1), ("", 5, "a")),
     changes_nothing=True,
-    operation=lambda: moved_aside.page(GROUPED, b"", 5, 7),
-    replies=[[b"", b""]],
-    passes={"after": [b""], "wanted": [5], "group": [b"7"]},
     fewest=2,
     refused={"no place": ("001a", 1), "none": ("", 0)},
-    mistakes=r"""
-test_groups.test_messages_that_were_moved_aside_are_shown_in_pages
-  the first one of a page again
-  - string.sub(place, -PLACE) + 1)
-  + string.sub(place, -PLACE) + 0)
-  all groups behind this one
-  - '(' .. head .. ':'
-  + '+'
-  all groups before this one
-  - from, to = '[' .. head,
-  + from, to = '-',
-  a page too long
-  - while #reply < wanted + 2 and
-  + while #reply < wanted + 3 and
-test_groups.test_a_page_of_long_messages_is_short
-  bodies cost nothing
-  - bytes + #member, from_behind
-  + bytes, from_behind
-""",
 )
 
 
 def _peek(scene: Scene) -> Act:
-    spec = scene.queue(groups=GROUPED.config.groups).execute
+    spec = scene.queue(groups=Groups("customer")).execute
     return times(20, lambda: spec(lambda spec: moved_aside.page(spec, b"", 1000)))
 
 

@@ -1,17 +1,12 @@
 """The facts of groups/resume.lua: see `tests.facts.facts`."""
 
 from ackq import Groups
-from ackq.queue import stopped_groups
 from benchmarks.worst.scene import Act, Scene
-from tests.facts.example import GROUPED
 from tests.facts.facts import Facts
 
 FACTS = Facts(
     "groups/resume",
     calls=(("e",),),
-    operation=lambda: stopped_groups.resume(GROUPED, "c-17"),
-    replies=[2],
-    passes={"group": [b"c-17"]},
     fewest=1,
     refused={"no group": ("",)},
     mistakes=r"""
@@ -19,12 +14,6 @@ test_groups_stop.test_a_resumed_group_goes_on_without_its_dead_letters
   it stays stopped
   - redis.call('HDEL', stopped, group) == 1
   + redis.call('HEXISTS', stopped, group) == 1
-  the places of its dead letters stay
-  -   redis.call('HDEL', letters, unpack(ids))
-  -
-  it gets no turn
-  -   turn(group)
-  -
 """,
 )
 
