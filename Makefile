@@ -31,7 +31,7 @@ help:
 	@echo "make test-campaign  the long tests"
 	@echo "make campaign   a quarter of an hour of faults; CAMPAIGN=8 for hours"
 	@echo "make simulation  thousands of simulated histories with faults; SIMULATION=3600 for seconds"
-	@echo "make mutation   does a test notice a planted mistake? MUTANTS=60 for each package, or QUIET=16 for each kind"
+	@echo "make mutation   does a test notice a planted mistake? MUTANTS=60 for each package, QUIET=16 or LUA=17 for each kind"
 	@echo "make tests-of ackq/queue/take.py:120  the tests that run this line"
 	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
 	@echo "make clients    write the blocking clients from the asyncio ones"
@@ -71,7 +71,7 @@ simulation: .venv/installed
 
 mutation: .venv/installed
 	$(BIN)/python -m pip install --quiet --group mutation
-	nice -n 15 $(BIN)/python -m tests.mutation $(if $(QUIET),--quiet --size $(QUIET),$(if $(MUTANTS),--size $(MUTANTS)))
+	nice -n 15 $(BIN)/python -m tests.mutation $(if $(QUIET),--quiet --size $(QUIET),$(if $(LUA),--lua --size $(LUA),$(if $(MUTANTS),--size $(MUTANTS))))
 
 tests-of: .venv/installed
 	@$(BIN)/python -m pip install --quiet --group mutation

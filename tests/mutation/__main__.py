@@ -7,7 +7,6 @@ tests have been written.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 from collections import defaultdict
@@ -18,11 +17,11 @@ from typing import Any
 from tests.campaign.run import environment
 
 from . import mutants as loud
-from . import quiet
-from .mutant import Mutant
+from . import quiet, scripts
+from .mutant import Mutant, draw
 from .mutants import PACKAGES
 from .places import WORK
-from .recording import TESTS, recorded, run_pytest
+from .recording import TESTS, recorded, run_plan
 from .report import RESULTS, drawn_before, write
 from .survivors import reason_of
 from .twins import Twin, twin_of
@@ -33,46 +32,39 @@ DEFAULTS = "tests/core/test_defaults.py::"
 TIMES = "tests/test_documented_times.py::"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
 LONGEST_TEST = 3.0
+#: What makes the mutants that an option names, and their packages or kinds.
+MUTANTS = {
+    "seed": (loud.mutants, PACKAGES),
+    "quiet": (quiet.mutants, quiet.KINDS),
+    "lua": (scripts.mutants, scripts.KINDS),
+}
 
 
 def main() -> int:
     """Draw, try, store, report."""
     options = _options()
     print("making the mutants ...", flush=True)
-    mutants = quiet.mutants() if options.quiet else loud.mutants()
-    groups = quiet.KINDS if options.quiet else PACKAGES
-    drawn = _draw(mutants, options.seed, options.size, options.package or groups)
+    made, groups = MUTANTS[options.of]
+    mutants = made()
+    drawn = draw(mutants, options.seed, options.size, options.package or groups)
     results = _results()
     wanted = [each for each in drawn if _is_open(each, results, options.again)]
     if wanted:
-        tests = recorded(options.tests or TESTS, options.jobs)
-        plan = [_planned(each, tests, options.budget) for each in wanted]
+        if options.of == "lua":
+            plan = [scripts.planned(each, options.budget) for each in wanted]
+        else:
+            tests = recorded(options.tests or TESTS, options.jobs)
+            plan = [_planned(each, tests, options.budget) for each in wanted]
         about = {"seed": options.seed, "commit": environment()["commit"]}
         with ThreadPool(options.jobs) as pool:
             pool.starmap(_try, [(plan[at :: options.jobs], about) for at in range(options.jobs)])
-    drawn = _draw(mutants, options.seed, options.size, groups)
+    drawn = draw(mutants, options.seed, options.size, groups)
     _store(mutants, drawn, groups, options)
     return 0
 
 
 def _try(plan: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    files = {test.partition("::")[0] for each in plan for test in each["tests"]}
-    run_pytest({"into": str(WORK / "results.jsonl"), "plan": plan, "about": about}, sorted(files))
-
-
-def _draw(mutants: list[Mutant], seed: int, size: int, packages: Iterable[str]) -> list[Mutant]:
-    """Return the sample: the same mutants as long as their own lines do not change."""
-
-    def order(mutant: Mutant) -> str:
-        return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
-
-    return [
-        mutant
-        for package in packages
-        for mutant in sorted((each for each in mutants if each.package == package), key=order)[
-            :size
-        ]
-    ]
+    run_plan(plan, about, WORK / "results.jsonl")
 
 
 def _results() -> dict[str, list[dict[str, Any]]]:
@@ -179,9 +171,9 @@ def _store(
         "seed": options.seed,
         "size": options.size,
         "budget": options.budget,
-        "of": "kind" if options.quiet else "package",
+        "of": "package" if options.of == "seed" else "kind",
     }
-    name = f"quiet-{options.seed}" if options.quiet else f"seed-{options.seed}"
+    name = f"{options.of}-{options.seed}"
     write(RESULTS / f"{name}.json", {**about, "mutants": packages}, lines)
 
 
@@ -189,14 +181,23 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.mutation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="draws the mutants; defaults to 1")
     parser.add_argument("--size", type=int, default=60, help="mutants a package; defaults to 60")
+    parser.set_defaults(of="seed")
     parser.add_argument(
         "--quiet",
-        action="store_true",
+        dest="of",
+        action="store_const",
+        const="quiet",
         help="quiet mutants of all packages, and of kinds for --package",
     )
     parser.add_argument(
-        "--package", action="append", choices=(*PACKAGES, *quiet.KINDS), help="only these"
+        "--lua",
+        dest="of",
+        action="store_const",
+        const="lua",
+        help="mutants of the Lua scripts, and of kinds for --package",
     )
+    kinds = (*PACKAGES, *quiet.KINDS, *scripts.KINDS)
+    parser.add_argument("--package", action="append", choices=kinds, help="only these")
     parser.add_argument(
         "--tests",
         action="append",

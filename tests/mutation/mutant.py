@@ -1,5 +1,7 @@
-"""A mutant: one change in one function."""
+"""A mutant: one change in one function, and the sample that a seed draws."""
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: The first line of a generated blocking client; its asyncio twin is mutated.
@@ -23,3 +25,18 @@ class Mutant:
         """What the mutant is, whatever else changes in its file."""
         number = f" #{self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.function}: {self.before} -> {self.after}{number}"
+
+
+def draw(mutants: list[Mutant], seed: int, size: int, packages: Iterable[str]) -> list[Mutant]:
+    """Return the sample: the same mutants as long as their own lines do not change."""
+
+    def order(mutant: Mutant) -> str:
+        return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
+
+    return [
+        mutant
+        for package in packages
+        for mutant in sorted((each for each in mutants if each.package == package), key=order)[
+            :size
+        ]
+    ]

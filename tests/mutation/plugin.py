@@ -26,12 +26,12 @@ from typing import Any
 import psutil
 import pytest
 import redis
-from coverage import Coverage
 from redis.sentinel import SentinelConnectionPool
 
 from tests.conftest import GENERATED
 from tests.servers import Client, Fleet
 
+from . import scripts
 from .places import ROOT, places
 
 #: prctl(2): processes whose parents are gone become children of this one.
@@ -42,6 +42,8 @@ class Recorder:
     """Runs the tests once, and records the statements that each runs, if it passes."""
 
     def __init__(self, into: Path) -> None:
+        from coverage import Coverage  # only `make mutation` installs it
+
         self._into = into
         self._tests: dict[str, dict[str, Any]] = {}
         self._coverage = Coverage(data_file=None, source=[str(ROOT / "ackq")])
@@ -92,7 +94,11 @@ class Trier:
             self._failed = report.nodeid
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        items = {item.nodeid: item for item in session.items}
+        items: dict[str, list[pytest.Item]] = {}
+        for item in session.items:
+            test = item.nodeid.partition("[")[0]
+            for name in {item.nodeid, test, test.partition("::")[0]}:
+                items.setdefault(name, []).append(item)
         anchor = next(item for item in session.items if item.path.name == "anchor.py")
         # As the next test it keeps what serves the session, and nothing else.
         other = next(item for item in session.items if item.path.parent != anchor.path.parent)
@@ -102,11 +108,13 @@ class Trier:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
         servers = psutil.Process().children()
         self._clear(servers)
+        scripts.prepare()
         for mutant in self._plan:
             begin = time.monotonic()
-            tests = [items[test] for test in mutant["tests"] if test in items]
+            named = (item for test in mutant["tests"] for item in items.get(test, []))
+            tests = list(dict.fromkeys(named))
             while (found := self._try(mutant, tests, anchor, servers)) is not None:
-                suspects = [items[found]] if found in items else tests
+                suspects = items.get(found, tests)
                 if self._is_due_to(mutant, found, suspects, anchor, servers):
                     break
                 print(
@@ -135,7 +143,7 @@ class Trier:
         servers: list[psutil.Process],
     ) -> bool:
         """Return whether these tests end otherwise without the mutant, and fail with it again."""
-        without = self._try({**mutant, "code": {}}, tests, anchor, servers)
+        without = self._try({**mutant, "code": mutant.get("sound", {})}, tests, anchor, servers)
         if len(tests) > 1:  # a process that did not end, or died: this once is enough
             return without != found
         return without is None and self._try(mutant, tests, anchor, servers) is not None
@@ -191,7 +199,10 @@ class Trier:
             os.dup2(silence, 2)
             for function, code in mutant["code"].items():
                 _plant(function, code)
+            end = time.process_time() + mutant.get("budget", float("inf"))
             for test, following in itertools.pairwise([*tests, anchor]):
+                if time.process_time() > end:
+                    break
                 _run(test, following)
                 if self._failed is not None:
                     os.write(writer, self._failed.encode())
@@ -235,6 +246,9 @@ def _pools(client: Client) -> Iterator[redis.ConnectionPool]:
 def _plant(function: str, code: str) -> None:
     """Give a function the code of a mutant, wherever a reference to the function is kept."""
     path, _, name = function.partition(": ")
+    if path.endswith(".lua"):
+        scripts.plant(function, code)
+        return
     dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     module = importlib.import_module(dotted)
     owner, _, name = name.rpartition(".")

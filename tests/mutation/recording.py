@@ -129,20 +129,30 @@ def _record(files: list[str], servers: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in into.read_text().splitlines()]
 
 
+def run_plan(
+    plan: list[dict[str, Any]], about: dict[str, Any], into: Path, servers: str = SERVERS
+) -> None:
+    """Try the mutants of a plan, and append the results to a file."""
+    files = {test.partition("::")[0] for each in plan for test in each["tests"]}
+    run_pytest({"into": str(into), "plan": plan, "about": about}, sorted(files), servers)
+
+
 def run_pytest(order: dict[str, Any], files: list[str], servers: str = SERVERS) -> None:
     with _temporary() as path:
         path.write_text(json.dumps(order))
+        outer = {name: each for name, each in os.environ.items() if "PYTEST" not in name}
         subprocess.run(
             [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files],
             cwd=ROOT,
             check=False,
-            env={"ACKQ_TEST_SERVERS": servers, **os.environ, "ACKQ_MUTATION": str(path)},
+            env={"ACKQ_TEST_SERVERS": servers, **outer, "ACKQ_MUTATION": str(path)},
         )
 
 
 @contextlib.contextmanager
 def _temporary() -> Iterator[Path]:
     """A file that no other run writes."""
+    WORK.mkdir(exist_ok=True)
     path = WORK / f"{uuid.uuid4().hex}.tmp"
     path.touch()
     try:

@@ -80,6 +80,19 @@ def test_a_nack_that_kills_and_a_reject(space: Space) -> None:
     }
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_death_without_a_body_has_a_reason_of_its_own(space: Space, ended: bool) -> None:
+    watched = busy(space)
+    for key in ("bodiless", "bodiless too", "dies"):
+        watched.lease(key, deadline=PAST if ended else FUTURE, count=3)
+    space.client.hdel(space.key("CONTEXT"), "bodiless", "bodiless too")
+    if ended:
+        watched.pop(5, jitter=1, max_receives=3)
+    else:
+        watched.nack((FUTURE, 0, "bodiless", "dies", "bodiless too"), max_receives=3)
+    assert shown(watched)["dead"] == {"body missing": 2, "max receives": 1}
+
+
 def test_a_redelivery_and_a_death_after_a_lease_ended(space: Space) -> None:
     watched = busy(space)
     watched.lease("again", deadline=PAST)
