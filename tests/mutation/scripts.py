@@ -114,7 +114,7 @@ def _tests_of(script: str) -> tuple[list[str], list[str]]:
 
 
 def planned(mutant: Mutant, budget: float) -> dict[str, Any]:
-    """Return how to try a mutant: with the tests of its scripts, for so many seconds."""
+    """Return how to try a mutant: with the tests of its scripts, for this many seconds."""
     return {
         "key": mutant.key,
         "code": {mutant.function: mutant.code},
