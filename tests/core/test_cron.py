@@ -89,6 +89,8 @@ def walk(cron: str, zone: ZoneInfo, begin: int, end: int) -> list[int]:
 
 
 @given(crons, places, st.integers(-40, 40), st.integers(0, 2500))
+@example("30 2 * * *", ("Europe/Berlin", "2026-10-25"), 1, 60)  # the hour's second time
+@example("0,20 2,3 * * *", ("Europe/Berlin", "2026-03-29"), -10, 2500)  # three ticks at 3:00
 @example("30 2 * * *", ("Australia/Lord_Howe", "2026-10-04"), -40, 2500)
 @example("*/10 2 * * *", ("Australia/Lord_Howe", "2026-04-05"), -40, 2500)
 @example("45 1,2 * * *", ("Australia/Lord_Howe", "2026-04-05"), 0, 2500)

@@ -977,8 +977,14 @@ def test_ticks_of_cron_that_are_counted_are_limited(monkeypatch: pytest.MonkeyPa
         ({"name": "s"}, "schedule 's' takes every= or cron="),
         ({"name": "s", "every": 1, "cron": "* * * * *"}, "schedule 's' takes every= or cron="),
         ({"name": "s", "every": 0}, "every is 0.001 to"),
-        ({"name": "s", "cron": "61 * * * *"}, "schedule 's': cron '61 .*' matches no time: .+"),
-        ({"name": "s", "cron": "0 0 31 2 *"}, "schedule 's': cron '0 0 31 2 .*' matches no time"),
+        (
+            {"name": "s", "cron": "61 * * * *"},
+            "schedule 's': cron '61 .*': minute is 0 to 59, not '61'",
+        ),
+        (
+            {"name": "s", "cron": "0 0 31 2 *"},
+            "schedule 's': cron '0 0 31 2 .*': day-of-month is .+, not '31'",
+        ),
     ],
     ids=repr,
 )
