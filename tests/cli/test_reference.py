@@ -1,11 +1,13 @@
 """Every command is documented, and its examples run as they are printed."""
 
 import os
+import pty
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,16 +20,26 @@ from ackq import Groups, Queue
 from ackq.cli import COMMANDS, main
 from ackq.cli.reference import commands, reference
 from ackq.delay import DelayQueue
-from ackq.embedded import Server
+from ackq.embedded import shared_url
+from ackq.embedded.shared import stop_shared
 from ackq.queue.claims_client import Claims
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
-from ackq.worker.registration import heartbeat
+from ackq.worker import Worker
 from tests import forked
-from tests.servers import private_server
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "cli.md"
+#: Commands that pages show and that are not run here, with the reason.
+NOT_RUN = {
+    "ackq pipeline submit": "needs a cluster of Spark; tests/spark/test_submission.py has it",
+    "ackq pipeline run /srv": "cron runs it in that folder; the line without the folder is run",
+}
+#: Ports that pages name. Tests run beside each other, so each takes another port.
+PORTS = re.compile(r"(?<=:)(8383|9465)|(?<=--health-port )8080")
+#: What a command prints first that runs until it is stopped.
+ALIVE = ("export ", "metrics at", "http://", "watching", "a-")
 #: What the examples print in place of what each server draws itself.
 RECEIPT, ENTRY, DELAYED = "1795252215312092", "1795252215312-0", "1795252215312092-a-9"
 #: What has no example: groups, whose commands have them.
@@ -68,7 +80,7 @@ def resize(path: str, width: int = 80): ...
 
 #: What needs no shell, no signal and no process of its own: a Python each would take a while.
 IN_PROCESS = re.compile(
-    r"ackq (?!serve|exporter|web|notify|work |demo|bench|pipeline|scripts)[^<>|&$`]*$"
+    r"ackq (?!serve|exporter|web|notify|work |demo|bench|pipeline|scripts|drain jobs$)[^<>|&$`]*$"
 )
 #: What needs no shell.
 ONE_PROGRAM = re.compile(r"ackq [^<>|&$`]*$")
@@ -85,10 +97,31 @@ def marks_of(example: str) -> list[pytest.MarkDecorator]:
     return [*marks, pytest.mark.campaign] if SHOWN.match(example) else marks
 
 
+def printed_on(page: Path) -> list[str]:
+    """Return the commands that a page shows, as it shows them, comments included."""
+    shell = "\n".join(re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.M | re.S))
+    return re.findall(r"^ackq .*$", shell.replace("\\\n", ""), re.MULTILINE)
+
+
+def first_program(page: str) -> str:
+    """Return the first Python of a page, which its reader has saved as a module."""
+    found = re.search(r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.M | re.S)
+    assert found is not None
+    return found[1]
+
+
+PRINTED = {
+    line: page.name
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for line in printed_on(page)
+    if page != PAGE and not line.startswith((*NOT_RUN,))
+}
 EXAMPLES = [
     pytest.param(example, marks=marks_of(example))
-    for _, command in commands()
-    for example in examples_of(command)
+    for example in (
+        *(example for _, command in commands() for example in examples_of(command)),
+        *PRINTED,
+    )
 ]
 
 
@@ -138,10 +171,35 @@ def test_what_reads_prints_json() -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server on which no other test names a queue."""
-    with private_server(tmp_path_factory.mktemp("examples")) as server:
-        yield server
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a reader's embedded server, which commands without ``--url`` use."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACKQ_HOME", str(home))
+        try:
+            yield home
+        finally:
+            stop_shared()
+
+
+@pytest.fixture
+def url(home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of that server."""
+    monkeypatch.delenv("ACKQ_REDIS_URL", raising=False)
+    monkeypatch.setenv("ACKQ_HOME", str(home))
+    return shared_url()
+
+
+@pytest.fixture
+def mailer(url: str) -> Iterator[None]:
+    """A worker that the examples name."""
+    with Queue.from_url(url, "mails") as queue:
+        worker = Worker(queue, print, name="mailer", heartbeat=0.1, history=False)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        yield
+        worker.stop()
+        thread.join()
 
 
 def stock_other_kinds(url: str) -> None:
@@ -153,6 +211,7 @@ def stock_other_kinds(url: str) -> None:
             *client.keys("*:z"),
             *client.keys("*:h"),
             *client.keys("{orders*"),
+            *client.keys("{jobs*"),
             "-",
         )
     with Queue.from_url(url, "charges", groups=Groups("customer", on_dead="stop")) as charges:
@@ -174,9 +233,15 @@ def stock_other_kinds(url: str) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs(
-    server: Server, example: str, tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+    url: str,
+    home: Path,
+    mailer: None,
+    example: str,
+    tmp_path: Path,
+    free_port: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with Queue.from_url(server.url, "jobs") as queue:
+    with Queue.from_url(url, "jobs") as queue:
         queue.purge(dead=True)
         queue.resume()
         queue.push_many([{"id": f"a-{number}", "customer": 17} for number in range(1, 5)])
@@ -185,31 +250,36 @@ def test_an_example_runs(
         queue.push({"id": "a-9"}, delay=600)
         (later,) = queue.peek(1, "delayed")
         (letter,) = queue.dead_letters()
-        with Claims.from_url(server.url, "jobs", "nightly") as claims:
+        with Claims.from_url(url, "jobs", "nightly") as claims:
             claims.begin()
             claims.claim(0, messages=1)
         queue.schedules.put("report", {"task": "report"}, every=3600)
-        queue.execute(heartbeat, "host:1:a", b'{"name": "mailer"}', 60.0, b"")
     assert held is not None
-    stock_other_kinds(server.url)
+    stock_other_kinds(url)
+    with Queue.from_url(url, "cars") as cars:
+        cars.push({"origin": "USA"})
+    if "resize jobs" in example:
+        with ShardedQueue.from_url(url, "jobs", 2) as sharded:
+            sharded.push({"id": "a"})
     (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
     (tmp_path / "tasks.py").write_text("def handle(message): print(message.id, flush=True)\n")
-    (tmp_path / "images.py").write_text(TASKS)
+    page = PRINTED.get(example)
+    (tmp_path / "images.py").write_text(first_program(page) if page == "tasks.md" else TASKS)
+    (tmp_path / "cars.ndjson").write_text('{"origin": "USA"}\n')
+    (tmp_path / "users").write_text("ada:c2VjcmV0c2VjcmV0c2VjcmV0\n")
     (tmp_path / "cars.toml").write_text(PIPELINE)
     (tmp_path / "old.toml").write_text(PIPELINE)
     line = example.replace(DELAYED, later.entry).replace(RECEIPT, str(held.receipt))
-    line = line.replace(ENTRY, letter.entry)
+    line = PORTS.sub(str(free_port), line.replace(ENTRY, letter.entry))
     if IN_PROCESS.match(line):
         monkeypatch.chdir(tmp_path)
-        for variable, value in (("ACKQ_HOME", str(tmp_path)), ("ACKQ_REDIS_URL", server.url)):
-            monkeypatch.setenv(variable, value)
         monkeypatch.setattr(sys, "path", [*sys.path])  # of an example that imports
-        done = click.testing.CliRunner().invoke(main, shlex.split(line)[1:])
+        done = click.testing.CliRunner().invoke(main, shlex.split(line, True)[1:])
         sys.modules.pop("images", None)
         assert done.exit_code == 0, done.output
         return
     serves = re.search("ackq (exporter|web)", line)
-    if serves:
+    if serves and "--listen" not in line:
         line += f" --listen 127.0.0.1:{free_port}"
     endless = (
         serves
@@ -220,19 +290,22 @@ def test_an_example_runs(
     if endless:
         line = line.replace("6380", str(free_port))
     alone = ONE_PROGRAM.match(line)
+    terminal, answers = pty.openpty()
+    os.write(terminal, b"y\n")  # for what asks
     program = [sys.executable, "-P", "-c", "from ackq.cli import main; main()"]
     process = (forked.Popen if alone else subprocess.Popen)(
-        [*program, *shlex.split(line)[1:]] if alone else ["sh", "-c", line],
+        [*program, *shlex.split(line, True)[1:]] if alone else ["sh", "-c", line],
         cwd=tmp_path,
         text=True,
-        stdin=subprocess.DEVNULL,
+        stdin=answers if "drain" in line else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT if endless else subprocess.PIPE,
         env={
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "ACKQ_HOME": str(tmp_path),
-            "ACKQ_REDIS_URL": server.url,
+            "ACKQ_HOME": str(tmp_path if "serve" in line else home),
+            "ACKQ_WEBHOOK": "https://chat.example.com/hooks/T0B1",
+            **({"ACKQ_REDIS_URL": url} if "--master yarn" in line else {}),
             "PYTHONUNBUFFERED": "1",
         },
     )
@@ -240,12 +313,13 @@ def test_an_example_runs(
         try:
             if endless:
                 assert process.stdout is not None
-                assert process.stdout.readline().startswith(
-                    ("export ", "metrics at", "http://", "watching", "a-")
-                )
+                seen = iter(process.stdout.readline, "")
+                assert any(each.startswith(ALIVE) or "working on" in each for each in seen)
                 process.send_signal(signal.SIGINT)
             output, errors = process.communicate(timeout=170 if "pipeline" in line else 50)
         finally:
             process.kill()
-    assert process.returncode == 0, output + errors
-    assert "Traceback" not in errors
+            os.close(terminal)
+            os.close(answers)
+    assert process.returncode == 0, output + (errors or "")
+    assert "Traceback" not in (errors or output)
