@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ MAX_PLACE = 300
 MAX_TRACEBACK = 4000
 #: Most bytes of one failure; the scripts check this.
 MAX_STORED = 8192
+#: Instead of a text that cannot be read.
+UNREADABLE = "(its text cannot be read)"
 #: Characters of an error's text that are searched for credentials.
 _MAX_READ = 4000
 _ACKQ = Path(__file__).parents[1]
@@ -59,6 +61,79 @@ class Failure:
         return f"{self.type} at {self.place}" if self.place else self.type
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An error as plain text, read once: its class is the user's, so reading it again may fail."""
+
+    #: Its qualified name, such as "app.errors.CardDeclined".
+    type: str
+    #: Without credentials of URLs, not escaped and not cropped.
+    text: str
+    #: The innermost line of the user's code: "file:line in function". Empty if unknown.
+    place: str
+    #: Empty unless it was asked for.
+    traceback: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its class alone."""
+        return self.type.rpartition(".")[2]
+
+    def stored(self, detail: RecordErrors) -> bytes:
+        """Return what to store; empty if nothing is."""
+        if detail == "none":
+            return b""
+        fields = {"type": self.type[:MAX_TYPE], "place": self.place[-MAX_PLACE:]}
+        if detail != "type":
+            fields["text"] = self.text[:MAX_TEXT]
+        for kept in (MAX_TRACEBACK, MAX_TRACEBACK // 4, 0):
+            if detail == "traceback":
+                fields["traceback"] = self.traceback[-kept:] if kept else ""
+            stored = orjson.dumps(fields)
+            if len(stored) <= MAX_STORED:
+                break
+        return stored
+
+
+def describe(
+    error: BaseException, package: str = "", defined: str = "", trace: bool = False
+) -> Description:
+    """Return an error as plain text. This never raises, whatever the error's class does.
+
+    Args:
+        error: as raised. An exception that was never raised has no place.
+        package: whose code counts as the user's even if it is installed.
+        defined: the place to give if no line of the user's code ran.
+        trace: whether the traceback is wanted.
+    """
+    kind = type(error)
+    return Description(
+        as_text(kind, name_of, type.__dict__["__name__"].__get__(kind)),
+        text_of(error),
+        as_text(error, lambda error: place_of(error, package, defined), defined),
+        redact(as_text(error, _lines_of)) if trace else "",
+    )
+
+
+def _lines_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def as_text(value: Any, read: Callable[[Any], str] = str, otherwise: str = UNREADABLE) -> str:
+    """Return the text of a value that comes from outside, as UTF-8 can hold it; never raise.
+
+    Args:
+        value: whose methods may raise anything, exit, or return something else.
+        read: returns its text. Defaults to `str`.
+        otherwise: the text if that fails.
+    """
+    try:
+        text = str.__str__(read(value))  # a plain one, not that of a subclass
+        return text.encode(errors="replace").decode()
+    except BaseException:
+        return otherwise
+
+
 def capture(
     error: BaseException | None, detail: RecordErrors, package: str = "", defined: str = ""
 ) -> bytes:
@@ -75,24 +150,9 @@ def capture(
     """
     if error is None or detail == "none":
         return b""
-    if not isinstance(error, BaseException):
+    if not issubclass(type(error), BaseException):
         raise ConfigurationError(f"error is an exception, not {type(error).__name__}")
-    place = place_of(error, package, defined)
-    fields = {
-        "type": _valid(name_of(type(error)))[:MAX_TYPE],
-        "place": _valid(place)[-MAX_PLACE:],
-    }
-    if detail != "type":
-        fields["text"] = _valid(text_of(error))[:MAX_TEXT]
-    if detail == "traceback":
-        fields["traceback"] = _valid(redact("".join(traceback.format_exception(error))))
-    for kept in (MAX_TRACEBACK, MAX_TRACEBACK // 4, 0):
-        if "traceback" in fields:
-            fields["traceback"] = fields["traceback"][-kept:] if kept else ""
-        stored = orjson.dumps(fields)
-        if len(stored) <= MAX_STORED:
-            break
-    return stored
+    return describe(error, package, defined, detail == "traceback").stored(detail)
 
 
 def parse(lines: bytes) -> tuple[Failure, ...]:
@@ -128,10 +188,12 @@ def name_of(kind: type) -> str:
 
 def text_of(error: BaseException) -> str:
     """Return the text of an error without the credentials of URLs, not escaped and not cropped."""
-    try:
-        return redact(str(error)[:_MAX_READ])
-    except Exception:  # the error class is the user's, and its __str__ may fail
-        return "(its text cannot be read)"
+    return redact(as_text(error, lambda error: str(error)[:_MAX_READ]))
+
+
+def true(error: BaseException, name: str) -> Any:
+    """Return an attribute of an exception, such as "__cause__", even if its class overrides it."""
+    return getattr(BaseException, name).__get__(error)
 
 
 def place_of(error: BaseException, package: str = "", defined: str = "") -> str:
@@ -145,7 +207,7 @@ def place_of(error: BaseException, package: str = "", defined: str = "") -> str:
         defined: the place to give if no line of the user's code ran.
     """
     others = ""
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+    for frame, line in reversed(list(traceback.walk_tb(true(error, "__traceback__")))):
         file = frame.f_code.co_filename
         if Path(file).is_relative_to(_ACKQ):
             continue
@@ -155,8 +217,3 @@ def place_of(error: BaseException, package: str = "", defined: str = "") -> str:
             return place
         others = others or place
     return defined or others
-
-
-def _valid(text: str) -> str:
-    """Return text that UTF-8 can hold."""
-    return text.encode(errors="replace").decode()

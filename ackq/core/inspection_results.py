@@ -67,10 +67,11 @@ class DeadLetter:
     def cause(self) -> str:
         """What to group dead letters by: the last error's type and place, else the reason.
 
-        A canceled message has the cause "canceled", whatever errors it had before.
+        Errors of earlier deliveries are no cause of a message that was rejected or canceled.
         """
-        died_of_error = self.errors and self.reason != CANCELED
-        return self.errors[-1].cause if died_of_error else self.reason
+        last = self.errors[-1] if self.errors and self.reason != CANCELED else None
+        died_of_it = last is not None and last.attempt >= self.receive_count
+        return last.cause if last is not None and died_of_it else self.reason
 
     @property
     def task(self) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Token
 from functools import wraps
@@ -28,7 +27,7 @@ from ackq.otel.telemetry import ERROR, GROUP, Telemetry, attributes_of, error_ty
 from ackq.queue.messages import Message
 from ackq.topic.messages import Batch
 from ackq.worker.base import is_async
-from ackq.worker.verdicts import Verdict
+from ackq.worker.verdicts import pending, plain_value_async, verdict_in
 
 
 class Processing:
@@ -110,7 +109,7 @@ class Processing:
     def end(self, error: BaseException | None) -> None:
         """End the span and record its duration. A verdict is not an error."""
         attributes = self._attributes
-        if error is not None and not isinstance(error, Verdict):
+        if error is not None and verdict_in(error) is None:
             attributes[ERROR] = error_type(error)
             self._span.set_attribute(ERROR, attributes[ERROR])
             self._span.set_status(StatusCode.ERROR)
@@ -133,7 +132,7 @@ def observed(
         @wraps(handler)
         async def handle_async(message: Any) -> Any:
             with processing(message):
-                return await handler(message)
+                return await plain_value_async(await handler(message))
 
         return handle_async
 
@@ -144,16 +143,16 @@ def observed(
         try:
             block.attach()
             try:
-                result = handler(message)
+                awaitable = pending(handler(message))
             finally:
                 block.detach()
         except BaseException as error:
             block.end(error)
             raise
-        if inspect.isawaitable(result):
-            return _finish(block, result)
+        if awaitable is not None:
+            return _finish(block, awaitable)
         block.end(None)
-        return result
+        return None
 
     return handle
 
@@ -163,7 +162,7 @@ async def _finish(block: Processing, awaitable: Awaitable[Any]) -> Any:
     error: BaseException | None = None
     block.attach()
     try:
-        return await awaitable
+        return await plain_value_async(awaitable)
     except BaseException as raised:
         error = raised
         raise

@@ -13,6 +13,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Link, SpanKind, TracerProvider
 
 import ackq
+from ackq.core.failure import describe
 
 Relation = Literal["link", "parent"]
 Attributes = Mapping[str, str | int]
@@ -109,7 +110,15 @@ class Telemetry:
     def note(self, span: trace.Span, error: BaseException) -> None:
         """Record the text and the stack of an error, if they are asked for."""
         if self.error_texts:
-            span.record_exception(error)
+            described = describe(error, trace=True)
+            span.add_event(
+                "exception",
+                {
+                    "exception.type": described.type,
+                    "exception.message": described.text,
+                    "exception.stacktrace": described.traceback,
+                },
+            )
 
 
 def attributes_of(

@@ -11,6 +11,7 @@ from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.tasks.definition import Definition
 from ackq.worker.threads import finish
+from ackq.worker.verdicts import check_handler, plain_value
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,9 +19,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 def call(
     definition: Definition, message: Message, args: Iterable[Any], keywords: Mapping[str, Any]
 ) -> Any:
-    """Call the function of a task, and await it if it is asynchronous."""
-    result = definition.function(*args, **keywords)
-    return finish(result) if definition.is_async else result
+    """Call the function of a task, and await its result."""
+    return completed(definition.function(*args, **keywords))
+
+
+def completed(result: Any) -> Any:
+    """Return the plain value of what a task or a middleware returned; see `plain_value`."""
+    return None if result is None else plain_value(result, finish)
 
 
 @contextmanager
@@ -44,8 +49,9 @@ def is_middleware(function: F) -> F:
     """Return the function if it can be middleware.
 
     Raises:
-        ConfigurationError: it is asynchronous: threads would not wait for it.
+        ConfigurationError: it is asynchronous, which each message would pay for, or a generator.
     """
+    check_handler(function, "middleware")
     if inspect.iscoroutinefunction(function):
         raise ConfigurationError(
             "middleware of Tasks is an ordinary function: def m(message, call): return call()."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -13,20 +13,27 @@ from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.tasks.definition import Definition
 from ackq.worker.daemons import DaemonThreads
+from ackq.worker.verdicts import check_handler, plain_value_async
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Threads of all event loops of this process. Idle ones are used again.
 _THREADS = DaemonThreads()
 
 
-def call(
+async def call(
     definition: Definition, message: Message, args: Iterable[Any], keywords: Mapping[str, Any]
-) -> Awaitable[Any]:
-    """Call the function of a task, in a thread unless it is asynchronous."""
+) -> Any:
+    """Call the function of a task, in a thread unless it is asynchronous, and await its result."""
     if definition.is_async:
-        awaitable: Awaitable[Any] = definition.function(*args, **keywords)
-        return awaitable
-    return _in_thread(partial(definition.function, *args, **keywords), message)
+        result = await definition.function(*args, **keywords)
+    else:
+        result = await _in_thread(partial(definition.function, *args, **keywords), message)
+    return await completed(result)
+
+
+async def completed(result: Any) -> Any:
+    """Return the plain value of what a task or a middleware returned; see `plain_value`."""
+    return None if result is None else await plain_value_async(result)
 
 
 async def _in_thread(function: Callable[[], Any], message: Message) -> Any:
@@ -35,7 +42,7 @@ async def _in_thread(function: Callable[[], Any], message: Message) -> Any:
     A thread cannot be stopped: after the time limit or the loss of the lease, this waits for its
     end.
     """
-    running = asyncio.ensure_future(_THREADS.call(function))
+    running = _THREADS.begin(function)
     while True:
         try:
             return await asyncio.shield(running)
@@ -71,6 +78,7 @@ def is_middleware(function: F) -> F:
     Raises:
         ConfigurationError: it is not asynchronous, so its end would not be that of the call.
     """
+    check_handler(function, "middleware")
     if not inspect.iscoroutinefunction(function):
         raise ConfigurationError(
             "middleware of AsyncTasks is asynchronous: async def m(message, call):"

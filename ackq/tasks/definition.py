@@ -31,6 +31,7 @@ from ackq.tasks.arguments import Arguments
 from ackq.tasks.policy import Breaker, Circuit, Retry
 from ackq.worker.batch import Batch
 from ackq.worker.policy import Terms
+from ackq.worker.verdicts import check_handler
 
 #: What happens to an expired message: it becomes a dead letter, or is acked.
 OnExpiry = Literal["dead", "drop"]
@@ -219,6 +220,7 @@ def _check_function(function: Any) -> None:
         )
     if hasattr(function, "definition"):
         raise ConfigurationError(f"{function.definition.name!r} is a task already")
+    check_handler(function, f"task {function.__qualname__!r}")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -18,7 +18,7 @@ from ackq.tasks.policy import Later
 from ackq.tasks.wire import Received, received
 from ackq.worker.logs import about
 from ackq.worker.policy import NO_MORE_RECEIVES
-from ackq.worker.verdicts import Reject
+from ackq.worker.verdicts import Reject, Retry, verdict_in
 
 #: The times that a message with an unknown task or argument is given back before it is dead.
 UNKNOWN_TRIES = 20
@@ -92,9 +92,20 @@ class Intake:
 
 
 def ended(definition: Definition, message: Message, error: BaseException | None) -> None:
-    """Record how the call of a task ended."""
-    circuit = definition.circuit
-    if circuit is not None and circuit.ended(error):
+    """Record how the call of a task ended, for its breaker.
+
+    A verdict says nothing about the service that the task needs, unless it counts as a failure.
+    A call over its time limit has failed, even if it returned. One whose lease was lost was
+    interrupted.
+    """
+    circuit, verdict = definition.circuit, verdict_in(error)
+    if circuit is None or message.lease_lost:
+        return
+    if verdict is not None and not isinstance(verdict, Retry):
+        return
+    if error is None and message.timed_out:
+        error = TimeoutError()
+    if circuit.ended(error):
         about(
             logging.WARNING,
             "its task pauses",

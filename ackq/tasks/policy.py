@@ -46,7 +46,8 @@ class Retry:
         """Check the types.
 
         Raises:
-            ConfigurationError: ``on`` or ``never`` is not a tuple of exceptions.
+            ConfigurationError: ``on`` or ``never`` is not a tuple of exceptions, or ``delays`` is
+                no `Backoff`.
         """
         for name, kinds in (("on", self.on), ("never", self.never)):
             if not isinstance(kinds, tuple) or not all(map(_is_exception, kinds)):

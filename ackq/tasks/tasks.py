@@ -35,12 +35,12 @@ from ackq.queue.schedules import CatchUp, zone_of
 from ackq.queue.unique import Uniqueness
 from ackq.setting_types import check_types, checked
 from ackq.sharded import ShardedQueue
-from ackq.tasks.calls import call, entered, is_middleware
+from ackq.tasks.calls import call, completed, entered, is_middleware
 from ackq.tasks.definition import Definition, Options, Settings, check_options, define
 from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.wire import expiry, written
 from ackq.worker import Schedule, Worker
-from ackq.worker.batch import Batch, Failed
+from ackq.worker.batch import Batch, Failed, failures_of
 from ackq.worker.policy import MAX_RECEIVES, Terms
 from ackq.worker.verdicts import Reject, Verdict
 
@@ -478,17 +478,12 @@ class Tasks(Closable):
         except Dropped:
             return
         if definition.batch is not None:
-            try:
-                self.handle_batch([message])
-            except Failed as failed:
-                raise failed.errors.get(message, failed) from None
+            if errors := self._errors_of([message]):
+                raise errors[message]
         elif self._middleware or definition.circuit or not definition.arguments.by_position:
             self._run(definition, {message: arguments})
         else:
-            # As `_run` does it, for most tasks.
-            result = call(definition, message, astuple(arguments), NONE)
-            if result is not None and isinstance(result, Verdict):
-                raise result
+            call(definition, message, astuple(arguments), NONE)  # as `_run`, for most tasks
 
     def handle_batch(self, messages: Sequence[Message]) -> None:
         """Call the batch task of these messages: the handler of the worker for its queue.
@@ -496,6 +491,11 @@ class Tasks(Closable):
         Raises:
             Failed: some or all messages must not be acked.
         """
+        if errors := self._errors_of(messages):
+            raise Failed(errors)
+
+    def _errors_of(self, messages: Sequence[Message]) -> dict[Message, BaseException]:
+        """Call the batch tasks of these messages. Return what the failed ones failed with."""
         errors: dict[Message, BaseException] = {}
         groups: dict[Definition, dict[Message, Any]] = {}
         for message in messages:
@@ -512,12 +512,9 @@ class Tasks(Closable):
         for definition, group in groups.items():
             try:
                 self._run(definition, group)
-            except Failed as failed:
-                errors |= failed.errors
             except BaseException as error:
-                errors |= dict.fromkeys(group, error)
-        if errors:
-            raise Failed(errors)
+                errors |= failures_of(group, error)
+        return errors
 
     def _run(self, definition: Definition, admitted: Mapping[Message, Any]) -> None:
         """Call the task with the arguments of a message or of a batch, within the middleware."""
@@ -529,16 +526,11 @@ class Tasks(Closable):
         for middleware in reversed(self._middleware):
             through = partial(middleware, message, through)
         try:
-            result = through()
-        except Verdict:
-            raise
+            completed(through())
         except BaseException as error:
             ended(definition, message, error)
             raise
-        if definition.circuit is not None:
-            ended(definition, message, None)
-        if result is not None and isinstance(result, Verdict):
-            raise result
+        ended(definition, message, None)
 
     def _handle_now(self, queue: str, message: dict[str, Any], **options: Any) -> Pushed:
         """Handle a message instead of pushing it. Options, such as a delay, have no effect."""

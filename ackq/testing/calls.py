@@ -18,6 +18,7 @@ from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.testing import comparison, deliveries, deliveries_async
+from ackq.worker.verdicts import check_handler, plain_value, plain_value_async
 
 if TYPE_CHECKING:
     from ackq.tasks import AsyncTasks, Tasks
@@ -77,6 +78,7 @@ def drain(
         return _outside_of_loops(partial(deliveries.drain_tasks, queue, delayed, limit))
     if handler is None:
         raise ConfigurationError("pass the handler: drain(queue, handle)")
+    check_handler(handler, "handler")
     if isinstance(queue, AsyncQueue | AsyncShardedQueue):
         return deliveries_async.drain({queue: 1}, _awaited(handler), delayed, limit)
 
@@ -141,21 +143,17 @@ async def _selected(
 
 def _awaited(handler: Handler) -> Callable[[list[Message]], Awaitable[None]]:
     async def call(messages: list[Message]) -> None:
-        result = handler(messages[0])
-        if inspect.isawaitable(result):
-            await result
+        await plain_value_async(handler(messages[0]))
 
     return call
 
 
 def _run(handler: Handler, runner: asyncio.Runner) -> Callable[[list[Message]], None]:
     def call(messages: list[Message]) -> None:
-        result = handler(messages[0])
-        if inspect.isawaitable(result):
-            runner.run(_finished(result))
+        plain_value(handler(messages[0]), lambda result: runner.run(_finished(result)))
 
     return call
 
 
-async def _finished(result: Awaitable[Any]) -> None:
-    await result
+async def _finished(result: Awaitable[Any]) -> Any:
+    return await result

@@ -11,8 +11,9 @@ from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 from ackq.sharded.client import ShardedQueue
 from ackq.testing.servers import check
-from ackq.worker.batch import Failed
-from ackq.worker.policy import USUAL, Backoff, settlement_of
+from ackq.worker.batch import failures_of
+from ackq.worker.policy import Backoff, settlement_of
+from ackq.worker.state import terms_of
 from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
@@ -88,18 +89,14 @@ def _handle(
     errors: dict[Message, BaseException] = {}
     try:
         call(messages)
-    except Failed as failed:
-        errors = failed.errors
     except BaseException as raised:
-        errors = dict.fromkeys(messages, raised)
+        errors = {**failures_of(messages, raised)}
     queue.ack(*(message for message in messages if message not in errors))
     for message, error in errors.items():
-        if not isinstance(error, Verdict):
+        if not issubclass(type(error), Verdict):
             queue.release(message)
             continue
-        settlement = settlement_of(
-            error, message.receive_count, Backoff(), 0.0, message.terms or USUAL
-        )
+        settlement = settlement_of(error, message.receive_count, Backoff(), 0.0, terms_of(message))
         match settlement.verb:
             case "release":
                 queue.release(message, delay=float(settlement.argument))
@@ -108,7 +105,7 @@ def _handle(
             case _:
                 queue.nack(message, delay=float(settlement.argument))
     for error in errors.values():
-        if not isinstance(error, Verdict):
+        if not issubclass(type(error), Verdict):
             raise error
 
 

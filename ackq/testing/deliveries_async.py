@@ -10,8 +10,9 @@ from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.sharded.client_async import AsyncShardedQueue
 from ackq.testing.servers import check
-from ackq.worker.batch import Failed
-from ackq.worker.policy import USUAL, Backoff, settlement_of
+from ackq.worker.batch import failures_of
+from ackq.worker.policy import Backoff, settlement_of
+from ackq.worker.state import terms_of
 from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
@@ -87,18 +88,14 @@ async def _handle(
     errors: dict[Message, BaseException] = {}
     try:
         await call(messages)
-    except Failed as failed:
-        errors = failed.errors
     except BaseException as raised:
-        errors = dict.fromkeys(messages, raised)
+        errors = {**failures_of(messages, raised)}
     await queue.ack(*(message for message in messages if message not in errors))
     for message, error in errors.items():
-        if not isinstance(error, Verdict):
+        if not issubclass(type(error), Verdict):
             await queue.release(message)
             continue
-        settlement = settlement_of(
-            error, message.receive_count, Backoff(), 0.0, message.terms or USUAL
-        )
+        settlement = settlement_of(error, message.receive_count, Backoff(), 0.0, terms_of(message))
         match settlement.verb:
             case "release":
                 await queue.release(message, delay=float(settlement.argument))
@@ -107,7 +104,7 @@ async def _handle(
             case _:
                 await queue.nack(message, delay=float(settlement.argument))
     for error in errors.values():
-        if not isinstance(error, Verdict):
+        if not issubclass(type(error), Verdict):
             raise error
 
 

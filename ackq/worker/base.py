@@ -30,6 +30,7 @@ from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.schedule import Schedule, Schedules
 from ackq.worker.state import Handling, Quota, Slot, State
 from ackq.worker.upkeep import upkeep
+from ackq.worker.verdicts import check_handler
 
 Q = TypeVar("Q")
 S = TypeVar("S")
@@ -162,8 +163,9 @@ class BaseWorker(Generic[Q, S]):
             check_integer(max_receives, "max_receives", 1, 1_000_000)
         if time_limit is not None:
             time_limit = check_seconds(time_limit, "time_limit")
-        if not callable(handler):
-            raise ConfigurationError(f"handler must be callable, not {handler!r}")
+        check_handler(handler, "handler")
+        if batch_handler is not None:
+            check_handler(batch_handler, "batch_handler")
         self._handler: Callable[[Any], Any] = handler
         self._batch_handler: Callable[[Any], Any] = batch_handler or handler
         #: What brings work, and ends when the worker stops.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ackq.config import Seconds, check_integer, check_seconds
+from ackq.core.failure import as_text
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.setting_types import check_fields
-from ackq.worker.verdicts import Verdict
+from ackq.worker.verdicts import Verdict, leaves_of
 
 #: Most messages of one batch, and the longest wait for them in seconds.
 MAX_SIZE = 10_000
@@ -46,9 +48,52 @@ class Failed(Verdict):
 
     Args:
         errors: what each failed message failed with: an exception, or `Retry`, `Reject` or
-            `Release` to choose how it is settled.
+            `Release` to choose how it is settled. Empty: none has failed.
+
+    Raises:
+        ConfigurationError: a key is no message, or a value no exception.
     """
 
     def __init__(self, errors: Mapping[Message, BaseException]) -> None:
+        for message, error in dict(errors).items():
+            if not isinstance(message, Message):
+                raise ConfigurationError(
+                    "Failed takes the messages themselves, as in Failed({message: error}), not"
+                    f" {as_text(message, repr)}"
+                )
+            if not issubclass(type(error), BaseException) or issubclass(type(error), Failed):
+                raise ConfigurationError(
+                    "Failed takes an exception for each message, as in Failed({message:"
+                    f" ValueError('why')}}), not {as_text(error, repr)}"
+                )
         super().__init__(errors)
         self.errors = dict(errors)
+
+
+def failures_of(
+    batch: Collection[Message], error: BaseException
+) -> Mapping[Message, BaseException]:
+    """Return what each failed message of a batch failed with, after its handler raised ``error``.
+
+    A group of errors counts as the first verdict in it. Several `Failed` in a group, and nothing
+    else, are one.
+    """
+    leaves = list(leaves_of(error))
+    if all(issubclass(type(each), Failed) for each in leaves):
+        named = {message: why for each in leaves for message, why in _named(each).items()}
+        strangers = [message for message in named if message not in {*batch}]
+        if not strangers:
+            return named
+        wrong = ConfigurationError(
+            f"Failed names {strangers[0].id!r}, which is not in this batch, so the whole batch has"
+            " failed: pass the messages that the handler got"
+        )
+        return {message: named.get(message, wrong) for message in batch}
+    verdicts = (each for each in leaves if issubclass(type(each), Verdict))
+    others = (each for each in verdicts if not issubclass(type(each), Failed))
+    return dict.fromkeys(batch, next(others, error))
+
+
+def _named(failed: Any) -> Mapping[Message, BaseException]:
+    errors: Mapping[Message, BaseException] = failed.errors
+    return errors

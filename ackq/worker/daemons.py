@@ -25,16 +25,24 @@ class DaemonThreads:
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function in a thread, in a copy of this context; return what it returns."""
+        return await self.begin(function, *args)
+
+    def begin(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Begin a call. The future is no task, so a SystemExit in the function is like any error.
+
+        A task would raise it out of the event loop.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._running += 1
+        future.add_done_callback(self._ended)
         if self._running > self._threads:
             self._threads += 1
             threading.Thread(target=self._serve, daemon=True).start()
         self._tasks.put((partial(copy_context().run, function, *args), future))
-        try:
-            return await future
-        finally:
-            self._running -= 1
+        return future
+
+    def _ended(self, future: asyncio.Future[Any]) -> None:
+        self._running -= 1
 
     def close(self) -> None:
         """Let threads end once they are idle."""

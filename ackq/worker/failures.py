@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Literal, get_args
 
-from ackq.config import RecordErrors
-from ackq.core import failure
-from ackq.core.failure import MAX_TEXT, capture, place_of
+from ackq.core.failure import MAX_TEXT, Description, describe
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.queue.messages import Message
 from ackq.worker.logs import about
 from ackq.worker.policy import NO_MORE_RECEIVES, Settlement
-from ackq.worker.verdicts import Verdict
 
 #: How much of an error to log: its type, its text too, or its traceback as well.
 Detail = Literal["type", "text", "traceback"]
@@ -34,52 +31,44 @@ class Failures:
 
     def of(self, function: Callable[..., Any] | None) -> Failures:
         """Return what logs the failures of a function that the handler calls. None: its own."""
-        if function is None:
+        if function is None or not isinstance(function, Hashable):
             return self
         if function not in self._others:
             self._others[function] = Failures(function, self._detail)
         return self._others[function]
 
+    def describe(self, error: BaseException, trace: bool = False) -> Description:
+        """Return an error as plain text. This never raises.
+
+        Its place is the innermost line of the user's code. An error raised before that code ran,
+        such as one for a wrong signature, has none. Then it is where the handler is defined.
+        """
+        return describe(error, self._package, self._defined, trace)
+
     def log(
-        self, message: Message, error: BaseException, settlement: Settlement, limit: int | None
+        self, message: Message, error: Description, outlook: str, raised: BaseException
     ) -> None:
-        """Log that the handler raised ``error``. The message may be received ``limit`` times.
+        """Log that the handler failed.
 
         The text of an error may quote the message, so it is escaped and cropped.
         """
-        kind = type(error).__name__
         about(
             logging.WARNING,
             "failed",
             message,
-            error=kind if self._detail == "type" else text_of(error),
-            at=self._place(error),
-            outlook=outlook(message, settlement, limit),
-            exc_info=error if self._detail == "traceback" else None,
+            error=error.name if self._detail == "type" else text_of(error),
+            at=error.place.rpartition(" in ")[0],
+            outlook=outlook,
+            exc_info=raised if self._detail == "traceback" else None,
         )
 
-    def capture(self, error: BaseException, detail: RecordErrors) -> bytes:
-        """Return what to store about ``error``; of a verdict, the error that it was raised for."""
-        cause: BaseException | None = error
-        if isinstance(error, Verdict):
-            cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        return capture(cause, detail, self._package, self._defined)
 
-    def _place(self, error: BaseException) -> str:
-        """Return file:line of the innermost frame of the user's code.
-
-        An error raised before the handler's code ran, such as one for a wrong signature, has no
-        such frame. Then return where the handler is defined.
-        """
-        return place_of(error, self._package, self._defined).rpartition(" in ")[0]
-
-
-def text_of(error: BaseException) -> str:
-    """Return the type and text of an error as one cropped line without credentials."""
-    text = printable(failure.text_of(error))
+def text_of(error: Description) -> str:
+    """Return the type and text of an error as one cropped line."""
+    text = printable(error.text)
     if len(text) > MAX_TEXT:
         text = text[:MAX_TEXT] + "…"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{error.name}: {text}" if text else error.name
 
 
 def outlook(message: Message, settlement: Settlement, limit: int | None) -> str:
@@ -88,7 +77,8 @@ def outlook(message: Message, settlement: Settlement, limit: int | None) -> str:
         return "its lease was lost"
     count = message.receive_count
     if settlement.verb == "reject" and settlement.argument != NO_MORE_RECEIVES:
-        return f"dead, {settlement.argument}"
+        # The error's type stands beside it.
+        return f"dead, {str(settlement.argument).partition(':')[0]}"
     if limit is not None and count >= limit:
         return f"dead after {count}"
     retries = f"retry {count}" if limit is None else f"retry {count} of {limit - 1}"

@@ -28,6 +28,7 @@ _FIELDS = (
     "error",
     "at",
     "outlook",
+    "reason",
     "trace_id",
 )
 
@@ -48,11 +49,16 @@ def fields_of(message: Message, **more: Any) -> dict[str, Any]:
 def about(
     level: int, event: str, message: Message, *, exc_info: BaseException | None = None, **more: Any
 ) -> None:
-    """Log ``event`` about a message."""
-    if log.isEnabledFor(level):
-        fields = fields_of(message, **more)
-        text = " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+    """Log ``event`` about a message. This never raises, although handlers of logs may."""
+    if not log.isEnabledFor(level):
+        return
+    fields = fields_of(message, **more)
+    text = " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+    try:
         log.log(level, "%s %s", event, text, extra=fields, exc_info=exc_info)
+    except BaseException:  # such as a SystemExit of the error whose traceback is to be shown
+        if exc_info is not None:
+            about(level, event, message, **more)
 
 
 def _value(value: Any) -> str:

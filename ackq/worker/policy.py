@@ -7,10 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ackq.config import RecordErrors, Seconds, check_seconds, in_seconds
+from ackq.config import (
+    RecordErrors,
+    Seconds,
+    check_integer,
+    check_seconds,
+    in_seconds,
+)
+from ackq.core.failure import as_text, describe
 from ackq.errors import ConfigurationError
 from ackq.setting_types import check_fields
-from ackq.worker.verdicts import Reject, Release, Retry
+from ackq.worker.verdicts import Reject, Release, Retry, Verdict, checked_delay
 
 #: Steps of the jitter. Messages that fail together with the same step are nacked in one call.
 JITTER_STEPS = 8
@@ -89,6 +96,18 @@ class Terms:
     #: The kind of work, for metrics. A name that producers can choose freely would make too many.
     task: str = ""
 
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            ConfigurationError: names the field.
+        """
+        check_fields(self, "terms.")
+        if self.max_receives is not None:
+            check_integer(self.max_receives, "terms.max_receives", 1, 1_000_000)
+        if self.time_limit is not None:
+            check_seconds(self.time_limit, "terms.time_limit")
+
 
 #: Every setting of the worker and the queue.
 USUAL = Terms()
@@ -108,7 +127,11 @@ def settlement_of(
     chance: float,
     terms: Terms = USUAL,
 ) -> Settlement:
-    """Return how to settle a message whose handler raised ``error``."""
+    """Return how to settle a message whose handler raised ``error``.
+
+    Raises:
+        BaseException: what a backoff or a verdict of the user's own raises.
+    """
     settlement = _asked_for(error) or _after(error, receive_count, backoff, chance, terms)
     most = terms.max_receives
     if settlement.verb == "nack" and most is not None and receive_count >= most:
@@ -118,13 +141,15 @@ def settlement_of(
 
 def _asked_for(error: BaseException) -> Settlement | None:
     """Return what a verdict asks for. None: the error is no verdict, or one without a delay."""
+    if not issubclass(type(error), Verdict):
+        return None  # whose class may fail when it is matched
     match error:
         case Release(delay=delay):
-            return Settlement("release", _delay(delay) or 0.0)
+            return Settlement("release", _delay(delay, error))
         case Reject(reason=reason):
-            return Settlement("reject", _storable(reason))
-        case Retry(delay=delay) if (seconds := _delay(delay)) is not None:
-            return Settlement("nack", seconds)
+            return Settlement("reject", as_text(reason)[:MAX_REASON])
+        case Retry(delay=delay) if delay is not None:
+            return Settlement("nack", _delay(delay, error))
     return None
 
 
@@ -132,14 +157,11 @@ def _after(
     error: BaseException, receive_count: int, backoff: Backoff, chance: float, terms: Terms
 ) -> Settlement:
     if terms.is_final is not None and terms.is_final(error):
-        return Settlement("reject", f"not retried: {type(error).__name__}")
-    return Settlement("nack", (terms.backoff or backoff).delay(receive_count, chance))
+        return Settlement("reject", f"not retried: {describe(error).name}")
+    chosen = terms.backoff or backoff
+    return Settlement("nack", _delay(chosen.delay(receive_count, chance), chosen))
 
 
-def _storable(reason: Any) -> str:
-    return str(reason)[:MAX_REASON].encode(errors="replace").decode()
-
-
-def _delay(delay: Any) -> float | None:
-    # A verdict must not fail, so an invalid delay counts as no delay given.
-    return float(min(delay, MAX_DELAY)) if isinstance(delay, int | float) and delay >= 0 else None
+def _delay(delay: Any, of: object) -> float:
+    # An attribute of a verdict, or the result of a backoff, of the user's own.
+    return float(min(checked_delay(delay, type(of).__name__), MAX_DELAY))

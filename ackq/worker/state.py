@@ -7,26 +7,35 @@ import logging
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Protocol
 
 import orjson
 
+from ackq.core.failure import describe
 from ackq.queue.messages import Message
-from ackq.worker.batch import Failed
+from ackq.worker.batch import failures_of
 from ackq.worker.collector import Collector, Pile
 from ackq.worker.effects import Bell
-from ackq.worker.failures import Failures, outlook
+from ackq.worker.failures import Failures, outlook, text_of
 from ackq.worker.feed import Feed
 from ackq.worker.figures import Figures
 from ackq.worker.forks import end_if_forked
 from ackq.worker.hooks import Hooks, call
 from ackq.worker.lane import JITTER_SECONDS, Lane
 from ackq.worker.logs import about, log
-from ackq.worker.policy import RENEW_AFTER, USUAL, Backoff, Settlement, Terms, settlement_of
-from ackq.worker.verdicts import Retry, Verdict
+from ackq.worker.policy import (
+    NO_MORE_RECEIVES,
+    RENEW_AFTER,
+    USUAL,
+    Backoff,
+    Settlement,
+    Terms,
+    settlement_of,
+)
+from ackq.worker.verdicts import Verdict, cause_of
 
 #: Seconds until a message is ready again that was taken while its handler still runs here.
 STILL_RUNNING_PAUSE = 1.0
@@ -42,8 +51,8 @@ def overdue() -> TimeoutError:
 
 def terms_of(message: Message) -> Terms:
     """Return the terms that a handler gave a message, or the usual ones."""
-    terms: Terms = message.terms or USUAL
-    return terms
+    terms = message.terms
+    return terms if isinstance(terms, Terms) else USUAL
 
 
 @dataclass(slots=True, eq=False)
@@ -323,7 +332,6 @@ class State:
 
     def succeeded(self, slot: Slot) -> None:
         """Record that the handler returned: ack the message, unless its lease was lost."""
-        end_if_forked()
         message = slot.message
         assert message is not None
         if message.timed_out:
@@ -339,27 +347,48 @@ class State:
 
     def failed(self, slot: Slot, error: BaseException) -> None:
         """Record that the handler raised, and decide how to settle the message."""
-        end_if_forked(error)
         message = slot.message
         assert message is not None
-        settlement = self.verdict(message, error)
-        limit = self.limit_of(message)
-        if not isinstance(error, Verdict):
-            failures = self.handling.failures.of(terms_of(message).function)
-            failures.log(message, error, settlement, limit)
-            if self.handling.hooks:
-                call(self.handling.hooks, "error", message, error)
-        elif isinstance(error, Retry) and limit is not None and message.receive_count >= limit:
-            about(logging.WARNING, "gave up", message, outlook=outlook(message, settlement, limit))
-        self._settle(slot, message, settlement)
+        self._settle(slot, message, self.verdict(message, error))
 
     def verdict(self, message: Message, error: BaseException) -> Settlement:
-        """Return how to settle a failed message, and note the error in it."""
+        """Return how to settle a failed message. Note the error in it, log it and call hooks."""
         terms, handling = terms_of(message), self.handling
+        failures = handling.failures.of(terms.function)
         detail = terms.record_errors or self.by_name[message.queue].queue.config.record_errors
-        message.failure = handling.failures.of(terms.function).capture(error, detail)
-        chance = random.random()
-        return settlement_of(error, message.receive_count, handling.backoff, chance, terms)
+        described = failures.describe(error, detail == "traceback")
+        settlement = self._settlement(message, error, terms)
+        limit = self.limit_of(message)
+        if not issubclass(type(error), Verdict):
+            message.failure = described.stored(detail)
+            failures.log(message, described, outlook(message, settlement, limit), error)
+            if handling.hooks:
+                call(handling.hooks, "error", message, error)
+            return settlement
+        if (cause := cause_of(error)) is not None:
+            message.failure = failures.describe(cause, detail == "traceback").stored(detail)
+        if settlement.verb == "nack" and limit is not None and message.receive_count >= limit:
+            about(logging.WARNING, "gave up", message, outlook=outlook(message, settlement, limit))
+        return settlement
+
+    def _settlement(self, message: Message, error: BaseException, terms: Terms) -> Settlement:
+        """Return how to settle a failed message, even if the user's own rules for that fail."""
+        count, backoff, chance = message.receive_count, self.handling.backoff, random.random()
+        try:
+            return settlement_of(error, count, backoff, chance, terms)
+        except BaseException as broken:
+            self._log_broken(message, broken)
+            return _usual(message)
+
+    def _log_broken(self, message: Message, broken: BaseException) -> None:
+        described = describe(broken)
+        about(
+            logging.ERROR,
+            "its failure could not be handled as set: the default backoff applies",
+            message,
+            error=text_of(described),
+            at=described.place,
+        )
 
     def limit_of(self, message: Message) -> int | None:
         """Return how often a message may be received."""
@@ -372,13 +401,47 @@ class State:
         A handler over its time limit has failed. If the lease was lost or the worker stops, the
         message is released.
         """
-        end_if_forked(error)
         message = slot.message
         assert message is not None
         if slot.interrupted == TIME_LIMIT:
             self.failed(slot, overdue())
         elif slot.interrupted:
             self._settle(slot, message, Settlement("release"))
+        else:
+            self.failed(slot, error)
+
+    def ended(self, slot: Slot, error: BaseException | None) -> None:
+        """Record that the handler of a slot returned, raised, or was cancelled. This never raises.
+
+        Whatever happens here, the message is settled or given back, and the slot goes on.
+        """
+        end_if_forked(error)
+        batch, slot.batch = slot.batch, []
+        if not batch:
+            assert slot.message is not None
+            batch = [slot.message]
+        errors: Mapping[Message, BaseException] = {}
+        if error is not None:
+            try:
+                errors = failures_of(batch, error)
+            except BaseException as broken:
+                self._log_broken(batch[0], broken)
+                errors = dict.fromkeys(batch, error)
+        for message in batch:
+            slot.message = message
+            try:
+                self._ended(slot, errors.get(message))
+            except BaseException as broken:
+                self._log_broken(message, broken)
+                if slot.message is not None:
+                    self.by_name[message.queue].upkeep.returned.append((message, _usual(message)))
+                    slot.message = None
+
+    def _ended(self, slot: Slot, error: BaseException | None) -> None:
+        if error is None:
+            self.succeeded(slot)
+        elif issubclass(type(error), asyncio.CancelledError):
+            self.cancelled(slot, error)
         else:
             self.failed(slot, error)
 
@@ -394,21 +457,6 @@ class State:
         slot.started = self.clock()
         slot.message = slot.batch[0] if slot.batch else None
         return bool(slot.batch)
-
-    def batch_ended(self, slot: Slot, error: BaseException | None) -> None:
-        """Record that a handler of a batch returned, raised, or was cancelled."""
-        end_if_forked(error)
-        batch, slot.batch = slot.batch, []
-        errors = error.errors if isinstance(error, Failed) else dict.fromkeys(batch, error)
-        for message in batch:
-            slot.message = message
-            failure = errors.get(message)
-            if failure is None:
-                self.succeeded(slot)
-            elif isinstance(failure, asyncio.CancelledError):
-                self.cancelled(slot, failure)
-            else:
-                self.failed(slot, failure)
 
     def _settle(self, slot: Slot, message: Message, settlement: Settlement) -> None:
         outcome = settlement.verb
@@ -495,11 +543,12 @@ class State:
                 if message in held and slot.message and all(one.lease_lost for one in held):
                     self.interrupt(slot, slot.message, LOST_LEASE)
 
-    def died(self, messages: Iterable[Message]) -> None:
+    def died(self, messages: Iterable[Message], settlement: Settlement) -> None:
         """Log the messages that were moved to the dead letters, and call hooks."""
+        reason = settlement.argument if settlement.verb == "reject" else NO_MORE_RECEIVES
         for message in messages:
             if message.dead:
-                about(logging.WARNING, "dead", message)
+                about(logging.WARNING, "dead", message, reason=reason)
                 if self.handling.hooks:
                     call(self.handling.hooks, "dead", message)
 
@@ -543,6 +592,11 @@ class State:
         for bell in (*(lane.take.bell for lane in self.lanes), *self.bells):
             bell.ring()
         self.wake()
+
+
+def _usual(message: Message) -> Settlement:
+    """Return how to settle a message that failed, without any setting of the user's."""
+    return Settlement("nack", Backoff().delay(message.receive_count, random.random()))
 
 
 def _lost(message: Message) -> str:

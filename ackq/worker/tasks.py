@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import types
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator
@@ -24,6 +23,7 @@ from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import STOP, Slot
 from ackq.worker.upkeep import abandon, upkeep
+from ackq.worker.verdicts import plain_value_async
 
 
 class TaskBell:
@@ -115,26 +115,15 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                 self._wake()
             if watched and state.skips(slot):
                 continue
-            context = copy_context()
+            context, error = copy_context(), None
             try:
                 result = await _awaited_in(context, handler(slot.message))
-                if result is not None and inspect.isawaitable(result):
-                    await _awaited_in(context, result)
-            except asyncio.CancelledError as error:
-                if slot.runner.cancelling() and not slot.interrupted:
-                    slot.interrupted = STOP  # the end of the program
-                    state.cancelled(slot, error)
-                    raise
-                state.cancelled(slot, error)
-            except BaseException as error:
-                state.failed(slot, error)
-            else:
-                state.succeeded(slot)
-            if slot.interrupted:
-                # It was cancelled twice if the lease was lost after the time limit had passed.
-                while slot.runner.cancelling():
-                    slot.runner.uncancel()
-                slot.interrupted = ""
+                if result is not None:
+                    await _awaited_in(context, plain_value_async(result))
+            except BaseException as raised:
+                error = raised
+            self._ended(slot, error)
+            error = None
 
     async def _serve_batches(self, slot: Slot) -> None:
         state, parked = self._state, self._parked
@@ -157,19 +146,29 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                     result = await _awaited_in(context, self._batch_handler(slot.batch.copy()))
                 else:
                     result = await _awaited_in(context, self._handler(item))
-                if result is not None and inspect.isawaitable(result):
-                    await _awaited_in(context, result)
+                if result is not None:
+                    await _awaited_in(context, plain_value_async(result))
             except BaseException as raised:
                 error = raised
-            if slot.runner.cancelling() and not slot.interrupted:
-                slot.interrupted = STOP  # the end of the program
-                state.batch_ended(slot, error)
-                raise asyncio.CancelledError
-            state.batch_ended(slot, error)
-            if slot.interrupted:
-                while slot.runner.cancelling():
-                    slot.runner.uncancel()
-                slot.interrupted = ""
+            self._ended(slot, error)
+            error = None
+
+    def _ended(self, slot: Slot, error: BaseException | None) -> None:
+        """Record how the handler of a slot ended, and forget that it was cancelled.
+
+        Raises:
+            CancelledError: the program ends.
+        """
+        if slot.runner.cancelling() and not slot.interrupted:
+            slot.interrupted = STOP  # the end of the program
+            self._state.ended(slot, error)
+            raise asyncio.CancelledError
+        self._state.ended(slot, error)
+        if slot.interrupted:
+            # It was cancelled twice if the lease was lost after the time limit had passed.
+            while slot.runner.cancelling():
+                slot.runner.uncancel()
+            slot.interrupted = ""
 
     async def _park(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

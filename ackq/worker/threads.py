@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,6 +20,7 @@ from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import LOST_LEASE, STOP, TIME_LIMIT, Slot, State
 from ackq.worker.upkeep import abandon, upkeep
+from ackq.worker.verdicts import plain_value
 
 #: In the threads of workers: what runs an awaitable in the event loop of the thread.
 _HERE = threading.local()
@@ -165,18 +165,15 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                     gate.wake()
                 if watched and state.skips(slot):
                     continue
-                context = copy_context()
+                context, error = copy_context(), None
                 try:
                     result = context.run(handler, message)
-                    if result is not None and inspect.isawaitable(result):
-                        context.run(finish_here, result)
-                except asyncio.CancelledError as error:
-                    state.cancelled(slot, error)
-                    slot.interrupted = ""
-                except BaseException as error:
-                    state.failed(slot, error)
-                else:
-                    state.succeeded(slot)
+                    if result is not None:
+                        context.run(plain_value, result, finish_here)
+                except BaseException as raised:
+                    error = raised
+                state.ended(slot, error)
+                slot.interrupted, error = "", None
 
     def _serve_batches(self, slot: Slot) -> None:
         state, gate = self._state, self._gate
@@ -205,12 +202,12 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                         result = context.run(self._batch_handler, slot.batch.copy())
                     else:
                         result = context.run(self._handler, item)
-                    if result is not None and inspect.isawaitable(result):
-                        context.run(finish_here, result)
+                    if result is not None:
+                        context.run(plain_value, result, finish_here)
                 except BaseException as raised:
                     error = raised
-                state.batch_ended(slot, error)
-                slot.interrupted = ""
+                state.ended(slot, error)
+                slot.interrupted, error = "", None
 
     def _run_upkeep(self, helpers: list[threading.Thread]) -> None:
         state = self._state

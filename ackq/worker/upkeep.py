@@ -80,7 +80,7 @@ def _return(state: State, lane: Lane) -> Routine[None]:
         if not (yield from _settle(state, lane, _settle_call(lane, settlement, messages))):
             lane.upkeep.returned.extend((message, settlement) for message in messages)
         else:
-            state.died(messages)
+            state.died(messages, settlement)
 
 
 def _by_shard(messages: Iterable[Message]) -> list[list[Message]]:

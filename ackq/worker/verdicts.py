@@ -1,12 +1,48 @@
-"""Exceptions that a handler raises to choose how its message is settled. They are not errors."""
+"""What any handler did: it is done, has failed, or chose a verdict."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import AsyncContextDecorator, ContextDecorator
+from functools import partial
+from subprocess import Popen
+from threading import Thread
+from types import AsyncGeneratorType, FunctionType, GeneratorType, MethodType
+from typing import Any
+
 from ackq.config import Seconds, in_seconds
+from ackq.core.failure import as_text, true
+from ackq.errors import ConfigurationError
+
+#: How often what an awaitable returns is awaited in turn.
+MAX_AWAITS = 10
+#: What a handler must not return, because it has not run, or not to its end; and the advice.
+_UNDONE: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (GeneratorType, "a generator, of which nothing has run: remove the yield, or loop over it"),
+    (AsyncGeneratorType, "an async generator, of which nothing has run: loop over it"),
+    ((map, filter), "a lazy iterator, of which nothing has run: loop over it"),
+    (Future, "a future whose work may still run: return future.result() instead"),
+    (Thread, "a thread that may still run: join() it before you return"),
+    (Popen, "a process that may still run: wait() for it before you return"),
+    (
+        (ContextDecorator, AsyncContextDecorator),
+        "a context manager that nobody entered: use it in a with statement, or as @decorator()",
+    ),
+    (
+        (FunctionType, MethodType, partial),
+        "a function that nobody called: call it, or write @decorator() instead of @decorator",
+    ),
+)
+_PLAIN = frozenset({bool, int, float, str, bytes, list, tuple, dict, set})
 
 
 class Verdict(Exception):
-    """The base class. Returning normally means done; any other exception means failed."""
+    """The base class. Raise a verdict or return it.
+
+    Returning anything else means done, any other exception means failed.
+    """
 
 
 class Retry(Verdict):
@@ -16,21 +52,25 @@ class Retry(Verdict):
         delay: seconds until it is ready again, 0 or more. Defaults to the worker's backoff.
     """
 
+    delay: float | None = None
+
     def __init__(self, delay: Seconds | None = None) -> None:
         super().__init__(delay)
-        self.delay = None if delay is None else in_seconds(delay)
+        self.delay = None if delay is None else checked_delay(delay, type(self).__name__)
 
 
 class Reject(Verdict):
     """Move the message to the dead letters now.
 
     Args:
-        reason: stored with the dead letter.
+        reason: stored with the dead letter, as text.
     """
 
-    def __init__(self, reason: str = "rejected") -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str = "rejected"
+
+    def __init__(self, reason: object = "rejected") -> None:
+        self.reason = as_text(reason)
+        super().__init__(self.reason)
 
 
 class Release(Verdict):
@@ -40,6 +80,123 @@ class Release(Verdict):
         delay: seconds until it is ready again. Defaults to 0, at once.
     """
 
+    delay: float = 0.0
+
     def __init__(self, delay: Seconds = 0.0) -> None:
         super().__init__(delay)
-        self.delay = in_seconds(delay)
+        self.delay = checked_delay(delay, type(self).__name__)
+
+
+def checked_delay(delay: Any, name: str) -> float:
+    """Return a delay as seconds.
+
+    Raises:
+        ConfigurationError: it is no number of seconds, or negative.
+    """
+    seconds = in_seconds(delay)
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not seconds >= 0:
+        advice = ": convert text, such as a Retry-After header, with float(…)"
+        raise ConfigurationError(
+            f"{name}(delay) is 0 or more seconds, not {as_text(delay, repr)}"
+            f"{advice if isinstance(delay, str | bytes) else ''}"
+        )
+    return seconds
+
+
+def pending(result: Any) -> Awaitable[Any] | None:
+    """Return what still has to be awaited of a handler's result. None: the handler is done.
+
+    Raises:
+        BaseException: the handler returned this exception; returning one is like raising it.
+        TypeError: the work behind the result has not run. The text says what to write instead.
+    """
+    if result is None or type(result) in _PLAIN:
+        return None
+    if isinstance(result, BaseException) or (
+        isinstance(result, type) and issubclass(result, BaseException)
+    ):
+        raise result
+    if inspect.isawaitable(result):
+        return result
+    for kinds, advice in _UNDONE:
+        if isinstance(result, kinds):
+            raise TypeError(f"the handler returned {advice}")
+    return None
+
+
+def plain_value(result: Any, finish: Callable[[Awaitable[Any]], Any]) -> Any:
+    """Return the plain value of a handler's result, or raise what `pending` raises.
+
+    Args:
+        result: as the handler returned it.
+        finish: awaits.
+    """
+    for _ in range(MAX_AWAITS):
+        if (awaitable := pending(result)) is None:
+            return result
+        result = finish(awaitable)
+        if result is awaitable:
+            return result  # such as a client, which awaiting only connects
+    raise TypeError(f"the handler returned something that is to be awaited over {MAX_AWAITS} times")
+
+
+async def plain_value_async(result: Any) -> Any:
+    """Return the plain value of a handler's result; see `plain_value`."""
+    for _ in range(MAX_AWAITS):
+        if (awaitable := pending(result)) is None:
+            return result
+        result = await awaitable
+        if result is awaitable:
+            return result
+    raise TypeError(f"the handler returned something that is to be awaited over {MAX_AWAITS} times")
+
+
+def check_handler(function: Any, name: str) -> None:
+    """Check that calling a function runs it.
+
+    Raises:
+        ConfigurationError: it does not, or it cannot be called.
+    """
+    called = function
+    while isinstance(called, partial):
+        called = called.func
+    if not callable(called):
+        raise ConfigurationError(f"{name} must be callable, not {called!r}")
+    if isinstance(called, type):
+        raise ConfigurationError(
+            f"{name} is the class {called.__name__}, and calling it only makes an object: pass an"
+            f" object, as in {called.__name__}(), or a function"
+        )
+    for each in (called, getattr(called, "__call__", None)):  # noqa: B004 - an object's call
+        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+            raise ConfigurationError(
+                f"{name} has a yield, so calling it runs nothing: remove the yield, or loop over"
+                " the generator in a function"
+            )
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """Return the errors in a group and in the groups within it, in order; or the error itself."""
+    left = [error]
+    while left:
+        each = left.pop()
+        # Not the user's attributes: a class of errors may override them.
+        if issubclass(type(each), BaseExceptionGroup):
+            left += reversed(BaseExceptionGroup.exceptions.__get__(each))
+        else:
+            yield each
+
+
+def cause_of(verdict: BaseException) -> BaseException | None:
+    """Return the error that a verdict was raised for, if there was one."""
+    cause: BaseException | None = true(verdict, "__cause__")
+    if cause is None and not true(verdict, "__suppress_context__"):
+        cause = true(verdict, "__context__")
+    return cause
+
+
+def verdict_in(error: BaseException | None) -> Verdict | None:
+    """Return the verdict that an error is, or the first one in a group of errors."""
+    leaves: Iterable[Any] = () if error is None else leaves_of(error)
+    return next((each for each in leaves if issubclass(type(each), Verdict)), None)

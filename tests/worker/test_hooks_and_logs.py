@@ -10,6 +10,7 @@ import pytest
 import redis
 
 import ackq
+from ackq.core.failure import describe
 from ackq.errors import ConfigurationError
 from ackq.worker import Backoff, Hooks, Reject, Retry
 from ackq.worker import hooks as worker_hooks
@@ -105,7 +106,12 @@ def test_a_dead_letter_knows_why_its_handler_failed(
         for error in letter.errors
     )
     dead: list[Any] = [record for record in caplog.records if record.message.startswith("dead ")]
-    assert sorted(each.message_id for each in dead) == ["m0", "m1", "m2"]
+    assert {each.message_id: each.reason for each in dead} == {
+        "m0": "max receives",
+        "m1": "no good",
+        "m2": "max receives",
+    }
+    assert letters["m1"].cause.startswith("ValueError at ")
 
 
 def test_messages_that_fail_together_keep_their_own_errors(rig: Rig) -> None:
@@ -234,11 +240,14 @@ def test_a_long_text_is_cropped_and_one_that_cannot_be_read_harms_nothing() -> N
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert text_of(ValueError("x" * 501)) == "ValueError: " + "x" * 500 + "…"
-    assert text_of(ValueError("x" * 500)) == "ValueError: " + "x" * 500
-    assert text_of(Unreadable()) == "Unreadable: (its text cannot be read)"
-    assert text_of(KeyError()) == "KeyError"
-    assert text_of(OSError("redis://me:c4n4ry@there")) == "OSError: redis://***@there"
+    def text(error: Exception) -> str:
+        return text_of(describe(error))
+
+    assert text(ValueError("x" * 501)) == "ValueError: " + "x" * 500 + "…"
+    assert text(ValueError("x" * 500)) == "ValueError: " + "x" * 500
+    assert text(Unreadable()) == "Unreadable: (its text cannot be read)"
+    assert text(KeyError()) == "KeyError"
+    assert text(OSError("redis://me:c4n4ry@there")) == "OSError: redis://***@there"
 
 
 def test_no_other_detail_of_an_error_can_be_asked_for(rig: Rig) -> None:

@@ -44,19 +44,14 @@ def test_jitter_only_shortens_a_delay_and_at_most_by_its_share() -> None:
     [
         (Release(), Settlement("release", 0.0)),
         (Release(5), Settlement("release", 5.0)),
-        (Release(-1), Settlement("release", 0.0)),
         (Release(2e9), Settlement("release", 1e9)),
-        (Release("later"), Settlement("release", 0.0)),  # type: ignore[arg-type]
         (Reject("why"), Settlement("reject", "why")),
         (Reject(), Settlement("reject", "rejected")),
         (Retry(delay=5), Settlement("nack", 5.0)),
         (Retry(0), Settlement("nack", 0.0)),
         (Retry(), Settlement("nack", 3.0)),
-        (Retry(float("nan")), Settlement("nack", 3.0)),
-        (Retry(-1), Settlement("nack", 3.0)),
         (Retry(2e9), Settlement("nack", 1e9)),
         (Retry(999_999_999), Settlement("nack", 999_999_999.0)),
-        (Retry("soon"), Settlement("nack", 3.0)),  # type: ignore[arg-type]
         (ValueError(), Settlement("nack", 3.0)),
         (SystemExit(), Settlement("nack", 3.0)),
     ],

@@ -194,7 +194,7 @@ def test_a_batch_has_one_message_of_each_group() -> None:
     assert [each.id for each in pile.messages] == ["a1", "b1"]
     slot = state.slots[0]
     slot.batch = state.feed.buffer.popleft().messages
-    state.batch_ended(slot, None)
+    state.ended(slot, None)
     assert [each.id for each in state.lanes[0].collector.waiting()] == ["a2"]
     assert not state.settled()
     time.now += STALE + 0.1

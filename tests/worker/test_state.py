@@ -514,7 +514,7 @@ def test_lost_leases_and_dead_letters_are_logged_and_shown(
     assert slot.interrupted == "lost lease"
     state.lost([running])
     running.dead = True
-    state.died([running, waiting])
+    state.died([running, waiting], Settlement("reject", "no file"))
     assert notes.notes == [
         ("lost", "running"),
         ("lost", "waiting"),
@@ -526,6 +526,7 @@ def test_lost_leases_and_dead_letters_are_logged_and_shown(
         "dead",
     ]
     assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert caplog.messages[-1].endswith('reason="no file"')
 
 
 def test_a_handler_has_exactly_its_time_limit(caplog: pytest.LogCaptureFixture) -> None:
@@ -643,14 +644,15 @@ def test_the_user_s_code_is_found_in_all_modules_of_its_package() -> None:
     with pytest.raises(ValueError, match="why") as raised:
         handle(message_of(Time()))
     line = fail.__code__.co_firstlineno + 1
-    assert failures._place(raised.value) == location_of(raised.value) == f"{__file__}:{line}"
+    assert failures.describe(raised.value).place == f"{location_of(raised.value)} in fail"
+    assert location_of(raised.value) == f"{__file__}:{line}"
     for handler in (Handler(), Handler.__call__):
         defined = Handler.__call__.__code__
         assert Failures(handler, "text")._defined == (
             f"{__file__}:{defined.co_firstlineno} in __call__"
         )
     assert Failures(len, "text")._defined == ""
-    assert Failures(print, "text")._place(ValueError()) == ""
+    assert Failures(print, "text").describe(ValueError()).place == ""
     assert location_of(ValueError()) == ""
     from functools import partial, wraps
 
@@ -664,7 +666,7 @@ def test_the_user_s_code_is_found_in_all_modules_of_its_package() -> None:
 
 
 def test_the_error_behind_a_verdict_is_what_is_stored() -> None:
-    failures = Failures(print, "text")
+    state, time = state_of()
 
     def raised(cause: Any, context: Any) -> BaseException:
         try:
@@ -688,7 +690,8 @@ def test_the_error_behind_a_verdict_is_what_is_stored() -> None:
         (raised("none", value), None),
         (Retry(), None),
     ):
-        stored = failures.capture(error, "text")
+        state.verdict(message := message_of(time), error)
+        stored = message.failure
         assert (orjson.loads(stored)["type"] if stored else None) == expected
 
 

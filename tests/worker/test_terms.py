@@ -95,7 +95,7 @@ def test_terms_decide_how_a_message_is_settled() -> None:
 def test_a_failure_that_is_final_is_logged_as_such() -> None:
     message = ackq.Message("q", b"a", b"{}", 1, 2)
     assert outlook(message, Settlement("reject", "not retried: KeyError"), 25) == (
-        "dead, not retried: KeyError"
+        "dead, not retried"
     )
     assert outlook(message, Settlement("reject", "max receives"), 2) == "dead after 2"
 
