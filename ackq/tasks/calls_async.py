@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.tasks.definition import Definition
-from ackq.worker.daemons import DaemonThreads
+from ackq.worker.daemons import DaemonThreads, value_of
 from ackq.worker.verdicts import check_handler, plain_value_async
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,7 +45,7 @@ async def _in_thread(function: Callable[[], Any], message: Message) -> Any:
     running = _THREADS.begin(function)
     while True:
         try:
-            return await asyncio.shield(running)
+            return value_of(await asyncio.shield(running))
         except asyncio.CancelledError:
             if not (message.timed_out or message.lease_lost) or running.done():
                 raise

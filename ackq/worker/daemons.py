@@ -12,7 +12,9 @@ from typing import Any
 
 from ackq.worker.forks import end_if_forked
 
-_Task = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+#: What a function returned and what it raised.
+Outcome = tuple[Any, BaseException | None]
+_Task = tuple[Callable[[], Any], "asyncio.Future[Outcome]"]
 
 
 class DaemonThreads:
@@ -25,14 +27,15 @@ class DaemonThreads:
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function in a thread, in a copy of this context; return what it returns."""
-        return await self.begin(function, *args)
+        return value_of(await self.begin(function, *args))
 
-    def begin(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Begin a call. The future is no task, so a SystemExit in the function is like any error.
+    def begin(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Outcome]:
+        """Begin a call. Errors travel as plain values; pass the result of the future to `value_of`.
 
-        A task would raise it out of the event loop.
+        A task would raise a SystemExit out of the event loop, and a future would look at the error,
+        whose class may fail when it is looked at.
         """
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._running += 1
         future.add_done_callback(self._ended)
         if self._running > self._threads:
@@ -41,7 +44,7 @@ class DaemonThreads:
         self._tasks.put((partial(copy_context().run, function, *args), future))
         return future
 
-    def _ended(self, future: asyncio.Future[Any]) -> None:
+    def _ended(self, future: asyncio.Future[Outcome]) -> None:
         self._running -= 1
 
     def close(self) -> None:
@@ -59,18 +62,22 @@ class DaemonThreads:
                 error = raised
             end_if_forked(error)
             try:
-                future.get_loop().call_soon_threadsafe(_resolve, future, result, error)
+                future.get_loop().call_soon_threadsafe(_resolve, future, (result, error))
             except RuntimeError:
                 return  # the loop is closed: nothing waits for the result
             del task, function, future, result, error
 
 
-def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if isinstance(error, StopIteration):
-        error = RuntimeError("the handler raised StopIteration")  # a future cannot carry it
+def value_of(outcome: Outcome) -> Any:
+    """Return what a function returned, or raise what it raised."""
+    result, error = outcome
     if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+        return result
+    if issubclass(type(error), StopIteration):
+        raise RuntimeError("the handler raised StopIteration")  # a coroutine cannot raise it
+    raise error
+
+
+def _resolve(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)

@@ -10,9 +10,11 @@ import pytest
 import redis
 
 from ackq import Message, Queue
+from ackq.errors import ConfigurationError
 from ackq.sharded import ShardedQueue
 from ackq.testing import drain
-from ackq.worker import Reject, Release, Retry
+from ackq.worker import Failed, Reject, Release, Retry
+from tests.worker.crooked import RAN, RESULTS, generates
 
 Call = Callable[..., Any]
 
@@ -130,3 +132,38 @@ def test_a_coroutine_function_runs_beside_the_loop_of_an_asynchronous_test(queue
 
     asyncio.run(test())
     assert seen == ["a"]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_a_handler_returns_decides_as_in_a_worker(queue: Queue, call: Call, name: str) -> None:
+    handle, text = RESULTS[name]
+    RAN.clear()
+    queue.push({"id": name})
+    if not text:
+        call(drain, lambda message: handle(message.id))
+        assert {name} == RAN
+    elif text in ("a verdict", "rejected", "awaited"):
+        call(drain, lambda message: handle(message.id))
+        assert [letter.reason for letter in queue.dead_letters()] == [text]
+    else:
+        with pytest.raises((TypeError, ValueError), match=re.escape(text)):
+            call(drain, lambda message: handle(message.id))
+        assert [message.receive_count for message in queue.peek(9)] == [0]
+
+
+def test_a_handler_with_a_yield_is_refused(queue: Queue, call: Call) -> None:
+    with pytest.raises(ConfigurationError, match="has a yield"):
+        call(drain, generates)
+
+
+def test_a_group_of_errors_and_a_failed_count_as_in_a_worker(queue: Queue, call: Call) -> None:
+    def handle(message: Message) -> None:
+        raise (
+            Failed({message: Reject("one")})
+            if message.id == "a"
+            else ExceptionGroup("", [Reject("two")])
+        )
+
+    queue.push_many([{"id": "a"}, {"id": "b"}])
+    call(drain, handle)
+    assert [letter.reason for letter in queue.dead_letters()] == ["one", "two"]

@@ -1,0 +1,288 @@
+"""Whatever a handler returns or raises: nothing is lost or acked unrun, and its slot goes on."""
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ackq
+from ackq.errors import ConfigurationError
+from ackq.worker import Backoff, Batch, Failed, Reject, Release, Retry, Terms
+from ackq.worker.logs import JsonFormatter, TextFormatter, log
+from tests.waiting import wait_until
+from tests.worker.conftest import Rig, settled
+from tests.worker.crooked import RAN, RESULTS, Handler, generates, generates_async, hostile
+
+
+@pytest.fixture(autouse=True)
+def none_ran() -> None:
+    RAN.clear()
+
+
+def check_results(letters: list[ackq.DeadLetter]) -> None:
+    """Check that each message of `RESULTS` ended as it should."""
+    ended = {
+        letter.id: letter.errors[-1].text if letter.errors else letter.reason for letter in letters
+    }
+    expected = {name: text for name, (_, text) in RESULTS.items() if text}
+    assert ended.keys() == expected.keys()
+    for name, text in expected.items():
+        assert re.search(re.escape(text), ended[name]), (name, ended[name])
+    assert {name for name, (_, text) in RESULTS.items() if not text} == RAN
+
+
+@pytest.mark.parametrize("batch", [None, Batch(1, wait=0)], ids=["single", "batch"])
+def test_what_a_handler_returns_decides_and_nothing_is_acked_unrun(rig: Rig, batch: Any) -> None:
+    queue = rig.queue_of(max_receives=1)
+    queue.push_many([{"id": name} for name in RESULTS])
+
+    def handle(given: Any) -> Any:
+        name = (given[0] if batch else given).id
+        return RESULTS[name][0](name)
+
+    rig.work(queue, handle, batch=batch, concurrency=3, start=False).drain()
+    assert settled(queue)
+    check_results(queue.dead_letters(100))
+
+
+#: So that no message of a failed handler is ready again while a test looks.
+SLOW = Backoff(base=300)
+
+
+class Formats(logging.Handler):
+    """Formats each record as `ackq work` does, and fails when that fails."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        TextFormatter().format(record)
+        JsonFormatter().format(record)
+
+
+@pytest.fixture
+def formats() -> Iterator[logging.Handler]:
+    log.addHandler(handler := Formats())
+    log.propagate = False
+    yield handler
+    log.propagate = True
+    log.removeHandler(handler)
+
+
+@pytest.mark.parametrize("batch", [None, Batch(5, wait=0)], ids=["single", "batch"])
+@pytest.mark.parametrize("detail", ["text", "traceback"])
+def test_no_error_ends_a_slot_or_takes_a_neighbour_along(
+    rig: Rig, batch: Any, detail: Any, formats: logging.Handler
+) -> None:
+    errors: dict[str, Any] = hostile()
+    queue = rig.queue_of(max_receives=1, record_errors=detail)
+    queue.push_many([{"id": id} for name in errors for id in (name, f"{name} neighbour")])
+    handled: list[str] = []
+
+    def handle(given: Any) -> None:
+        messages = given if batch else [given]
+        handled.extend(message.id for message in messages)
+        named = {message: errors[message.id] for message in messages if message.id in errors}
+        if named:
+            raise Failed(named) if batch else next(iter(named.values()))
+
+    work = rig.work(queue, handle, batch=batch, concurrency=4, log_errors=detail)
+    slots = work.worker._state.slots
+    wait_until(lambda: len(handled) == 2 * len(errors), "all", 60)
+    wait_until(lambda: not queue.stats().in_flight and not queue.stats().ready, "settled", 60)
+    stats = queue.stats()
+    assert stats.dead + stats.delayed == len(errors)
+    alive = [getattr(slot.runner, "is_alive", lambda: True)() for slot in slots]
+    assert alive == [True] * 4
+    assert not any(slot.message or slot.batch for slot in slots)
+    work.stop()
+    work.join()
+
+
+class Raises(Backoff):
+    def delay(self, receive_count: int, chance: float) -> float:
+        raise SystemExit
+
+
+class Text(Backoff):
+    def delay(self, receive_count: int, chance: float) -> Any:
+        return "60"
+
+
+class Unset(Release):
+    """Does not call the constructor of its base."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class Mutated(Retry):
+    def __init__(self) -> None:
+        super().__init__(60)
+        self.delay = "60"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("setting", "error"),
+    [
+        ({"backoff": Raises()}, OSError("why")),
+        ({"backoff": Text()}, OSError("why")),
+        ({"terms": Terms(backoff=Raises())}, OSError("why")),
+        ({"terms": Terms(is_final=lambda error: 1 / 0)}, OSError("why")),  # type: ignore[arg-type, return-value]
+        ({}, Mutated()),
+    ],
+    ids=["raises", "text", "of a message", "is_final", "verdict"],
+)
+def test_where_the_user_s_rules_fail_the_default_backoff_applies(
+    rig: Rig, caplog: pytest.LogCaptureFixture, setting: Any, error: Exception
+) -> None:
+    queue = rig.queue(2)
+    terms, settings = setting.get("terms"), {**setting}
+    settings.pop("terms", None)
+
+    def handle(message: ackq.Message) -> None:
+        message.terms = terms
+        if message.id == "m0":
+            raise error
+
+    rig.work(queue, handle, concurrency=1, start=False, **settings).drain()
+    (delayed,) = queue.peek(9, "delayed")
+    assert (delayed.id, delayed.receive_count) == ("m0", 1)
+    assert "the default backoff applies" in caplog.text
+    assert not queue.stats().in_flight
+
+
+def test_a_verdict_of_the_user_s_own_may_leave_out_its_base(rig: Rig) -> None:
+    queue = rig.queue(1)
+    errors = iter([Unset()])
+
+    def handle(message: ackq.Message) -> None:
+        rig.handler.seen.append(str(message.receive_count))
+        if (error := next(errors, None)) is not None:
+            raise error
+
+    rig.work(queue, handle, concurrency=1)
+    wait_until(lambda: settled(queue), "the second delivery")
+    assert rig.handler.seen == ["1", "1"]
+
+
+GROUPS: list[tuple[BaseException, tuple[int, int, int]]] = [
+    # The numbers of messages that are ready, delayed and dead afterwards.
+    (ExceptionGroup("", [Reject("one")]), (0, 0, 1)),
+    (ExceptionGroup("", [OSError(), ExceptionGroup("", [Reject("one"), OSError()])]), (0, 0, 1)),
+    (BaseExceptionGroup("", [SystemExit(), Release(60)]), (0, 1, 0)),
+    (ExceptionGroup("", [Reject("one"), Release(60)]), (0, 0, 1)),
+    (ExceptionGroup("", [Release(60), Reject("one")]), (0, 1, 0)),
+    (ExceptionGroup("", [OSError()]), (0, 1, 0)),
+]
+
+
+@pytest.mark.parametrize("batch", [None, Batch(1, wait=0)], ids=["single", "batch"])
+@pytest.mark.parametrize(("group", "left"), GROUPS, ids=repr)
+def test_a_group_of_errors_counts_as_its_first_verdict(
+    rig: Rig, group: BaseException, left: tuple[int, int, int], batch: Any
+) -> None:
+    queue = rig.queue(1)
+
+    def handle(given: Any) -> None:
+        raise group
+
+    rig.work(queue, handle, batch=batch, backoff=SLOW, start=False).drain()
+    stats = queue.stats()
+    assert (stats.ready, stats.delayed, stats.dead) == left
+
+
+def test_several_failed_in_a_group_are_one_unless_something_else_failed(rig: Rig) -> None:
+    def handle(messages: list[ackq.Message]) -> None:
+        parts: list[Exception] = [Failed({one: Reject(one.id)}) for one in messages[:2]]
+        if messages[0].id == "n0":
+            parts.append(OSError())
+        raise ExceptionGroup("", parts)
+
+    queue = rig.queue(4)
+    rig.work(
+        queue, handle, batch=Batch(4, wait=5), concurrency=1, backoff=SLOW, start=False
+    ).drain()
+    assert sorted(letter.reason for letter in queue.dead_letters()) == ["m0", "m1"]
+    assert not queue.stats().delayed
+    queue.push_many([{"id": f"n{number}"} for number in range(4)])
+    rig.work(
+        queue, handle, batch=Batch(4, wait=5), concurrency=1, backoff=SLOW, start=False
+    ).drain()
+    assert queue.stats().delayed == 4
+
+
+def test_a_failed_that_names_a_stranger_fails_the_whole_batch(rig: Rig) -> None:
+    other = ackq.Message("q", b"stranger", b"{}", 1, 1)
+
+    def handle(messages: list[ackq.Message]) -> None:
+        raise Failed({messages[0]: Reject("mine"), other: ValueError()})
+
+    queue = rig.queue(3)
+    rig.work(
+        queue, handle, batch=Batch(3, wait=5), concurrency=1, backoff=SLOW, start=False
+    ).drain()
+    assert [letter.reason for letter in queue.dead_letters()] == ["mine"]
+    failures = [message.errors[0].text for message in queue.peek(9, "delayed")]
+    assert len(failures) == 2
+    assert all("'stranger', which is not in this batch" in text for text in failures)
+
+
+def test_a_failed_of_a_single_message_decides_about_it(rig: Rig) -> None:
+    def handle(message: ackq.Message) -> None:
+        raise Failed({message: Reject("why")} if message.id == "m0" else {})
+
+    queue = rig.queue(2)
+    rig.work(queue, handle, start=False).drain()
+    assert [letter.id for letter in queue.dead_letters()] == ["m0"]
+    assert settled(queue)
+
+
+MESSAGE = ackq.Message("q", b"a", b"{}", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Failed({"a-1": ValueError()}), r"Failed\(\{message: error\}\), not 'a-1'"),  # type: ignore[dict-item]
+        (lambda: Failed({MESSAGE: None}), "not None"),  # type: ignore[dict-item]
+        (lambda: Failed({MESSAGE: "text"}), "not 'text'"),  # type: ignore[dict-item]
+        (lambda: Failed({MESSAGE: ValueError}), "not <class 'ValueError'>"),  # type: ignore[dict-item]
+        (lambda: Failed({MESSAGE: Failed({})}), "takes an exception for each message"),
+        (lambda: Release("60"), r"not '60': convert .* with float\(…\)"),  # type: ignore[arg-type]
+        (lambda: Release(b"60"), r"with float\(…\)"),  # type: ignore[arg-type]
+        (lambda: Release(None), r"Release\(delay\) is 0 or more seconds, not None$"),  # type: ignore[arg-type]
+        (lambda: Release(-1.5), "not -1.5"),
+        (lambda: Release(True), "not True"),
+        (lambda: Release(float("nan")), "not nan"),
+        (lambda: Retry("60"), r"Retry\(delay\) .*with float\(…\)"),  # type: ignore[arg-type]
+        (lambda: Retry(-1), "not -1"),
+        (lambda: Terms(max_receives="3"), "terms.max_receives is an integer"),  # type: ignore[arg-type]
+        (lambda: Terms(time_limit="3"), "terms.time_limit is"),  # type: ignore[arg-type]
+        (lambda: Terms(backoff=5), "terms.backoff is a Backoff, such as"),  # type: ignore[arg-type]
+        (lambda: Terms(is_final=True), "terms.is_final is a function or None, not True"),  # type: ignore[arg-type]
+        (lambda: Terms(record_errors="all"), "record_errors"),  # type: ignore[arg-type]
+        (lambda: Backoff(factor="2"), "backoff.factor is a number, not '2'"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_would_fail_later_is_refused_where_it_is_written(make: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        make()
+
+
+@pytest.mark.parametrize("name", ["handler", "batch_handler"])
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [(generates, "has a yield"), (generates_async, "has a yield"), (Handler, r"as in Handler\(\)")],
+)
+def test_a_handler_whose_call_runs_nothing_is_refused(
+    rig: Rig, handler: Any, text: str, name: str
+) -> None:
+    settings = {"handler": print, name: handler}
+    with pytest.raises(ConfigurationError, match=f"{name} .*{text}"):
+        rig.work(rig.queue_of(), settings.pop("handler"), start=False, **settings)
+
+
+def test_a_backoff_is_one(rig: Rig) -> None:
+    for wrong in (5, [1, 5], Backoff):
+        with pytest.raises(ConfigurationError, match="backoff is a Backoff, such as"):
+            rig.work(rig.queue_of(), print, backoff=wrong, start=False)
