@@ -138,8 +138,15 @@ class Plan:
     history: bool = True
 
     def dumps(self) -> str:
-        """Return the plan as text."""
-        return orjson.dumps(self).decode()
+        """Return the plan as text.
+
+        Raises:
+            ConfigurationError: a setting is not UTF-8.
+        """
+        try:
+            return orjson.dumps(self).decode()
+        except TypeError as error:
+            raise ConfigurationError("an argument or option of ackq work is not UTF-8") from error
 
     @classmethod
     def loads(cls, text: str) -> Plan:

@@ -166,3 +166,34 @@ def test_a_forked_child_that_goes_on_ends_and_takes_nothing(
     assert len({event["pid"] for event in events}) == 1
     kinds = sorted(event["event"] for event in events)
     assert kinds == ["begin"] * 30 + [f"child {code}"] * 30
+
+
+@pytest.mark.parametrize("padding", ["", "x"])
+def test_a_reason_that_is_cut_within_a_character_is_still_reported(
+    tmp_path: Path, server: Server, queue: ackq.Queue, padding: str
+) -> None:
+    name = padding + "é" * 5000
+    with working(tmp_path, server.url, JOBS + name, "-q", queue.name) as command:
+        assert command.wait() == 3
+        assert "é" * 1000 in command.log()
+        assert "Traceback" not in command.log()
+
+
+def test_an_argument_that_is_not_utf_8_is_an_error_of_one_line(
+    tmp_path: Path, server: Server
+) -> None:
+    with working(tmp_path, server.url, "tests.process.jobs:quick", "-q", "\udcff") as command:
+        assert command.wait() == 3
+        assert command.log().strip() == "ackq: an argument or option of ackq work is not UTF-8"
+
+
+def test_a_parent_that_stops_waits_until_a_killed_handler_is_settled(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    queue.push({"id": "stuck", "stuck": True, "seconds": 0})
+    limits = ("--time-limit", "0.5", "--kill-after", "0.3", "--lease", "600")
+    with working(tmp_path, server.url, JOBS + "stuck", "-q", queue.name, *limits) as command:
+        begun(command, 1)
+        command.process.terminate()
+        assert command.wait() == 0
+    assert queue.stats().delayed == 1

@@ -231,3 +231,36 @@ def test_the_places_of_running_messages_are_not_used_again(tmp_path: Path) -> No
     assert keys[0] == b"first"
     assert b"2999" in keys
     assert len(keys) == 1002
+
+
+def test_a_file_that_is_not_written_yet_holds_nothing(tmp_path: Path) -> None:
+    held = HeldBy(tmp_path / "held")
+    for content in (None, b"", bytes(64)):
+        if content is not None:
+            held.file.write_bytes(content)
+        assert held.overdue(os.getpid()) == set()
+        assert held.read(()) == []
+
+
+def test_a_place_is_free_while_another_message_overwrites_it(tmp_path: Path) -> None:
+    """A process may be killed there: its parent must not read half of each."""
+    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, 1, 0, Limits(60.0))
+    message = ackq.Message("q", b"first", b"", 1, 1)
+    written.taken("q", [message])
+    seen = []
+
+    class Watched(dict[Any, Any]):
+        """What the parent reads as each write begins."""
+
+        def __init__(self, mapped: Any) -> None:
+            self._mapped = mapped
+
+        def __setitem__(self, place: Any, value: Any) -> None:
+            self._mapped[place] = value
+            seen.append([one.message.key for one in HeldBy(tmp_path / "held").read(())])
+
+    mapped, written._next = written._map, 0
+    written._map = Watched(mapped)  # type: ignore[assignment]
+    with pytest.raises(TypeError):  # the record itself is packed into the map
+        written.taken("q", [ackq.Message("q", b"other", b"", 2, 1)])
+    assert seen == [[], []]
