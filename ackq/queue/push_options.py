@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from ackq.core.effects import Operation, Request
 from ackq.core.limits import MAX_DELAY
 from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.queue.spec import QueueSpec
+from ackq.setting_types import check_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,24 @@ class PushOptions:
     unique_by: Sequence[str] | None = None
     unique_for: Seconds = 86400.0
     replace: bool = False
-    group: str | int | None = None
+    #: Refused where it is written into the message.
+    group: Any = None
     confirm: Confirm | None = None
 
+    def __post_init__(self) -> None:
+        """Check the types; most pushes have one option, so only what is given.
 
+        Raises:
+            ConfigurationError: an option is of another type.
+        """
+        usual = _USUAL
+        given = {
+            name: getattr(self, name) for name in usual if getattr(self, name) is not usual[name]
+        }
+        check_types(PushOptions, given)
+
+
+_USUAL = {each.name: each.default for each in fields(PushOptions)}
 #: Those of a push that asks for nothing.
 PLAIN = PushOptions()
 

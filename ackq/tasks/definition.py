@@ -93,14 +93,17 @@ class Definition:
 
     #: Whether the function is asynchronous.
     is_async: bool = field(init=False)
+    #: Its own limit of deliveries; ``terms`` have that of the last worker if it has none.
+    own_limit: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Look at the function once, since each message needs to know."""
         self.is_async = inspect.iscoroutinefunction(self.function)
+        self.own_limit = self.terms.max_receives
 
     def limit_receives(self, limit: int | None) -> None:
         """Set the limit of deliveries, unless the task has its own."""
-        if self.terms.max_receives is None:
+        if self.own_limit is None:
             self.terms = replace(self.terms, max_receives=limit)
 
     def parameters(self, messages: list[Message], state: Any) -> dict[str, Any]:
@@ -158,6 +161,8 @@ def define(
     elif not 0 < len(name) <= MAX_NAME:
         raise ConfigurationError(f"name is text of 1 to {MAX_NAME} characters, not {name!r}")
     retry, breaker = settings.get("retry") or Retry(), settings.get("breaker")
+    if (queue := settings.get("queue")) == "":
+        raise ConfigurationError("queue is the name of a queue, not ''")
     if (max_receives := settings.get("max_receives")) is not None:
         check_integer(max_receives, "max_receives", 1, 1_000_000)
     if (time_limit := settings.get("time_limit")) is not None:
@@ -168,7 +173,7 @@ def define(
     arguments.check(early=True)
     return Definition(
         name=name,
-        queue=settings.get("queue") or name,
+        queue=name if queue is None else queue,
         function=function,
         arguments=arguments,
         terms=Terms(

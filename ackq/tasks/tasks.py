@@ -182,6 +182,8 @@ class Tasks(Closable):
             ConfigurationError: a setting is out of range.
         """
         given = server if isinstance(server, Queue | ShardedQueue) else None
+        if isinstance(server, str):
+            client_of(server)  # refuses a wrong one
         self._server: Any = server
         self._kind: Any = Queue if given is None else type(given)
         self._settings = {} if given is None else given.config.settings()
@@ -237,7 +239,8 @@ class Tasks(Closable):
             ConfigurationError: a setting is out of range, the signature cannot be used,
                 another function has the name, or a task cannot share the queue.
         """
-        settings = {**settings, "queue": settings.get("queue") or self._default}
+        if settings.get("queue") is None:
+            settings["queue"] = self._default
         add = partial(self._add, Task, settings)
         return add if function is None else add(function)
 

@@ -188,6 +188,8 @@ class AsyncTasks(Closable):
             ConfigurationError: a setting is out of range.
         """
         given = server if isinstance(server, AsyncQueue | AsyncShardedQueue) else None
+        if isinstance(server, str):
+            client_of(server)  # refuses a wrong one
         self._server: Any = server
         self._kind: Any = AsyncQueue if given is None else type(given)
         self._settings = {} if given is None else given.config.settings()
@@ -243,7 +245,8 @@ class AsyncTasks(Closable):
             ConfigurationError: a setting is out of range, the signature cannot be used,
                 another function has the name, or a task cannot share the queue.
         """
-        settings = {**settings, "queue": settings.get("queue") or self._default}
+        if settings.get("queue") is None:
+            settings["queue"] = self._default
         add = partial(self._add, AsyncTask, settings)
         return add if function is None else add(function)
 

@@ -11,11 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol, Self
 
-from ackq.config import Seconds, check_seconds
+from ackq.config import Seconds, check_integer, check_seconds
 from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
 from ackq.ops.chronicle.durations import BUCKETS
+from ackq.setting_types import checked
 from ackq.worker.effects import Call, Routine
 from ackq.worker.feeder import TAKE_TIMEOUT
 from ackq.worker.figures import WAIT_BUCKETS, Figures, Snapshot
@@ -49,6 +50,7 @@ class Health(Closable):
         interval: seconds between two checks. Defaults to 1.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -60,6 +62,8 @@ class Health(Closable):
     ) -> None:
         self._stalled_after = check_seconds(stalled_after, "stalled_after")
         self._interval = check_seconds(interval, "interval")
+        if port is not None:
+            check_integer(port, "port", 0, 65535)
         if file is None and port is None:
             raise ConfigurationError("a health check needs a file or a port")
         self._file = Path(file) if file is not None else None

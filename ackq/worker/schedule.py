@@ -18,7 +18,7 @@ from ackq.core.encode import Pushable, encode, mapping_of
 from ackq.core.ids import usable_id
 from ackq.core.io.outside import SYSTEM
 from ackq.core.timetable import Timetable
-from ackq.errors import ConfigurationError, InvalidMessage, MessageError
+from ackq.errors import InvalidMessage, MessageError
 from ackq.ops.trials import is_denial
 from ackq.queue.group_names import group_of
 from ackq.queue.schedules import CatchUp, StoredSchedule, read
@@ -27,10 +27,10 @@ from ackq.queue.unique import (
     SEARCHES,
     Uniqueness,
     check_found,
-    check_uniqueness,
     identified,
     search,
 )
+from ackq.setting_types import check_fields
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import is_sharded
 from ackq.worker.logs import log, reason_of
@@ -81,9 +81,7 @@ class Schedule:
         Raises:
             ConfigurationError: a setting is invalid; the text names it.
         """
-        if self.catch_up not in ("none", "last"):
-            raise ConfigurationError(f"catch_up is 'none' or 'last', not {self.catch_up!r}")
-        check_uniqueness(self.unique)
+        check_fields(self, "")
         _ = self.timetable
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import threading
 import time
@@ -783,7 +784,74 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda tasks: [tasks.task(name="same")(f) for f in (_first, _later)], "two functions"),
     (lambda tasks: tasks.middleware(print if isinstance(tasks, AsyncTasks) else _later), "is a"),
     (lambda tasks: type(tasks)(unknown_for=0), "unknown_for"),
+    (lambda tasks: type(tasks)("nowhere"), "URL"),
+    (lambda tasks: tasks.task(retry=3)(_first), r"retry is a Retry, such as Retry\(on=\(OSError,"),
+    (lambda tasks: tasks.task(retry=(OSError,))(_first), "retry is a Retry, such as"),
+    (lambda tasks: tasks.task(breaker=5)(_first), r"a Breaker, such as Breaker\(failures=5, pau"),
+    (lambda tasks: tasks.task(rate_limit=5)(_first), r"such as RateLimit\(100, per=60\), or None"),
+    (lambda tasks: tasks.task(options={"dely": 1})(_first), "'dely': did you mean 'delay'"),
+    (lambda tasks: tasks.task(_first).options(dely=5), "'dely': did you mean 'delay'"),
+    (lambda tasks: tasks.task(_first).options(unique="dne"), "unique is 'done' or 'taken' or None"),
+    (lambda tasks: tasks.task(_first).options(delay=5).options(at=5), "delay or at, not both"),
+    (lambda tasks: tasks.task(_first).options(id=""), "id is text of 1 to 512 bytes"),
+    (lambda tasks: tasks.task("images.resize")(_first), r"by name, as in @tasks.task\(name="),
+    (lambda tasks: tasks.task(name=5)(_first), "name is text or None, not 5"),
+    (lambda tasks: tasks.task(name="x" * 201)(_first), "name is text of 1 to 200 characters"),
+    (lambda tasks: tasks.task(queue="")(_first), "queue is the name of a queue"),
+    (lambda tasks: tasks.task(functools.partial(_row, 1)), "wrap a partial, a class or an object"),
+    (lambda tasks: tasks.task(Row), "wrap a partial, a class or an object in a def"),
+    (lambda tasks: tasks.task(_Callable()), "wrap a partial, a class or an object in a def"),
+    (lambda tasks: tasks.task(tasks.task(name="once")(_first)), "'once' is a task already"),
+    (lambda tasks: tasks.schedule(tasks.task(_first)), "cron is text or None, not <"),
+    (lambda tasks: tasks.schedule(every=5)(_first), "goes above @tasks.task"),
+    (lambda tasks: tasks.schedule(evry=5), "'evry': did you mean 'every'"),
+    (lambda tasks: [tasks.task(each) for each in _same()], "two functions are the task"),
+    (lambda tasks: tasks.task(_first) and tasks.worker(conurrency=5), "did you mean 'concurrency'"),
 ]
+
+
+class _Callable:
+    def __call__(self) -> None:
+        """No task: it has no name."""
+
+
+def _same() -> Iterator[Any]:
+    """Yield two functions of one name."""
+
+    def same() -> None:
+        """The first."""
+
+    yield same
+
+    def same() -> None:  # type: ignore[no-redef]
+        """The second."""
+
+    yield same
+
+
+def test_a_function_that_is_defined_again_replaces_itself(rig: Rig) -> None:
+    """As in a reload, or in a cell of a notebook that runs twice."""
+    ran: list[int] = []
+
+    def define(number: int) -> Any:
+        @rig.tasks.task(name="again")
+        def again() -> None:
+            ran.append(number)
+
+        return again
+
+    define(1)
+    rig.push(define(2))
+    rig.drain()
+    assert ran == [2]
+
+
+def test_each_worker_has_its_own_limit_of_deliveries(rig: Rig) -> None:
+    usual = rig.tasks.task(name="usual")(_first).definition
+    own = rig.tasks.task(name="own", max_receives=7)(_later).definition
+    for limit in (10, 3, None):
+        rig.tasks.worker(max_receives=limit)
+        assert (usual.terms.max_receives, own.terms.max_receives) == (limit, 7)
 
 
 def _first() -> None:

@@ -45,6 +45,18 @@ async def embed(texts: list[str]) -> bytes:
     return b""
 
 
+@tasks.task(retry=3)  # wrong
+def never() -> None: ...
+
+
+@tasks.task(breaker=5, options={"delay": 5})  # wrong
+def broken() -> None: ...
+
+
+@tasks.task(options={"dely": 5})  # wrong
+def misspelt() -> None: ...
+
+
 @tasks.batch(max_receives="5")  # wrong
 def refused_too(rows: list[int]) -> None: ...
 
@@ -60,6 +72,10 @@ def calls() -> None:
     resize.options(delay=60, id="a-1").push("a.png", 40)
     pay.push(5)
     print(text, pushed.stored)
+    resize.options(dely=5)  # wrong
+    resize.options(delay="5")  # wrong
+    resize.options(unique="dne")  # wrong
+    resize.options(unique="done", unique_by=["path"], group=5, front=True, expires=5)
     resize.push(5)  # wrong
     resize.push()  # wrong
     resize.push("a.png", height=40)  # wrong
@@ -85,4 +101,5 @@ async def awaits() -> None:
     await embed.push("text")
     await embed.push(5)  # wrong
     await fetch.push(5)  # wrong
+    fetch.options(expire=5)  # wrong
     await fetch.options(expires=5).push("u", "v")  # wrong
