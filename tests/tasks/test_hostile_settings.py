@@ -7,7 +7,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pydantic
 import pydantic_core
@@ -87,7 +87,10 @@ TAKERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "async schedule": (lambda **given: _schedule(AsyncTasks(None), **given), (Tasks.schedule,)),
     "options": (lambda **given: Tasks(None).task(note).options(**given), (Options,)),
     "async options": (lambda **given: AsyncTasks(None).task(note).options(**given), (Options,)),
-    "options of a task": (lambda **given: Tasks(None).task(options=given)(note), (Options,)),
+    "options of a task": (
+        lambda **given: Tasks(None).task(options=cast(Any, given))(note),
+        (Options,),
+    ),
     "push": (_pushed, (Queue.push,)),
     "Retry": (Retry, (Retry,)),
     "Breaker": (lambda **given: Breaker(**{"failures": 5, "pause": 30, **given}), (Breaker,)),
