@@ -156,7 +156,8 @@ def _asked_for(error: BaseException) -> Settlement | None:
 def _after(
     error: BaseException, receive_count: int, backoff: Backoff, chance: float, terms: Terms
 ) -> Settlement:
-    if terms.is_final is not None and terms.is_final(error):
+    verdict = issubclass(type(error), Verdict)
+    if not verdict and terms.is_final is not None and terms.is_final(error):
         return Settlement("reject", f"not retried: {describe(error).name}")
     chosen = terms.backoff or backoff
     return Settlement("nack", _delay(chosen.delay(receive_count, chance), chosen))

@@ -1,0 +1,136 @@
+"""Whatever a task returns, raises or is: its message is settled, and counted where it failed."""
+
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from ackq import Message
+from ackq.errors import ConfigurationError
+from ackq.tasks import Backoff, Breaker, Failed, Later, Retry, injected
+from ackq.worker import Retry as RetryNow
+from tests.tasks.conftest import Rig
+from tests.waiting import wait_until
+from tests.worker.crooked import RAN, RESULTS, generates, generates_async, hostile
+from tests.worker.test_crooked_handlers import check_results
+
+
+def define(rig: Rig, batch: bool, run: Any, **settings: Any) -> Any:
+    """Return a task, or a batch task of the same queue, that calls ``run`` with a name."""
+    if not batch:
+        return rig.tasks.task(name="run", max_receives=1, **settings)(run)
+
+    def run_all(names: list[str], messages: list[Message] = injected) -> Any:
+        return run(names[0])
+
+    settings = {"name": "run", "queue": rig.queue.name, "max_receives": 1} | settings
+    return rig.tasks.batch(size=1, **settings)(run_all)
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["task", "batch"])
+def test_what_a_task_returns_decides_and_nothing_is_acked_unrun(rig: Rig, batch: bool) -> None:
+    RAN.clear()
+
+    def run(name: str) -> Any:
+        return RESULTS[name][0](name)
+
+    task = define(rig, batch, run)
+    for name in RESULTS:
+        rig.push(task.options(id=name), name)
+    rig.drain(concurrency=3)
+    stats = rig.queue.stats()
+    assert (stats.ready, stats.in_flight, stats.delayed) == (0, 0, 0)
+    check_results(rig.queue.dead_letters(100))
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["task", "batch"])
+def test_no_error_of_a_task_is_lost_or_ends_the_worker(rig: Rig, batch: bool) -> None:
+    errors = hostile()
+
+    def run(name: str) -> None:
+        if name in errors:
+            raise errors[name]
+
+    task = define(rig, batch, run)
+    for name in (*list(errors)[::7], "neighbour"):
+        rig.push(task.options(id=name), name)
+    rig.drain(concurrency=3)
+    stats = rig.queue.stats()
+    assert (stats.ready, stats.in_flight) == (0, 0)
+    assert stats.dead + stats.delayed == len(list(errors)[::7])
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["def", "async def"])
+@pytest.mark.parametrize("batch", [False, True], ids=["task", "batch"])
+def test_a_task_that_exits_has_failed(rig: Rig, batch: bool, asynchronous: bool) -> None:
+    def leave(name: str) -> None:
+        sys.exit(3)
+
+    async def leave_async(name: str) -> None:
+        sys.exit(3)
+
+    task = define(rig, batch, leave_async if asynchronous else leave)
+    rig.push(task, "a")
+    rig.drain()
+    (letter,) = rig.queue.dead_letters()
+    assert (letter.reason, letter.receive_count) == ("max receives", 1)
+    assert letter.errors[-1].type == "SystemExit"
+
+
+@pytest.mark.parametrize("function", [generates, generates_async])
+def test_a_task_or_a_middleware_with_a_yield_is_refused(rig: Rig, function: Any) -> None:
+    for define_ in (rig.tasks.task, rig.tasks.batch(), rig.tasks.middleware):
+        with pytest.raises(ConfigurationError, match="has a yield, so calling it runs nothing"):
+            define_(function)  # type: ignore[operator]
+
+
+def test_a_verdict_in_a_batch_of_one_keeps_its_cause(rig: Rig) -> None:
+    @rig.tasks.batch(size=1, name="run", queue=rig.queue.name, max_receives=1)
+    def run(names: list[str], messages: list[Message] = injected) -> None:
+        try:
+            raise OSError("why")
+        except OSError as error:
+            raise Failed({messages[0]: RetryNow(0)}) from error
+
+    rig.push(run, "a")
+    rig.drain()
+    assert rig.queue.stats().dead == 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "pauses"),
+    [(OSError(), True), (RetryNow(0), True), (Later(0), False), (None, False), ("late", True)],
+    ids=str,
+)
+def test_a_breaker_counts_failures_and_nothing_else(rig: Rig, ending: Any, pauses: bool) -> None:
+    @rig.tasks.task(
+        name="run",
+        breaker=Breaker(failures=1, pause=3600),
+        retry=Retry(delays=Backoff(base=300)),
+        time_limit=0.05 if ending == "late" else None,
+    )
+    def run(message: Message = injected) -> None:
+        if ending == "late":
+            wait_until(lambda: message.timed_out, "the time limit")
+        elif ending is not None and message.receive_count == 1 and not ran.is_set():
+            ran.set()
+            raise ending
+
+    ran = threading.Event()
+    rig.push(run)
+    rig.drain(concurrency=1)
+    circuit = run.definition.circuit
+    assert circuit is not None
+    assert (circuit.wait() > 0) == pauses
+
+
+def test_a_verdict_is_not_an_error_that_a_retry_excludes(rig: Rig) -> None:
+    @rig.tasks.task(name="run", retry=Retry(on=(OSError,)))
+    def run() -> None:
+        raise RetryNow()
+
+    rig.push(run)
+    rig.drain()
+    stats = rig.queue.stats()
+    assert (stats.dead, stats.delayed + stats.ready) == (0, 1)
