@@ -13,14 +13,19 @@ import orjson
 import pytest
 
 from ackq import Message
+from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.queue import schedules
+from ackq.queue.keys import QueueKeys
+from ackq.queue.spec import QueueSpec
 from ackq.worker import schedule as worker_schedule
 from tests.conftest import MakeQueue
-from tests.facts.example import SPEC
+from tests.outside import FIXED
 from tests.waiting import wait_until
 
 from .conftest import Rig
+
+SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), outside=FIXED)
 
 
 @pytest.fixture(autouse=True)
