@@ -15,6 +15,9 @@ from ackq.setting_types import check_fields
 #: Longest visibility timeout in seconds, as in SQS.
 MAX_VISIBILITY_TIMEOUT = 12 * 3600.0
 
+#: Most deliveries that ``max_receives`` may permit.
+MAX_MAX_RECEIVES = 1_000_000
+
 #: A duration, as every class takes it: seconds, or a timedelta.
 Seconds = float | timedelta
 
@@ -142,7 +145,7 @@ class QueueConfig:
         check_fields(self, "")
         microseconds(self.visibility_timeout, "visibility_timeout")
         if self.max_receives is not None:
-            check_integer(self.max_receives, "max_receives", 1, 1_000_000)
+            check_integer(self.max_receives, "max_receives", 1, MAX_MAX_RECEIVES)
         check_integer(self.max_body_bytes, "max_body_bytes", 1, 512 * 1024 * 1024)
         if self.time_field is not None:
             _check_member(self.time_field, "time_field")

@@ -22,7 +22,7 @@ AWAITED = (
     AsyncConsumerGroup,
 )
 #: What needs no server, and so is not awaited.
-PLAIN = {"beginning", "beside", "from_url", "lease", "with_config"}
+PLAIN = {"beginning", "beside", "from_url", "lease", "queue_of", "with_config"}
 
 
 @pytest.mark.parametrize("cls", AWAITED)

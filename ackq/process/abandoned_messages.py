@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ackq.errors import LeaseLost
 from ackq.ops.sharded import at_its_stage
-from ackq.process.held_messages import FINISHED, Held, killed
+from ackq.process.held_messages import FINISHED, Held
 from ackq.queue.client import Queue
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
@@ -33,10 +33,8 @@ def settle(url: str | None, held: Iterable[Held]) -> None:
 
     for name, group in itertools.groupby(sorted(held, key=by_queue), by_queue):
         of_queue = list(group)
-        # How often a message may be received was decided when it was taken.
-        config = dataclasses.replace(of_queue[0].config, max_receives=None)
-        until = time.monotonic() + config.visibility_timeout
-        with Queue.from_url(url, name, **config.settings()) as queue:
+        until = time.monotonic() + of_queue[0].config.visibility_timeout
+        with opened(url, of_queue[0]) as queue:
             while True:
                 try:
                     _settle(at_its_stage(queue), of_queue)
@@ -48,6 +46,13 @@ def settle(url: str | None, held: Iterable[Held]) -> None:
                     time.sleep(PAUSE)
 
 
+def opened(url: str | None, held: Held) -> Queue:
+    """Return the queue of a message."""
+    # How often a message may be received was decided when it was taken.
+    config = dataclasses.replace(held.config, max_receives=None)
+    return Queue.from_url(url, held.message.queue, **config.settings())
+
+
 def _settle(queue: Queue, held: Sequence[Held]) -> None:
     finished = [one.message for one in held if one.state == FINISHED]
     overdue = [one for one in held if one.overdue and one.state != FINISHED]
@@ -56,9 +61,9 @@ def _settle(queue: Queue, held: Sequence[Held]) -> None:
         verb, argument = one.settlement
         with suppress(LeaseLost):
             if verb == "reject":
-                queue.reject(one.message, reason=str(argument), error=killed())
+                queue.reject(one.message, reason=str(argument), error=one.error)
             else:
-                queue.nack(one.message, delay=float(argument), error=killed())
+                queue.nack(one.message, delay=float(argument), error=one.error)
     # Those that others have by now are refused; the rest is settled.
     with suppress(LeaseLost):
         queue.ack(*finished)

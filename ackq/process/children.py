@@ -14,14 +14,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ackq.process.abandoned_messages import settle
 from ackq.process.figures import Reported
-from ackq.process.held_messages import HeldBy
+from ackq.process.held_messages import HANDED, RUNNING, Held, HeldBy
 from ackq.process.kinship import adopts, reap_adopted
 from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, RECYCLED, UNNAMED, Plan
+from ackq.process.quarantine import Quarantine
 from ackq.process.service import Service
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 from ackq.worker.logs import log
@@ -38,6 +39,8 @@ LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
 FOLDER_PREFIX, LOCK_NAME = "ackq-work-", "lock"
 #: Seconds between two checks of the children.
 CHECK_INTERVAL = 0.1
+#: The same while there are suspects, which wait for each other.
+BUSY_INTERVAL = 0.02
 #: Seconds before a dead child is replaced; doubled each time that a child dies early.
 FIRST_PAUSE = 0.1
 MAX_PAUSE = 10.0
@@ -56,7 +59,7 @@ class Child:
         self.health = folder / str(number)
         self.figures = self.health.with_suffix(".figures")
         self.held = HeldBy(self.health.with_suffix(".held"))
-        self._plan = plan.of_child(self.health, self.figures, self.held.file)
+        self.plan = plan.of_child(self.health, self.figures, self.held.file)
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self._reported = b""  #: what the process has reported
@@ -87,7 +90,7 @@ class Child:
         self._lifeline.setblocking(False)
         environment = {
             **os.environ,
-            PLAN_VARIABLE: self._plan.dumps(),
+            PLAN_VARIABLE: self.plan.dumps(),
             LIFELINE_VARIABLE: str(theirs.fileno()),
         }
         self.health.unlink(missing_ok=True)
@@ -100,8 +103,10 @@ class Child:
                 env=environment,
                 pass_fds=[theirs.fileno()],
                 process_group=0,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if self.plan.patience is None else subprocess.PIPE,
             )
+            if self._process.stdin is not None:
+                os.set_blocking(self._process.stdin.fileno(), False)
         finally:
             theirs.close()
         self.started = time.monotonic()
@@ -144,6 +149,9 @@ class Child:
             return None
         self._lifeline.close()
         self.reason, self.crashed = reason or "", stated != str(code)
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
         self._process = None
         if not self.restarting:
             if time.monotonic() - self.started >= EARLY_DEATH:
@@ -157,6 +165,15 @@ class Child:
         """Send a signal, if the process runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
+
+    def write(self, line: bytes) -> bool:
+        """Pass a line to the process. Return False if it cannot be passed now."""
+        if self._process is None or self._process.stdin is None:
+            return False
+        try:
+            return os.write(self._process.stdin.fileno(), line) == len(line)
+        except OSError:
+            return False
 
     def problem(self, stalled_after: float) -> str:
         """Return why the process is not healthy, or an empty string."""
@@ -218,6 +235,7 @@ class Processes:
         self._settling: list[threading.Thread] = []
         #: Of the queues, or `UNNAMED`. None: the embedded server.
         self._url = plan.url
+        self._quarantine = Quarantine(lambda: self._url, self._settle)
 
     def stop(self) -> None:
         """Stop all processes. A second call ends their grace at once."""
@@ -231,7 +249,10 @@ class Processes:
         """
         with private_folder() as folder:
             children = [Child(number, self._plan, folder) for number in range(self._plan.processes)]
-            self._reported = Reported([child.figures for child in children])
+            alone = Child(self._plan.processes, self._plan.of_quarantine(), folder)
+            alone.finished = True
+            everyone = [*children, alone]
+            self._reported = Reported([child.figures for child in everyone])
             health, adopting = self._plan.health(), adopts()
             if health is not None:
                 health.served = self._reported
@@ -240,11 +261,12 @@ class Processes:
                 Service() as service,
                 stopping_on_signals(self.stop),
             ):
-                while not self._is_over(children):
+                while not self._is_over(everyone):
                     for child in children:
                         self._supervise(child)
-                    self._pass_on(children)
-                    problems = [child.problem(self._plan.stalled_after) for child in children]
+                    self._supervise_alone(alone)
+                    self._pass_on(everyone)
+                    problems = [child.problem(self._plan.stalled_after) for child in everyone]
                     problem = "; ".join(filter(None, problems))
                     if health is not None:
                         health.show(problem)
@@ -254,8 +276,9 @@ class Processes:
                         stopping=bool(self._stop_requests),
                     )
                     if adopting:
-                        reap_adopted({child.pid for child in children})
-                    time.sleep(CHECK_INTERVAL)
+                        reap_adopted({child.pid for child in everyone})
+                    time.sleep(BUSY_INTERVAL if self._quarantine else CHECK_INTERVAL)
+            self._quarantine.end()
             for thread in self._settling:
                 thread.join(SHUTDOWN_TIMEOUT)
         return self._code
@@ -263,21 +286,50 @@ class Processes:
     def _is_over(self, children: list[Child]) -> bool:
         if any(child.pid is not None for child in children):
             return False
+        if self._quarantine and not self._stop_requests:
+            return False
         return bool(self._stop_requests) or all(child.finished for child in children)
 
     def _supervise(self, child: Child) -> None:
         child.kill_if_stuck()
+        self._quarantine.take(child.held.handed())
         code = child.poll()
         self._url = child.server or self._url
         if code is not None:
             self._reported.end(child.figures)
-            if child.killed:
-                self._settle(child)
+            self._sort(child)
         if code is not None and not self._stop_requests and not child.restarting:
             self._ended(child, code)
         idle = child.pid is None and not child.finished and not self._stop_requests
         if idle and time.monotonic() >= child.due:
             child.start()
+
+    def _supervise_alone(self, child: Child) -> None:
+        """Run suspects in their own process, as long as there are any."""
+        child.kill_if_stuck()
+        code = child.poll()
+        if code is not None:
+            self._reported.end(child.figures)
+            on_purpose = child.killed or bool(self._stop_requests)
+            held = child.held.read(child.overdue if child.killed else ())
+            if self._quarantine.process_ended(code, held, on_purpose):
+                child.due = 0.0
+        child.finished = child.pid is None
+        if self._stop_requests:
+            return
+        if child.finished and self._quarantine.due and time.monotonic() >= child.due:
+            child.start()
+        self._quarantine.send(child.write)
+
+    def _sort(self, child: Child) -> None:
+        """Settle or suspect what a process held that did not end as it should."""
+        if not child.crashed:
+            return
+        on_purpose = child.killed or self._stop_requests
+        suspected = (HANDED,) if on_purpose else (HANDED, RUNNING)
+        held = child.held.read(child.overdue if child.killed else ())
+        self._quarantine.take(one for one in held if one.state in suspected)
+        self._settle(one for one in held if one.state not in suspected)
 
     def _ended(self, child: Child, code: int) -> None:
         if child.reason:
@@ -298,12 +350,14 @@ class Processes:
         if not child.finished:
             log.warning("worker process %d ended (%d): starting another", child.number, code)
 
-    def _settle(self, child: Child) -> None:
-        """Settle what a killed process held, beside the supervision: Redis may be unreachable."""
+    def _settle(self, held: Iterable[Held]) -> None:
+        """Settle what a process held, beside the supervision: Redis may be unreachable."""
+        held = [*held]
+        if not held:
+            return
         if self._url == UNNAMED:
             log.warning("the messages of the process wait for the ends of their leases: give --url")
             return
-        held = child.held.read(child.overdue)
         thread = threading.Thread(target=settle, args=(self._url, held), daemon=True)
         thread.start()
         self._settling.append(thread)

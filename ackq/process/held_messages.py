@@ -11,6 +11,7 @@ import dataclasses
 import mmap
 import os
 import random
+import signal
 import struct
 import threading
 import time
@@ -25,20 +26,35 @@ import orjson
 from ackq.config import QueueConfig
 from ackq.queue.group_record import record_of, settings_of
 from ackq.queue.messages import Message
-from ackq.worker.hooks import Hooks
+from ackq.worker.hooks import Supervised
 from ackq.worker.policy import Backoff, Settlement, Terms, settlement_of
 
-#: The states of a message. A finished one is about to be acked.
-FREE, WAITING, RUNNING, FINISHED = range(4)
-#: The file begins with the number of slots, of records, and of bytes of the queues' settings.
-_HEAD = struct.Struct("<III")
+#: The states of a message. A finished one is about to be acked, a handed one is the parent's.
+FREE, WAITING, RUNNING, FINISHED, HANDED = range(5)
+#: The file begins with the number of slots, of records, of bytes of the queues' settings, and of
+#: messages that were handed to the parent.
+_HEAD = struct.Struct("<IIII")
+#: Messages that a process hands over at most in `_KEPT` seconds, in which no record of them is
+#: overwritten.
+_MOST_HANDED, _KEPT = 200, 2.0
 #: When a slot's handler must have ended, by the machine's monotonic clock, its record and thread.
 _SLOT = struct.Struct("<dII")
-#: State, the number of the queue's settings, receipt, receive count, lengths of queue, key and the
-#: reason for a dead letter, and the delay of a retry.
-_RECORD = struct.Struct("<BxHqIHHHd")
+#: State, the number of the queue's settings, receipt, receive count, the limit of that or 0,
+#: lengths of queue, key and the reason for a dead letter, and the delay of a retry.
+_RECORD = struct.Struct("<BxHqIIHHHd")
 #: Bytes of one record: long enough for the name of any queue and any lease key that ackq makes.
 _SIZE = 1024
+
+
+def killed() -> TimeoutError:
+    """Return the error of a handler whose process was killed."""
+    return TimeoutError("over the time limit, and its process was killed")
+
+
+def ended(code: int) -> ChildProcessError:
+    """Return the error of a handler that ended its process, by the exit code of that."""
+    how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+    return ChildProcessError(f"ended its process, {how}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +66,19 @@ class Held:
     state: int
     #: Whether its handler was over its limit.
     overdue: bool
-    #: What becomes of it in that case.
+    #: What becomes of it in that case, or if it ended its process.
     settlement: Settlement
+    #: The number of its queue among those of the worker.
+    number: int
+    #: How often it may be received, if there is a limit.
+    limit: int | None
+    #: Why it failed, if it did.
+    error: Exception = field(default_factory=killed)
+
+    @property
+    def id(self) -> tuple[str, bytes, int]:
+        """What tells its lease from all others."""
+        return self.message.queue, self.message.key, self.message.receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +96,8 @@ class Limits:
         """Return after how many seconds the process of this message's handler is to be killed."""
         return self.by_task.get(message.task, self.usual) if self.by_task else self.usual
 
-    def settlement(self, message: Message, usual: Terms) -> Settlement:
-        """Return what becomes of a message whose handler was over its limit.
+    def settlement(self, message: Message, usual: Terms) -> tuple[Settlement, int | None]:
+        """Return what becomes of a message that ended its process, and how often it is delivered.
 
         Args:
             message: the message.
@@ -80,15 +107,11 @@ class Limits:
         if terms.max_receives is None:
             terms = dataclasses.replace(terms, max_receives=usual.max_receives)
         chance = random.random()
-        return settlement_of(killed(), message.receive_count, Backoff(), chance, terms)
+        settled = settlement_of(killed(), message.receive_count, Backoff(), chance, terms)
+        return settled, terms.max_receives
 
 
-def killed() -> TimeoutError:
-    """Return the error of a handler whose process was killed."""
-    return TimeoutError("over the time limit, and its process was killed")
-
-
-class HeldMessages(Hooks):
+class HeldMessages(Supervised):
     """Writes down what this process holds. Hooks of a worker."""
 
     def __init__(
@@ -126,8 +149,12 @@ class HeldMessages(Hooks):
         self._owners: list[Message | None] = [None] * self._records
         self._places: dict[Message, int] = {}
         self._running: dict[Message, int] = {}
+        #: When the latest messages were handed over, and their places.
+        self._handed: deque[tuple[float, int]] = deque(maxlen=_MOST_HANDED)
+        self._head = concurrency, self._records, len(settings)
+        self._all_handed = 0
         # Last, so that the parent never reads half of it.
-        _HEAD.pack_into(self._map, 0, concurrency, self._records, len(settings))
+        _HEAD.pack_into(self._map, 0, *self._head, 0)
 
     def taken(self, queue: str, messages: Sequence[Message]) -> None:
         """Write down messages that wait."""
@@ -135,7 +162,7 @@ class HeldMessages(Hooks):
         with self._lock:
             for message in messages:
                 name = message.queue.encode()
-                verb, argument = self._limits.settlement(message, usual)
+                (verb, argument), limit = self._limits.settlement(message, usual)
                 reason = str(argument).encode() if verb == "reject" else b""
                 body = name + message.key + reason
                 if len(body) > _SIZE - _RECORD.size:
@@ -148,11 +175,26 @@ class HeldMessages(Hooks):
                 lengths = len(name), len(message.key), len(reason)
                 delay = 0.0 if reason else float(argument)
                 count = min(message.receive_count, 2**32 - 1)
-                _RECORD.pack_into(
-                    self._map, at, WAITING, number, message.receipt, count, *lengths, delay
-                )
+                fields = number, message.receipt, count, limit or 0, *lengths, delay
+                _RECORD.pack_into(self._map, at, WAITING, *fields)
                 self._places[message] = place
                 self._owners[place] = message
+
+    def hand_over(self, message: Message) -> bool:
+        """Write down that the parent is to run a message in another process."""
+        now = time.monotonic()
+        with self._lock:
+            while self._handed and self._handed[0][0] < now - _KEPT:
+                self._handed.popleft()
+            place = self._places.get(message)
+            if place is None or len(self._handed) == _MOST_HANDED:
+                return False
+            self._map[self._first_record + place * _SIZE] = HANDED
+            self._forget(place)
+            self._handed.append((now, place))
+            self._all_handed = (self._all_handed + 1) % 2**32
+            _HEAD.pack_into(self._map, 0, *self._head, self._all_handed)
+        return True
 
     def before(self, message: Message) -> None:
         """Write down when the handler must have ended."""
@@ -184,6 +226,8 @@ class HeldMessages(Hooks):
             place = self._next
             self._next = (place + 1) % self._records
             owner = self._owners[place]
+            if any(place == handed for _, handed in self._handed):
+                continue
             if owner is None or owner not in self._running:
                 self._forget(place)
                 return place
@@ -200,10 +244,14 @@ class HeldBy:
     def __init__(self, file: Path) -> None:
         self.file = file
         self._map: mmap.mmap | None = None
+        self._handed = 0
+        self._taken: set[tuple[str, bytes, int]] = set()
 
     def forget(self) -> None:
         """Prepare for the next process, which makes its own file."""
         self._map = None
+        self._handed = 0
+        self._taken.clear()
         self.file.unlink(missing_ok=True)
 
     def overdue(self, pid: int) -> set[int]:
@@ -216,8 +264,18 @@ class HeldBy:
         late = {place: thread for deadline, place, thread in self._slots() if 0 < deadline < now}
         return {place for place, thread in late.items() if _computes(pid, thread)} or {*late}
 
+    def handed(self) -> list[Held]:
+        """Return the messages that the process has handed over since the last call."""
+        written = self._opened()
+        if written is None or (number := _HEAD.unpack_from(written, 0)[3]) == self._handed:
+            return []
+        self._handed = number
+        return [held for held in self.read(()) if held.state == HANDED]
+
     def read(self, overdue: Collection[int]) -> list[Held]:
         """Return all messages of a process that has ended, those that it settled just now too.
+
+        One that was handed over is returned once.
 
         Args:
             overdue: what `overdue` returned.
@@ -225,13 +283,13 @@ class HeldBy:
         written = self._opened()
         if written is None:
             return []
-        slots, records, length = _HEAD.unpack_from(written, 0)
+        slots, records, length, _ = _HEAD.unpack_from(written, 0)
         configs = [*map(_read, orjson.loads(written[_HEAD.size : _HEAD.size + length]))]
         first = _HEAD.size + length + slots * _SLOT.size
         held = []
         for place in range(records):
             at = first + place * _SIZE
-            state, number, receipt, count, name, key, reason, delay = _RECORD.unpack_from(
+            state, number, receipt, count, limit, name, key, reason, delay = _RECORD.unpack_from(
                 written, at
             )
             if state == FREE:
@@ -242,14 +300,18 @@ class HeldBy:
             leased = Message(queue, written[start + name : end], b"", receipt, count)
             text = written[end : end + reason].decode()
             settlement = Settlement("reject", text) if text else Settlement("nack", delay)
-            held.append(Held(leased, configs[number], state, place in overdue, settlement))
+            late = place in overdue
+            one = Held(leased, configs[number], state, late, settlement, number, limit or None)
+            if state != HANDED or one.id not in self._taken:
+                held.append(one)
+        self._taken.update(one.id for one in held if one.state == HANDED)
         return held
 
     def _slots(self) -> list[tuple[float, int, int]]:
         written = self._opened()
         if written is None:
             return []
-        slots, _, length = _HEAD.unpack_from(written, 0)
+        slots, _, length, _ = _HEAD.unpack_from(written, 0)
         first = _HEAD.size + length
         return list(_SLOT.iter_unpack(written[first : first + slots * _SLOT.size]))
 

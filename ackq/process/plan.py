@@ -28,6 +28,7 @@ from ackq.errors import ConfigurationError, redact
 from ackq.ops.sharded import groups_of, hides_list, is_sharded
 from ackq.process.figures import ChildHealth
 from ackq.process.held_messages import HeldMessages, Limits
+from ackq.process.inbox import Inbox
 from ackq.process.retirement import Recycling
 from ackq.queue import group_record
 from ackq.queue.client import Queue
@@ -42,6 +43,7 @@ from ackq.worker.outages import Outages
 from ackq.worker.policy import MAX_RECEIVES
 from ackq.worker.presence import INTERVAL
 from ackq.worker.schedule import Schedule
+from ackq.worker.suspects import Suspects
 from ackq.worker.tasks import AsyncWorker
 from ackq.worker.threads import Worker
 
@@ -57,6 +59,8 @@ RECYCLED = 5
 UNNAMED = "-"
 #: Seconds between two tries to find out whether a queue is sharded.
 LOOK_AGAIN = 0.5
+#: Seconds without a suspect after which the process that runs them ends.
+PATIENCE = 5.0
 _QUEUES = (Queue, AsyncQueue, ShardedQueue, AsyncShardedQueue)
 
 
@@ -128,6 +132,8 @@ class Plan:
     health_host: str = "127.0.0.1"
     figures_file: str | None = None  #: where a child writes what its handlers did
     held_file: str | None = None  #: where a child writes which messages it holds
+    #: Of the child that runs suspects: seconds without one after which it ends.
+    patience: float | None = None
     stalled_after: float = 60.0
     log_errors: Detail = "text"
     log_json: bool = False
@@ -175,7 +181,18 @@ class Plan:
             health_file=str(health),
             health_port=None,
             figures_file=str(figures) if self.health_port is not None else None,
-            held_file=str(held) if self.kill_after is not None else None,
+            held_file=str(held),
+        )
+
+    def of_quarantine(self) -> Plan:
+        """Return what the process does that runs suspects, one at a time."""
+        return self.replaced(
+            concurrency=1,
+            prefetch=0,
+            drain=False,
+            max_messages=None,
+            max_memory=None,
+            patience=PATIENCE / 10 if self.drain else PATIENCE,
         )
 
     def run(self, report: Callable[[str], None] = _ignore) -> int:
@@ -260,6 +277,8 @@ class Plan:
         worker.supervised = True
         if self.max_messages is not None:
             worker.handle_at_most(self.max_messages)
+        if self.patience is not None:
+            worker.take_only(Suspects(Inbox(self.patience)))
         return worker
 
     def _log_start(self, opened: Sequence[Any]) -> None:
@@ -404,8 +423,8 @@ class Plan:
         """Return what writes down the messages that this process holds."""
         hooks: list[Hooks] = []
         if self.held_file is not None:
-            assert self.kill_after is not None
-            after, usual = self.kill_after, self.time_limit
+            after = math.inf if self.kill_after is None else self.kill_after
+            usual = self.time_limit
             own = handler.time_limits if isinstance(handler, HasTasks) else {}
             tasks = handler.definitions if isinstance(handler, HasTasks) else ()
             limits = Limits(

@@ -11,10 +11,12 @@ from ackq.core.backoff import backoff
 from ackq.core.call import call
 from ackq.core.chunks import SETTLE_CHUNK
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.failure import capture
 from ackq.core.failure_notes import failed_chunks, note_error
 from ackq.core.fencing import Verb, settle
 from ackq.core.limits import MAX_DELAY
 from ackq.core.operation_marks import Settle, observed
+from ackq.errors import LeaseLost
 from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.spec import QueueSpec
 
@@ -124,6 +126,37 @@ def extend(spec: QueueSpec, given: Sequence[Given], timeout: Seconds | None) -> 
         return (*head, *named), order
 
     return (yield from settle(spec, EXTEND, messages, arguments))
+
+
+def run_alone(
+    spec: QueueSpec, message: Message, count: int, max_receives: int, error: BaseException
+) -> Operation[bool]:
+    """Note that a leased message begins to run alone, and read its body.
+
+    Args:
+        spec: of the queue.
+        message: under a lease. It gets the body and the receive count.
+        count: the number of this delivery.
+        max_receives: how often the message may be received; 0: no limit.
+        error: why this delivery failed if nobody sees its end.
+
+    Returns:
+        Whether the message may run. If not, it is over its limit, and its last delivery is known to
+        have failed or to have run alone.
+
+    Raises:
+        LeaseLost: the caller no longer has the lease.
+    """
+    failure = capture(error, spec.config.record_errors)
+    named = (message.receipt, message.key, count, max_receives, failure)
+    request = Request((*spec.keys.passed("alone"), *named), scripts.load("alone"), resend=True)
+    status, *body = yield from call(spec, request)
+    if status == b"lost":
+        message.lease_lost = True
+        raise LeaseLost(f"queue {spec.name!r}: {message.id!r} cannot run", messages=(message,))
+    message.receive_count = count
+    message.body = body[0] if body else message.body
+    return bool(status == b"ok")
 
 
 def _runs(messages: Sequence[Message], delay_of: Callable[[Message], int]) -> list[Arg]:

@@ -228,7 +228,7 @@ class ShardedQueue(WholeQueue, Closable):
         if opened.recorded.groups:
             found = run([shard.beginning(stages.stage_of) for shard in opened.draining])
             former = [
-                self._queue_of(shard.name, stage)
+                self.queue_of(shard.name, stage)
                 for shard, stage in zip(opened.draining, found, strict=True)
                 if stage is not None
             ]
@@ -276,7 +276,7 @@ class ShardedQueue(WholeQueue, Closable):
             if not version:
                 continue
             names = shard_names(self.name, shards, recorded.format)
-            run([self._queue_of(name).beginning(resize.revive, version) for name in names])
+            run([self.queue_of(name).beginning(resize.revive, version) for name in names])
             if self._change(version, shards, resize.switched(recorded, shards)):
                 self._reopened()
                 return
@@ -524,7 +524,7 @@ class ShardedQueue(WholeQueue, Closable):
         seconds = check_timeout(timeout)
         take.check(0, n, visibility_timeout)
         grouped = operations.by_queue(ack, "ack")
-        acked = {self._queue_of(name): messages for name, messages in grouped.items()}
+        acked = {self.queue_of(name): messages for name, messages in grouped.items()}
         until = time.monotonic() + seconds
         tries = 0
         while True:
@@ -715,8 +715,8 @@ class ShardedQueue(WholeQueue, Closable):
             self._patient_until = time.monotonic() + PATIENCE
             self._shards = ShardSet(
                 recorded,
-                [*map(self._queue_of, recorded.names(self.name))],
-                [*map(self._queue_of, draining)],
+                [*map(self.queue_of, recorded.names(self.name))],
+                [*map(self.queue_of, draining)],
                 self._members_of(recorded),
             )
             if former is not None:
@@ -747,7 +747,7 @@ class ShardedQueue(WholeQueue, Closable):
             return False
         names = shard_names(self.name, shards, recorded.format)
         retiring = [
-            self._queue_of(name).beginning(resize.retire, recorded.version) for name in names
+            self.queue_of(name).beginning(resize.retire, recorded.version) for name in names
         ]
         if not all(run(retiring)):
             raise ConfigurationError(
@@ -833,8 +833,8 @@ class ShardedQueue(WholeQueue, Closable):
             shard_names(self.name, number, recorded.format)[operations.shard_of(message_id, number)]
             for number in recorded.draining
         ]
-        for name in others:
-            if self._queue_of(name).execute(uniqueness.is_queued, message_id):
+        for shard in others:
+            if self.queue_of(shard).execute(uniqueness.is_queued, message_id):
                 return True
         return False
 
@@ -868,7 +868,7 @@ class ShardedQueue(WholeQueue, Closable):
         stored = self._home.execute(operations.read, self.name)
         if stored is None and given is not None:
             former = Shards(1, given)
-            queues = map(self._queue_of, former.names(self.name))
+            queues = map(self.queue_of, former.names(self.name))
             if any(run([queue.beginning(inspection.has_keys) for queue in queues])):
                 return former
             stored = self._home.execute(operations.read, self.name, given)
@@ -882,7 +882,7 @@ class ShardedQueue(WholeQueue, Closable):
             session_timeout=self._session_timeout,
         )
 
-    def _queue_of(self, name: str, stage: Stage | None = None) -> Queue:
+    def queue_of(self, name: str, stage: Stage | None = None) -> Queue:
         """Return the queue of a shard. For any other name, one that refuses its messages.
 
         Args:
@@ -931,10 +931,10 @@ class ShardedQueue(WholeQueue, Closable):
     ) -> int:
         """Settle messages of one shard; again, if it has just been closed to producers."""
         try:
-            return settling(self._queue_of(name), part)
+            return settling(self.queue_of(name), part)
         except KeyTypeError:
             opened = self._shards
             if not self.config.groups or opened is None or not self._changed(opened):
                 raise
             left = [message for message in part if message.settled_by is None]
-            return len(part) - len(left) + settling(self._queue_of(name), left)
+            return len(part) - len(left) + settling(self.queue_of(name), left)

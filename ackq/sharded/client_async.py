@@ -227,7 +227,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         if opened.recorded.groups:
             found = await run([shard.beginning(stages.stage_of) for shard in opened.draining])
             former = [
-                self._queue_of(shard.name, stage)
+                self.queue_of(shard.name, stage)
                 for shard, stage in zip(opened.draining, found, strict=True)
                 if stage is not None
             ]
@@ -275,7 +275,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             if not version:
                 continue
             names = shard_names(self.name, shards, recorded.format)
-            await run([self._queue_of(name).beginning(resize.revive, version) for name in names])
+            await run([self.queue_of(name).beginning(resize.revive, version) for name in names])
             if await self._change(version, shards, resize.switched(recorded, shards)):
                 await self._reopened()
                 return
@@ -523,7 +523,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         seconds = check_timeout(timeout)
         take.check(0, n, visibility_timeout)
         grouped = operations.by_queue(ack, "ack")
-        acked = {self._queue_of(name): messages for name, messages in grouped.items()}
+        acked = {self.queue_of(name): messages for name, messages in grouped.items()}
         until = time.monotonic() + seconds
         tries = 0
         while True:
@@ -720,8 +720,8 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             self._patient_until = time.monotonic() + PATIENCE
             self._shards = AsyncShardSet(
                 recorded,
-                [*map(self._queue_of, recorded.names(self.name))],
-                [*map(self._queue_of, draining)],
+                [*map(self.queue_of, recorded.names(self.name))],
+                [*map(self.queue_of, draining)],
                 self._members_of(recorded),
             )
             if former is not None:
@@ -752,7 +752,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             return False
         names = shard_names(self.name, shards, recorded.format)
         retiring = [
-            self._queue_of(name).beginning(resize.retire, recorded.version) for name in names
+            self.queue_of(name).beginning(resize.retire, recorded.version) for name in names
         ]
         if not all(await run(retiring)):
             raise ConfigurationError(
@@ -838,8 +838,8 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             shard_names(self.name, number, recorded.format)[operations.shard_of(message_id, number)]
             for number in recorded.draining
         ]
-        for name in others:
-            if await self._queue_of(name).execute(uniqueness.is_queued, message_id):
+        for shard in others:
+            if await self.queue_of(shard).execute(uniqueness.is_queued, message_id):
                 return True
         return False
 
@@ -873,7 +873,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         stored = await self._home.execute(operations.read, self.name)
         if stored is None and given is not None:
             former = Shards(1, given)
-            queues = map(self._queue_of, former.names(self.name))
+            queues = map(self.queue_of, former.names(self.name))
             if any(await run([queue.beginning(inspection.has_keys) for queue in queues])):
                 return former
             stored = await self._home.execute(operations.read, self.name, given)
@@ -887,7 +887,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             session_timeout=self._session_timeout,
         )
 
-    def _queue_of(self, name: str, stage: Stage | None = None) -> AsyncQueue:
+    def queue_of(self, name: str, stage: Stage | None = None) -> AsyncQueue:
         """Return the queue of a shard. For any other name, one that refuses its messages.
 
         Args:
@@ -936,10 +936,10 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
     ) -> int:
         """Settle messages of one shard; again, if it has just been closed to producers."""
         try:
-            return await settling(self._queue_of(name), part)
+            return await settling(self.queue_of(name), part)
         except KeyTypeError:
             opened = self._shards
             if not self.config.groups or opened is None or not await self._changed(opened):
                 raise
             left = [message for message in part if message.settled_by is None]
-            return len(part) - len(left) + await settling(self._queue_of(name), left)
+            return len(part) - len(left) + await settling(self.queue_of(name), left)

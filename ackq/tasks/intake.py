@@ -17,7 +17,6 @@ from ackq.tasks.definition import Definition
 from ackq.tasks.policy import Later
 from ackq.tasks.wire import Received, received
 from ackq.worker.logs import about
-from ackq.worker.policy import NO_MORE_RECEIVES
 from ackq.worker.verdicts import Reject, Retry, verdict_in
 
 #: The times that a message with an unknown task or argument is given back before it is dead.
@@ -47,7 +46,7 @@ class Intake:
         """Return the task of a message and its arguments; see `Arguments.decode`.
 
         Raises:
-            Reject: the message does not fit its task, has expired, or cannot be delivered again.
+            Reject: the message does not fit its task, or has expired.
             Later: its task, or one of its arguments, is not known here yet; or the task pauses.
             Dropped: it has expired, and is to be acked.
         """
@@ -61,10 +60,7 @@ class Intake:
             if not name:
                 raise _misfit(message, "not a task: the message names none")
             raise self._unknown(message, f"unknown task {name!r}")
-        message.terms = terms = definition.terms
-        if terms.max_receives is not None and message.receive_count > terms.max_receives:
-            # Its last delivery ended without a verdict, for instance because the worker was killed.
-            raise Reject(NO_MORE_RECEIVES)
+        message.terms = definition.terms
         if definition.expires is not None or read.expires_at is not None:
             _check_expiry(message, read, definition)
         if definition.circuit is not None and (pause := definition.circuit.wait()):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
-from ackq.config import RateLimit, Seconds, check_integer, check_seconds
+from ackq.config import MAX_MAX_RECEIVES, RateLimit, Seconds, check_integer, check_seconds
 from ackq.core import observation
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
@@ -21,7 +21,7 @@ from ackq.worker.feed import Feed, Pace, QueueOrder
 from ackq.worker.feeder import Taking
 from ackq.worker.forks import settle_here
 from ackq.worker.health import Health
-from ackq.worker.hooks import Hooks
+from ackq.worker.hooks import Hooks, Supervised
 from ackq.worker.lane import Lane, is_sharded
 from ackq.worker.logs import log
 from ackq.worker.minutes import Minutes
@@ -29,6 +29,7 @@ from ackq.worker.policy import MAX_RECEIVES, Backoff, Terms
 from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.schedule import Schedule, Schedules
 from ackq.worker.state import Handling, Quota, Slot, State
+from ackq.worker.suspects import Suspects
 from ackq.worker.upkeep import upkeep
 from ackq.worker.verdicts import check_handler
 
@@ -146,9 +147,8 @@ class BaseWorker(Generic[Q, S]):
                 of their messages, and how long handlers took, also by the field ``task`` of
                 messages. Up to 170 KB for a busy queue, 1.8 MB with 20 tasks, and five short calls
                 a minute. Defaults to True.
-            terms: returns the terms of a redelivered message when it arrives, or None. A message on
-                the last delivery that they permit is then handled without the others of its take,
-                since it may have killed the processes that had it before. Defaults to None.
+            terms: returns the terms of a redelivered message when it arrives, or None.
+                Defaults to None.
 
         Raises:
             ConfigurationError: a setting is out of range.
@@ -160,7 +160,7 @@ class BaseWorker(Generic[Q, S]):
         check_integer(prefetch, "prefetch", 0, 1000)
         self._grace = check_seconds(grace, "grace", zero=True)
         if max_receives is not None:
-            check_integer(max_receives, "max_receives", 1, 1_000_000)
+            check_integer(max_receives, "max_receives", 1, MAX_MAX_RECEIVES)
         if time_limit is not None:
             time_limit = check_seconds(time_limit, "time_limit")
         check_handler(handler, "handler")
@@ -169,7 +169,7 @@ class BaseWorker(Generic[Q, S]):
         self._handler: Callable[[Any], Any] = handler
         self._batch_handler: Callable[[Any], Any] = batch_handler or handler
         #: What brings work, and ends when the worker stops.
-        self._sources: tuple[Service, ...] = (Taking(), Schedules(schedules))
+        self._sources: tuple[Service, ...] = (Taking(), Schedules(schedules), Suspects())
         self._presence = Presence(name, heartbeat, self.stop)
         #: What reports what the worker does, and ends after everything is settled.
         self._reports: tuple[Service, ...] = (self._presence, Minutes(history))
@@ -183,15 +183,17 @@ class BaseWorker(Generic[Q, S]):
         lanes = [
             Lane(
                 number,
-                _limited(queue, max_receives),
+                _unburied(queue, queue.config.max_receives or max_receives),
                 _own(queue, "rate_limit", rate_limit, RateLimit),
                 self._bell(),
+                queue.config.max_receives or max_receives,
             )
             for number, queue in enumerate(listed)
         ]
         for lane in lanes:
             if (own := _own(lane.queue, "batch", batch, Batch)) is not None:
                 lane.collector = Collector(lane.queue.name, own, self._bell(), self._pass_on)
+        listed_hooks = (hooks,) if isinstance(hooks, Hooks) else tuple(hooks)
         self._state = State(
             lanes=lanes,
             slots=[Slot() for _ in range(concurrency)],
@@ -206,17 +208,25 @@ class BaseWorker(Generic[Q, S]):
                 backoff=backoff or Backoff(),
                 time_limit=time_limit,
                 expiry_field=expiry_field,
-                hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
+                hooks=listed_hooks,
                 terms=terms,
+                hand_over=next(
+                    (each.hand_over for each in listed_hooks if isinstance(each, Supervised)), None
+                ),
                 figures=health.figures if health is not None else None,
             ),
             clock=time.monotonic,
             upkeep_bell=self._bell(),
+            suspects_bell=self._bell(),
             interrupt=self._interrupt,
             wake=self._wake,
         )
         shortest_lease = min(lane.timeout for lane in lanes)
         self._upkeep_interval = min(UPKEEP_INTERVAL, shortest_lease / 6)
+
+    def take_only(self, source: Service) -> None:
+        """Get messages from this source alone: none from the queues, and none of schedules."""
+        self._sources = (source,)
 
     def stop(self) -> None:
         """Stop taking, let running handlers end, and release the other messages; end `run`.
@@ -353,16 +363,12 @@ def _check_names(
             )
 
 
-def _limited(queue: Any, max_receives: int | None) -> Any:
-    """Return the queue, or a copy with this limit if it has none. The original is unchanged.
+def _unburied(queue: Any, max_receives: int | None) -> Any:
+    """Return a copy of the queue that leaves it to the worker when a message is dead.
 
-    Of a sharded queue it is always a copy, a consumer that lives as long as the worker.
+    Of a sharded queue it is a consumer that lives as long as the worker.
     """
-    if is_sharded(queue):
-        return queue.with_config(max_receives=queue.config.max_receives or max_receives)
-    if max_receives is None or queue.config.max_receives is not None:
-        return queue
-    return queue.with_config(max_receives=max_receives)
+    return queue.with_config(max_receives=max_receives and MAX_MAX_RECEIVES)
 
 
 def is_async(handler: Callable[[Any], Any]) -> bool:

@@ -50,7 +50,7 @@ def feed(state: State) -> Routine[None]:
     """Take messages while there is room, and ack finished ones in the same round trip."""
     observation.prefetch()
     while not state.stopping:
-        if state.quiet:
+        if not state.takes:
             yield Wait(state.feed.bell, IDLE)
             continue
         # Set this before checking for room: otherwise a ring in between would be missed.
@@ -63,7 +63,7 @@ def feed(state: State) -> Routine[None]:
         if lane is not None:
             # Set this before checking again: a worker is quiet only when no take is under way.
             lane.take.under_way = True
-            if not state.quiet:
+            if state.takes:
                 yield from _take(state, lane, room)
             lane.take.under_way = False
         elif not (state.draining and _drained(state)):
@@ -167,13 +167,13 @@ def wait_for_messages(state: State, lane: Lane) -> Routine[None]:
         if (
             not lane.take.empty
             or state.draining
-            or state.quiet
+            or not state.takes
             or state.clock() < lane.take.not_before
         ):
             yield Wait(lane.take.bell, IDLE)
             continue
         lane.take.under_way = True
-        waits = not state.quiet
+        waits = state.takes
         messages = (yield from _pop(state, lane, 1, _take_timeout(state))) if waits else None
         if not messages:
             take.under_way = False

@@ -141,7 +141,7 @@ class Health(Closable):
         since = self._waiting_since
         if (
             state.stopping
-            or state.quiet
+            or not state.takes
             or now - state.feed.last_take < self._interval
             or (since is not None and state.feed.last_take >= since)
         ):

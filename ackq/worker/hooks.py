@@ -52,6 +52,14 @@ class Hooks:
         """
 
 
+class Supervised(Hooks):
+    """Hooks of a worker process whose supervisor can run a message in another process."""
+
+    def hand_over(self, message: Message) -> bool:
+        """Let the supervisor run a message alone. Return False if it cannot take it now."""
+        raise NotImplementedError
+
+
 def call(hooks: Iterable[Hooks], name: str, *args: object) -> None:
     """Call one hook of each object. Log exceptions; they do not affect the message."""
     for hook in hooks:

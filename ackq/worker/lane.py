@@ -68,13 +68,22 @@ class Upkeep:
 class Lane:
     """A queue of the worker, sharded or not, with the worker's state for it."""
 
-    def __init__(self, number: int, queue: Any, limit: RateLimit | None, bell: Bell) -> None:
+    def __init__(
+        self,
+        number: int,
+        queue: Any,
+        limit: RateLimit | None,
+        bell: Bell,
+        max_receives: int | None = None,
+    ) -> None:
         self.number = number
         self.queue = queue
         self.sharded = is_sharded(queue)
         self.limit = limit
         self.timeout: float = queue.config.visibility_timeout
-        self.max_receives: int | None = queue.config.max_receives
+        #: After how many deliveries a message is dead. The worker decides that: its queue has the
+        #: highest limit there is, so that no pop of it buries a message that other crashes killed.
+        self.max_receives = max_receives
         groups = queue.config.groups
         #: Whether messages of a group are handled one by one.
         self.in_order: bool = groups is not None and groups.in_flight == 1
@@ -90,6 +99,17 @@ class Lane:
     def remaining(self, message: Message, now: float) -> float:
         """Return how many seconds the lease still lasts, or up to 66 ms more."""
         return message.lease_expires_at - self.clocks.get(message.queue, 0.0) - now
+
+    def queue_of(self, message: Message) -> Any:
+        """Return the queue of a message: of a sharded queue, that of its shard."""
+        return self.queue.queue_of(message.queue) if self.sharded else self.queue
+
+    def message_of(self, queue: str, key: bytes, receipt: int, count: int) -> Message:
+        """Return a message that another process took. Its body is not known yet."""
+        config = self.queue.config
+        field = config.groups.field if config.groups is not None else None
+        taken_at = receipt / 1_000_000 - self.timeout
+        return Message(queue, key, b"", receipt, count, (taken_at, config.time_field, field))
 
     def age(self, message: Message, now: float) -> float:
         """Return how many seconds ago the message was taken, to within 66 ms."""

@@ -7,6 +7,7 @@ import logging
 import random
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -40,6 +41,8 @@ from ackq.worker.verdicts import Verdict, cause_of
 #: Seconds until a message is ready again that was taken while its handler still runs here.
 STILL_RUNNING_PAUSE = 1.0
 _RECEIVE_COUNT = attrgetter("receive_count")
+#: Of a message that failed at the last delivery that its queue permits; its outcome is a nack.
+LAST_FAILURE = Settlement("reject", NO_MORE_RECEIVES)
 #: Why a handler is interrupted.
 TIME_LIMIT, LOST_LEASE, STOP = "time limit", "lost lease", "stop"
 
@@ -114,6 +117,8 @@ class Handling:
     hooks: Sequence[Hooks] = ()
     #: Returns the terms of a redelivered message, before its handler is called.
     terms: Callable[[Message], Terms | None] | None = None
+    #: Lets the supervisor of this process run a message elsewhere; None: there is none.
+    hand_over: Callable[[Message], bool] | None = None
     figures: Figures | None = None  #: counts what handlers do, if the counts are shown
     minutes: History | None = None  #: unless the worker keeps no history
 
@@ -129,6 +134,8 @@ class State:
     clock: Callable[[], float]
     #: Rung when there may be work for the upkeep.
     upkeep_bell: Bell
+    #: Rung when there may be a suspect to run, or its handler has ended.
+    suspects_bell: Bell
     #: Interrupts the handler of a message, for this reason; the message's flags are set beforehand.
     interrupt: Callable[[Slot, Message, str], None]
     #: Wakes slots when messages have arrived.
@@ -143,6 +150,11 @@ class State:
     draining: bool = False  #: stop when no queue has ready messages
     quiet: bool = False  #: take no more messages, but do not stop
     quota: Quota | None = None  #: unless any number of messages may be handled
+    #: Messages that may have ended the processes that had them, to be run alone.
+    suspects: deque[Message] = field(default_factory=deque)
+    #: Whether everything else is finished or given back now, so that one of them can run.
+    clearing: bool = False
+    alone: bool = False  #: whether one of them runs
     fatal: BaseException | None = None
     #: Of routines that wait for something else than messages; rung at the stop.
     bells: list[Bell] = field(default_factory=list)
@@ -162,6 +174,11 @@ class State:
         """Whether each message is looked at before it is handled: see `skips`."""
         handling = self.handling
         return bool(handling.hooks or handling.expiry_field is not None or self.quota)
+
+    @property
+    def takes(self) -> bool:
+        """Whether the worker takes messages now."""
+        return not (self.quiet or self.clearing or self.alone)
 
     @property
     def waits_in_take(self) -> bool:
@@ -230,7 +247,7 @@ class State:
         messages = self._without_running(lane, messages)
         if lane.in_order:
             messages = self.feed.runs.begin(messages)
-        messages = self._isolated(lane, messages)
+        messages = self._without_suspects(messages)
         if lane.collector is not None:
             lane.collector.add(messages, self._is_last, now)
         else:
@@ -244,7 +261,7 @@ class State:
 
     def waiting(self) -> list[Message]:
         """Return the messages that wait for a handler, or for others of their batch or group."""
-        messages = self.feed.runs.copy()
+        messages = [*self.suspects, *self.feed.runs.copy()]
         messages += [one for collector in self.collectors for one in collector.waiting()]
         for item in self.feed.buffer.copy():
             messages += item.messages if isinstance(item, Pile) else [item]
@@ -282,27 +299,50 @@ class State:
         if given:
             self.upkeep_bell.ring()
 
-    def _isolated(self, lane: Lane, messages: Sequence[Message]) -> Sequence[Message]:
-        """Release all but the first message on its last permitted delivery, if there is one.
-
-        Such a message may have killed each process that had it. The pop script does the same by
-        the limit of the queue.
-        """
-        if self.handling.terms is None or max(map(_RECEIVE_COUNT, messages), default=1) == 1:
+    def _without_suspects(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Set those aside that may have ended the processes that had them, to be run alone."""
+        if max(map(_RECEIVE_COUNT, messages), default=1) == 1:
             return messages
-        for message in messages:
-            if self._is_last_by_terms(message):
-                self.give_back(each for each in messages if each is not message)
-                self.give_back(self.feed.runs.end(message))
-                return [message]
-        return messages
+        suspects = [message for message in messages if self._is_suspect(message)]
+        for message in suspects:
+            self._suspect(message)
+        return [message for message in messages if message not in suspects]
 
-    def _is_last_by_terms(self, message: Message) -> bool:
-        """Note the terms of a redelivered message; return whether this delivery is the last one."""
-        if message.receive_count == 1 or self.handling.terms is None:
-            return False
-        message.terms = terms = self.handling.terms(message)
-        return terms is not None and terms.max_receives == message.receive_count
+    def _is_suspect(self, message: Message) -> bool:
+        """Note the terms of a redelivered message; return whether it is over its limit.
+
+        A message that fails for the last time becomes a dead letter at once. So nobody saw how the
+        last delivery of this one ended, nor whether another message ended it.
+        """
+        if message.receive_count > 1 and self.handling.terms is not None:
+            message.terms = self.handling.terms(message)
+        limit = self.limit_of(message)
+        return limit is not None and message.receive_count > limit
+
+    def _suspect(self, message: Message) -> None:
+        """Run a message alone: in another process, or else here."""
+        self.give_back(self.feed.runs.end(message))
+        if self.handling.hand_over is None:
+            self.suspects.append(message)
+            self.suspects_bell.ring()
+        elif not self.handling.hand_over(message):
+            again = Settlement("release", STILL_RUNNING_PAUSE)
+            self.by_name[message.queue].upkeep.returned.append((message, again))
+
+    def adopt(self, lane: Lane, message: Message) -> None:
+        """Hold a suspect that another process took. Its lease has just been renewed."""
+        if message.queue not in self.by_name:
+            self._add_shard(lane, message.queue)
+        taken_at = message.lease_expires_at - lane.timeout - JITTER_SECONDS
+        lane.clocks[message.queue] = taken_at - self.clock()
+        self.suspects.append(message)
+
+    def complete(self, lane: Lane, message: Message) -> None:
+        """Prepare to handle a suspect that another process took, now that its body is known."""
+        if self.handling.terms is not None:
+            message.terms = self.handling.terms(message)
+        if self.handling.hooks:
+            call(self.handling.hooks, "taken", lane.queue.name, [message])
 
     def _add_shard(self, lane: Lane, name: str) -> None:
         self.by_name[name] = lane
@@ -367,7 +407,7 @@ class State:
             return settlement
         if (cause := cause_of(error)) is not None:
             message.failure = failures.describe(cause, detail == "traceback").stored(detail)
-        if settlement.verb == "nack" and limit is not None and message.receive_count >= limit:
+        if settlement == LAST_FAILURE:
             about(logging.WARNING, "gave up", message, outlook=outlook(message, settlement, limit))
         return settlement
 
@@ -375,10 +415,13 @@ class State:
         """Return how to settle a failed message, even if the user's own rules for that fail."""
         count, backoff, chance = message.receive_count, self.handling.backoff, random.random()
         try:
-            return settlement_of(error, count, backoff, chance, terms)
+            settlement = settlement_of(error, count, backoff, chance, terms)
         except BaseException as broken:
             self._log_broken(message, broken)
-            return _usual(message)
+            settlement = _usual(message)
+        limit = self.by_name[message.queue].max_receives
+        is_last = settlement.verb == "nack" and limit is not None and count >= limit
+        return LAST_FAILURE if is_last else settlement
 
     def _log_broken(self, message: Message, broken: BaseException) -> None:
         described = describe(broken)
@@ -460,6 +503,8 @@ class State:
 
     def _settle(self, slot: Slot, message: Message, settlement: Settlement) -> None:
         outcome = settlement.verb
+        if settlement is LAST_FAILURE:
+            outcome = "nack"
         if message.lease_lost:
             outcome = _lost(message)
         else:
@@ -489,14 +534,16 @@ class State:
             about(logging.DEBUG, "handled", message, outcome=outcome, seconds=round(seconds, 6))
         if feed.waits:
             feed.made_room()
+        if self.clearing or self.alone:
+            self.suspects_bell.ring()
 
     def _go_on(self, message: Message, outcome: str) -> None:
         """Let the next message of a run be handled; if this one is not done, give back the run."""
         following = self.feed.runs.next(message) if outcome == "ack" else None
         if following is None:
             self.give_back(self.feed.runs.end(message))
-        elif self._is_last_by_terms(following):
-            self.give_back([following])
+        elif self._is_suspect(following):
+            self._suspect(following)
         elif (collector := self.by_name[message.queue].collector) is not None:
             collector.add([following], self._is_last, self.clock())
         else:
@@ -572,6 +619,10 @@ class State:
 
     def settled(self) -> bool:
         """Return whether no message is held and none has to be settled."""
+        return not self.suspects and self.settled_but_suspects()
+
+    def settled_but_suspects(self) -> bool:
+        """Return whether no other message is held and none has to be settled."""
         # In the order in which messages pass through them.
         collecting = any(collector.waiting() for collector in self.collectors)
         waiting = self.feed.runs or collecting or self.feed.buffer

@@ -113,17 +113,20 @@ def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
 
 
 def _release_stale(state: State) -> None:
-    """Release messages that have waited too long; when stopping, all waiting messages."""
+    """Release messages that have waited too long; to stop or run one alone, all that wait."""
     now = state.clock()
     oldest = 0.0
-    if state.stopping:
+    if state.alone and not state.stopping:
+        return  # it waits for its turn on purpose
+    everything = state.stopping or state.clearing
+    if everything:
         for collector in state.collectors:
             collector.close(math.inf)
     for item in state.feed.buffer.copy():
         messages = item.messages if isinstance(item, Pile) else [item]
         age = max(state.by_name[message.queue].age(message, now) for message in messages)
         oldest = max(oldest, age)
-        if not state.stopping and age <= STALE:
+        if not everything and age <= STALE:
             continue
         try:
             state.feed.buffer.remove(item)
@@ -131,9 +134,12 @@ def _release_stale(state: State) -> None:
             continue  # a slot took it first
         state.give_back(messages)
     for message in state.feed.runs.copy():
-        if state.stopping or state.by_name[message.queue].age(message, now) > STALE:
+        if everything or state.by_name[message.queue].age(message, now) > STALE:
             state.give_back(state.feed.runs.end(message))
-    if oldest > CROWDED and not state.stopping:
+    if state.stopping:
+        while state.suspects:
+            state.give_back([state.suspects.popleft()])
+    if oldest > CROWDED and not everything:
         state.feed.pace.slowed(oldest)
 
 

@@ -192,6 +192,10 @@ def settles() -> Traces:
     yield "extend by", settle.extend(spec(), some, 2.5), some
     some = held("a")
     yield "extend what was lost", settle.extend(spec(), some, 5.0), some
+    (alone,) = held("a")
+    yield "run alone", settle.run_alone(spec(), alone, 3, 2, OSError("x")), [alone]
+    yield "run alone over the limit", settle.run_alone(spec(), alone, 3, 2, OSError("x"))
+    yield "run alone what was lost", settle.run_alone(spec(), alone, 3, 2, OSError("x"))
     yield "settle another queue's", settle.ack(spec(), [Message("r", b"a", b"", 1, 1)])
     yield "settle no message", settle.ack(spec(), ["a"])  # type: ignore[list-item]
     many = [str(number) for number in range(101)]

@@ -137,7 +137,7 @@ def test_every_setting_reaches_the_shards_and_the_consumers(kind: Any) -> None:
         other = queue.with_config(max_receives=4)
         assert (other.name, other._given, other._session_timeout) == ("jobs", 5, 7.0)
         assert other.config == replace(queue.config, max_receives=4)
-        for config in (queue._home.config, queue._queue_of("{jobs:0.1}").config):
+        for config in (queue._home.config, queue.queue_of("{jobs:0.1}").config):
             assert {name: getattr(config, name) for name in settings} == settings
         spec = queue._members_of(Shards(2, 5))._spec
         assert (spec.name, spec.partitions, spec.session_us) == ("{jobs}:5", 5, 7_000_000)
@@ -166,12 +166,12 @@ def test_a_number_out_of_range_is_refused_before_anything_is_sent() -> None:
 
 def test_one_queue_is_kept_for_each_shard_and_others_refuse_messages() -> None:
     with ShardedQueue(redis.Redis(), "jobs", 2) as queue:
-        shard = queue._queue_of("{jobs:0.1}")
+        shard = queue.queue_of("{jobs:0.1}")
         assert shard.name == "{jobs:0.1}"
-        assert queue._queue_of("{jobs:0.1}") is shard
-        assert queue._queue_of("{jobs:1.3}") is not shard
+        assert queue.queue_of("{jobs:0.1}") is shard
+        assert queue.queue_of("{jobs:1.3}") is not shard
         for name in ("other", "{jobs}", "{other:0.1}"):
-            assert queue._queue_of(name) is queue._home
+            assert queue.queue_of(name) is queue._home
 
 
 # --- the record ----------------------------------------------------------------------------
@@ -355,7 +355,7 @@ async def test_a_pop_acks_by_shard(queue: Any, clock: Clock) -> None:
     a, b, c = _message("a"), _message("b", 1), _message("c")
     queue._shards, queue._next_read = Shard(clock, [a]), math.inf
     await queue.pop_many(1, ack=[a, b, c])
-    one, other = (queue._queue_of(name) for name in shard_names("jobs", 2))
+    one, other = (queue.queue_of(name) for name in shard_names("jobs", 2))
     assert queue._shards.takes == [(1, None, {one: [a, c], other: [b]})]
 
 

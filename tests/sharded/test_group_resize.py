@@ -177,11 +177,11 @@ def test_whoever_comes_next_goes_on_with_a_change_that_ended_early(
         record = f"{{{token}}}:shards"
         former, new = names(token, 2), names(token, 3)
         acts: list[Callable[[], Any]] = [
-            *(partial(late._queue_of(name).execute, resize.retire, 1) for name in new),
+            *(partial(late.queue_of(name).execute, resize.retire, 1) for name in new),
             partial(late.execute, resize.change, token, 1, 3, (2,)),
-            *(partial(late._queue_of(name).execute, resize.close, 2) for name in former),
-            *(partial(late._queue_of(name).execute, resize.revive, 2) for name in new),
-            partial(late._queue_of(new[0]).execute, resize.release, 1),  # of another change
+            *(partial(late.queue_of(name).execute, resize.close, 2) for name in former),
+            *(partial(late.queue_of(name).execute, resize.revive, 2) for name in new),
+            partial(late.queue_of(new[0]).execute, resize.release, 1),  # of another change
         ]
         for act in acts[:steps]:
             act()

@@ -60,6 +60,7 @@ def state_of(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) ->
         handling=Handling(Failures(print, "text"), Backoff()),
         clock=time,
         upkeep_bell=Bell(),
+        suspects_bell=Bell(),
         interrupt=note_interrupt,
         wake=lambda: None,
     )

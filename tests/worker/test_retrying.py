@@ -84,7 +84,8 @@ def test_a_worker_that_leaves_tries_again_too(failing: Any, rig: Rig) -> None:
     made = rig.work(queue, hang)
     for _ in range(2):
         assert started.acquire(timeout=10)
-    calls = failing(queue, "release")
+    (lane,) = made.worker._state.lanes
+    calls = failing(lane.queue, "release")
     made.stop()
     made.stop()
     made.join()
@@ -127,7 +128,8 @@ def test_the_limit_of_a_worker_is_25_unless_chosen(rig: Rig) -> None:
 
     def limit(**settings: Any) -> Any:
         (lane,) = rig.work(queue, print, start=False, **settings).worker._state.lanes
-        assert lane.queue.config.max_receives == lane.max_receives
+        # No pop of the worker buries a message: it may not have been the one that crashed.
+        assert lane.queue.config.max_receives in (None, 1_000_000)
         return lane.max_receives
 
     assert (limit(), limit(max_receives=7), limit(max_receives=None)) == (25, 7, None)

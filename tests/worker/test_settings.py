@@ -180,7 +180,7 @@ def test_a_queue_s_own_limit_of_deliveries_goes_first(queues: list[ackq.Queue]) 
     own = queues[0].with_config(max_receives=2)
     for limit, expected in ((25, [2, 25]), (None, [2, None])):
         lanes = Worker([own, queues[1]], print, max_receives=limit)._state.lanes
-        assert [lane.queue.config.max_receives for lane in lanes] == expected
+        assert [lane.max_receives for lane in lanes] == expected
     assert Worker(queues, print)._state.lanes[0].max_receives == 25
 
 
@@ -216,7 +216,7 @@ def test_the_routines_are_those_that_the_queues_and_schedules_need(
         worker._begin(drain)
         return [cast(Any, routine).gi_code.co_name for routine in worker._started(*worker._sources)]
 
-    waits, stored = ["wait_for_messages"] * 2, ["run_stored"] * 2
+    waits, stored = ["wait_for_messages"] * 2, ["run_stored", "run_stored", "run_alone"]
     assert names(Worker(queues[0], print)) == ["feed", *stored[1:]]
     assert names(Worker(queues[0], print), drain=True) == ["feed", *stored[1:]]
     assert names(Worker(queues, print)) == ["feed", *waits, *stored]
@@ -234,7 +234,7 @@ def test_a_schedule_pushes_to_the_queue_that_it_names_or_the_first(
     worker = Worker(queues, print, schedules=named)
     state = worker._begin(drain=True)
     started = worker._started(*worker._sources)
-    feeder, *routines, _one, _two = [cast(Any, each).gi_frame.f_locals for each in started]
+    feeder, *routines, _one, _two, _alone = [cast(Any, each).gi_frame.f_locals for each in started]
     assert feeder["state"] is state
     found = [
         (routine["queue"].name, routine["schedule"], routine["outages"]) for routine in routines

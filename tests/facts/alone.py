@@ -1,0 +1,50 @@
+"""The facts of alone.lua: see `tests.facts.facts`."""
+
+from ackq.queue import settle
+from benchmarks.worst.scene import LARGE, Act, Scene
+from tests.facts.facts import Facts
+from tests.queue.scripts.space import FUTURE
+
+FACTS = Facts(
+    "alone",
+    calls=((FUTURE, "mine", 2, 1, b"{}"),),
+    fewest=5,
+    refused={
+        "long": (FUTURE, "mine", 2, 1, b"x" * 8193),
+        "two lines": (FUTURE, "mine", 2, 1, b"{}\n"),
+    },
+    mistakes=r"""
+test_alone.test_a_delivery_is_noted_before_it_begins
+  the note is not written
+  - redis.call('HSET', errors, key, mark(body)
+  -   .. '\n' .. table.concat(found, '\n'))
+  the count is not written
+  - if count > 1 then
+  + if false then
+test_alone.test_whoever_has_lost_the_lease_notes_nothing
+  no fence
+  - or not holds(receipt, key, redis.call('ZSCORE', backup, key))
+test_alone.test_a_message_over_its_limit_is_dead_if_its_last_delivery_is_known_to_have_failed
+  it runs again and again
+  - return {'over'}
+  + latest = nil
+  an older failure kills it
+  - latest == count - 1
+  + latest
+test_alone.test_a_call_that_is_sent_again_changes_nothing
+  its own note counts as that of the delivery before
+  - failures_of(note, body, count)
+  + failures_of(note, body, count + 1)
+test_alone.test_a_unique_push_stays_one
+  forgets that it is unique
+  - (is_unique(noted) and ' ' or '')
+  + ''
+""",
+)
+
+
+@FACTS.worst("0.9 MiB, as many in flight")
+def alone_large(scene: Scene) -> Act:
+    held, queue = scene.held(1000, scene.size(LARGE)), scene.queue()
+    error = OSError("x")
+    return lambda: queue.execute(settle.run_alone, held[0], 2, 1, error)

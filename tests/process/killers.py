@@ -1,0 +1,70 @@
+"""Handlers that end their process if the message says so."""
+
+import asyncio
+import ctypes
+import os
+import re
+import resource
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ackq import Message
+
+from .jobs import note
+
+
+def _fill_memory() -> None:
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (size + 64 * 2**20,) * 2)
+    try:
+        bytearray(2**30)
+    except MemoryError:
+        os.abort()
+
+
+def _end_the_machine() -> None:
+    """Kill this process, its supervisor and all others of it, at once."""
+    supervisor = psutil.Process().parent()
+    assert supervisor is not None
+    others = [process for process in supervisor.children() if process.pid != os.getpid()]
+    for process in (supervisor, *others):
+        process.suspend()
+    for process in (*others, supervisor):
+        process.kill()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+#: By the name that the message has for them.
+WAYS: dict[str, Callable[[], Any]] = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "exit": lambda: os._exit(9),
+    "segfault": lambda: ctypes.string_at(0),
+    "machine": _end_the_machine,
+    "memory": _fill_memory,
+    "lock": lambda: re.match(r"(a+)+$", "a" * 60 + "b"),
+}
+
+
+def handle(message: Message) -> None:
+    """Do nothing for a while, or end the process."""
+    note("begin", message)
+    job = message.json()
+    time.sleep(job.get("seconds", 0.01))
+    if "way" in job and message.receive_count <= job.get("times", 1000):
+        WAYS[job["way"]]()
+    note("end", message)
+
+
+async def handle_async(message: Message) -> None:
+    """Do nothing for a while, or end the process."""
+    note("begin", message)
+    job = message.json()
+    await asyncio.sleep(job.get("seconds", 0.01))
+    if "way" in job and message.receive_count <= job.get("times", 1000):
+        WAYS[job["way"]]()
+    note("end", message)

@@ -1,0 +1,93 @@
+"""A message that ends its process takes no other message along."""
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+import ackq
+from ackq.embedded import Server
+from tests.waiting import wait_until
+from tests.worker.conftest import settled
+
+from .commands import Command, working
+
+KILLERS = "tests.process.killers:"
+pytestmark = pytest.mark.timeout(120)
+
+
+def begun(command: Command, count: int) -> bool:
+    return len(command.events("begin")) >= count
+
+
+def ended(command: Command, queue: ackq.Queue) -> bool:
+    return bool(queue.stats().dead) or command.process.poll() is not None
+
+
+@pytest.mark.parametrize("handler", ["handle", "handle_async"])
+@pytest.mark.parametrize("way", ["kill", "exit", "segfault", "memory"])
+def test_only_the_message_that_ends_its_process_dies(
+    tmp_path: Path, server: Server, queue: ackq.Queue, handler: str, way: str
+) -> None:
+    queue.push_many({"id": f"i{n}"} for n in range(6))
+    queue.push({"id": "killer", "way": way})
+    queue.push_many({"id": f"j{n}"} for n in range(6))
+    options = ("-q", queue.name, "--max-receives", "2", "--lease", "600", "--concurrency", "16")
+    with working(tmp_path, server.url, KILLERS + handler, *options) as command:
+        wait_until(lambda: queue.stats().dead == 1, "the dead letter", 40)
+        wait_until(lambda: queue.stats().in_flight == 0, "the others", 40)
+        counts = Counter(event["id"] for event in command.events("begin"))
+        log = command.log()
+    (dead,) = queue.dead_letters()
+    assert (dead.id, dead.receive_count) == ("killer", 2), log
+    how = {"kill": "signal SIGKILL", "exit": "exit code 9", "segfault": "signal SIGSEGV"}
+    assert dead.reason == f"ended its process, {how.get(way, 'signal SIGABRT')}"
+    assert dead.errors[-1].text == dead.reason
+    assert counts.pop("killer") == 3
+    assert len(counts) == 12
+    assert max(counts.values()) <= 3
+
+
+@pytest.mark.parametrize("handler", ["handle", "handle_async"])
+def test_a_machine_that_goes_down_twice_buries_nobody(
+    tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
+) -> None:
+    """All its processes are killed at once, while each message is in its last delivery."""
+    queue.push_many({"id": f"m{n}", "seconds": 0.4} for n in range(24))
+    options = ("-q", queue.name, "--max-receives", "1", "--lease", "2", "--concurrency", "12")
+    for crash in range(3):
+        with working(tmp_path, server.url, KILLERS + handler, *options) as command:
+            if crash == 2:
+                wait_until(lambda: settled(queue), "all", 60)
+                break
+            some = len(command.events("begin")) + 6 - 5 * crash
+            wait_until(partial(begun, command, some), "some", 60)
+            tree = [psutil.Process(command.pid), *command.children()]
+            for process in tree:
+                process.suspend()
+            for process in tree:
+                process.kill()
+    assert queue.stats().dead == 0
+
+
+def test_a_message_that_takes_its_machine_down_is_dead_after_one_more_delivery(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    queue.push_many({"id": f"i{n}"} for n in range(5))
+    queue.push({"id": "killer", "way": "machine"})
+    queue.push_many({"id": f"j{n}"} for n in range(5))
+    options = ("-q", queue.name, "--max-receives", "2", "--lease", "1", "--concurrency", "4")
+    crashes = 0
+    while not queue.stats().dead:
+        with working(tmp_path, server.url, KILLERS + "handle", *options) as command:
+            wait_until(partial(ended, command, queue), "an end", 40)
+            crashes += not queue.stats().dead
+            if not queue.stats().dead:
+                continue
+            wait_until(lambda: settled(queue), "the others", 40)
+    (dead,) = queue.dead_letters()
+    assert dead.id == "killer"
+    assert "ended its process" in dead.errors[-1].text
+    assert crashes == 3
