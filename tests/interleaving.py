@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import os
 import random
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from ackq.core.io.driver import Driver
 from ackq.errors import LeaseLost, UnknownOutcome
 from ackq.scripts import Script
 from tests.servers import private_server
+from tests.subjects import Subjects
 
 #: How many times as many walks as usual.
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
@@ -48,6 +50,8 @@ class Actor:
         self.request: Request | None = None
         self.is_repeated = False
         self.is_alive = True
+        #: No fault meets its requests: it is to come to an end.
+        self.is_spared = False
         #: The rest of the requests that it sent at once, and the answers to those before.
         self._trip: deque[Request] = deque()
         self._answers: list[Any] = []
@@ -90,12 +94,29 @@ def _without_waiting(request: Request) -> Request:
 class Walk:
     """Actors that take turns, on a server of their own."""
 
+    #: What was there in all walks of a test: faults, what actors did to its end, and what `look`
+    #: and its like compared.
+    subjects = Subjects()
+
     def __init__(self, driver: Driver, client: Any, seed: int) -> None:
         self.random = random.Random(seed)
         self.client = client
         self._driver = driver
         self._actors: list[Actor] = []
         self._trace: deque[str] = deque(maxlen=25)
+
+    def doing(
+        self, actor: Actor, what: str, operation: Operation[Any], spared: bool = False
+    ) -> Operation[Any]:
+        """Count an operation that comes to its end; with ``spared`` it meets no fault."""
+        self.subjects.saw(what, 0)
+        actor.is_spared = spared
+        try:
+            result = yield from operation
+        finally:
+            actor.is_spared = False
+        self.subjects.saw(what)
+        return result
 
     def begin(self, name: str, life: Callable[[Actor], Life]) -> None:
         """Begin a process."""
@@ -125,23 +146,28 @@ class Walk:
         request = actor.request
         if request is None or not actor.is_alive:
             return
-        fault = self.random.random()
+        fault = 1.0 if actor.is_spared else self.random.random()
         if fault < 0.02:
+            self.subjects.saw("fault: dies")
             self._trace.append(f"{actor.name} dies")
             actor.life.close()
             actor.is_alive = False
         elif fault < 0.04:
+            self.subjects.saw("fault: finds nobody")
             self._trace.append(f"{actor.name} finds nobody")
             actor.resume(redis.ConnectionError("nobody there"))
         else:
             answer = self._answer(actor, request, is_full=fault < 0.08)
+            self.subjects.saw("fault: server is full", fault < 0.08)
             if fault < 0.12:
+                self.subjects.saw("fault: reply is lost")
                 self._trace.append("  and the reply is lost")
                 request.reply_lost = True
                 lost = UnknownOutcome if not request.resend else redis.ConnectionError
                 actor.resume(lost("the reply was lost"))
             elif fault < 0.18 and request.resend and not actor.is_repeated:
                 self._trace.append("  and it is sent again")
+                self.subjects.saw("fault: request is repeated")
                 request.reply_lost = True
                 actor.is_repeated = True
             else:
@@ -186,6 +212,19 @@ def again_and_again(step: Callable[[Actor], Operation[Any]]) -> Callable[[Actor]
     return life
 
 
+def operating(
+    walk: Walk, actions: Mapping[str, Callable[[], Operation[Any]]]
+) -> Callable[[Actor], Life]:
+    """An operator does each of these in turn, mostly without a fault: some have many requests."""
+    turns = itertools.cycle(walk.random.sample([*actions], len(actions)))
+
+    def step(actor: Actor) -> Operation[None]:
+        what = next(turns)
+        yield from walk.doing(actor, what, actions[what](), spared=walk.random.random() < 0.7)
+
+    return again_and_again(step)
+
+
 def passing_time(walk: Walk, *keys: bytes) -> Callable[[Actor], Life]:
     """Leases end, and messages become due: those in any of these sorted sets."""
 
@@ -206,9 +245,13 @@ def walked_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def take_walks(walked_server: Any, token: str) -> Callable[[int, TakeWalk], None]:
-    """``take_walks(n, walk)``: call ``walk(client, name, seed)`` for each of n seeds."""
+    """``take_walks(n, walk)``: call ``walk(client, name, seed)`` for each of n seeds.
 
-    def take(walks: int, walk: TakeWalk) -> None:
+    It fails if something in `Walk.subjects` never was there; ``but`` names what need not be.
+    """
+
+    def take(walks: int, walk: TakeWalk, but: Container[str] = ()) -> None:
+        Walk.subjects.clear()
         with redis.Redis.from_url(walked_server.url) as client:
             for seed in range(max(1, round(walks * SOAK))):
                 try:
@@ -216,6 +259,10 @@ def take_walks(walked_server: Any, token: str) -> Callable[[int, TakeWalk], None
                 except BaseException as error:
                     error.add_note(f"the seed is {seed}")
                     raise
+        print(f"the walks saw: {Walk.subjects}")
+        missing = [each for each in Walk.subjects.missing() if each not in but]
+        if missing:  # no AssertionError, which would be a mistake that a walk found
+            pytest.fail(f"never there in {walks} walks: {missing}")
 
     return take
 

@@ -19,7 +19,16 @@ from ackq.delay.claims import Group
 from ackq.delay.messages import DelaySpec
 from ackq.staging.recovery import UnfinishedCommits
 from tests.claim_walks import driving
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, repeating, shorten
+from tests.interleaving import (
+    SOAK,
+    Actor,
+    Life,
+    Walk,
+    again_and_again,
+    operating,
+    repeating,
+    shorten,
+)
 
 STEPS = 300
 TIMEOUT = 3600.0
@@ -251,21 +260,21 @@ def clock(walk: ClaimWalk) -> Callable[[Actor], Life]:
 
 
 def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def step(actor: Actor) -> Operation[None]:
-        spec, draw = walk.spec, walk.random
-        what, key = draw.randrange(5), f"m{draw.randrange(walk.pushed + 1)}"
-        if what == 0:
-            yield from claims.release(walk.group(draw.choice("gh")))
-        elif what == 1:
-            yield from claims.held(spec)
-        elif what == 2:
-            yield from push.cancel(spec, [key], None, False)
-        elif what == 3:
-            yield from push.reschedule(spec, key, 100.0, None, None, None, None)
-        else:
-            yield from claims.readable(walk.group("g"), 1, 5)
+    spec, draw = walk.spec, walk.random
 
-    return again_and_again(step)
+    def key() -> str:
+        return f"m{draw.randrange(walk.pushed + 1)}"
+
+    return operating(
+        walk,
+        {
+            "release": lambda: claims.release(walk.group(draw.choice("gh"))),
+            "held": lambda: claims.held(spec),
+            "cancel": lambda: push.cancel(spec, [key()], None, False),
+            "reschedule": lambda: push.reschedule(spec, key(), 100.0, None, None, None, None),
+            "readable": lambda: claims.readable(walk.group("g"), 1, 5),
+        },
+    )
 
 
 @pytest.mark.timeout(60 * SOAK + 60)

@@ -18,7 +18,16 @@ from ackq.queue import chosen_messages, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, passing_time, shorten
+from tests.interleaving import (
+    SOAK,
+    Actor,
+    Life,
+    Walk,
+    again_and_again,
+    operating,
+    passing_time,
+    shorten,
+)
 
 STEPS = 300
 IDS = ("a", "b", "c")
@@ -116,24 +125,26 @@ def consumer(walk: UniqueWalk) -> Callable[[Actor], Life]:
 
 
 def operator(walk: UniqueWalk) -> Callable[[Actor], Life]:
-    def step(actor: Actor) -> Operation[None]:
-        spec, draw = walk.spec, walk.random
-        what = draw.randrange(6)
-        if what == 0:
-            yield from inspection.redrive(spec, draw.choice([1, 5]), ())
-        elif what == 1:
-            yield from chosen_messages.cancel(spec, (), draw.sample(IDS, 1), False)
-        elif what == 2:
-            yield from chosen_messages.run_now(spec, (), IDS)
-        elif what == 3:
-            report = yield from inspection.audit(spec, repair=True)
-            assert {each.problem for each in report.findings} <= {"stale count", "stale failure"}
-        elif what == 4 and draw.random() < 0.3:
-            yield from inspection.purge(spec, False)
-        elif what == 5:
-            yield Request((b"RPOP", spec.keys.ready))
+    spec, draw = walk.spec, walk.random
 
-    return again_and_again(step)
+    def audit() -> Operation[None]:
+        report = yield from inspection.audit(spec, repair=True)
+        assert {each.problem for each in report.findings} <= {"stale count", "stale failure"}
+
+    def take_bare() -> Operation[None]:
+        yield Request((b"RPOP", spec.keys.ready))
+
+    return operating(
+        walk,
+        {
+            "redrive": lambda: inspection.redrive(spec, draw.choice([1, 5]), ()),
+            "cancel": lambda: chosen_messages.cancel(spec, (), draw.sample(IDS, 1), False),
+            "run now": lambda: chosen_messages.run_now(spec, (), IDS),
+            "audit": audit,
+            "purge": lambda: inspection.purge(spec, False),
+            "take without a script": take_bare,
+        },
+    )
 
 
 def walk_through(client: Any, name: str, seed: int, unique: Any) -> None:
@@ -145,6 +156,7 @@ def walk_through(client: Any, name: str, seed: int, unique: Any) -> None:
             "other producer": producer(walk),
             "other consumer": consumer(walk),
             "operator": operator(walk),
+            "other operator": operator(walk),
         }
         if unique == "done":  # a redelivered message waits beside another one with "taken"
             keys = walk.spec.keys

@@ -27,6 +27,7 @@ from tests.interleaving import (
     Life,
     Walk,
     again_and_again,
+    operating,
     passing_time,
     repeating,
     shorten,
@@ -143,29 +144,29 @@ def producer(walk: ClaimWalk) -> Callable[[Actor], Life]:
 
 
 def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
-    def step(actor: Actor) -> Operation[None]:
-        spec, draw = walk.spec, walk.random
-        what = draw.randrange(8)
-        if what == 0:
-            yield from claims.release(Group(spec, draw.choice("gh"), 3600.0))
-        elif what == 1:
-            yield from inspection.drain(spec)
-        elif what == 2:
-            yield from inspection.pause(spec)
-            yield from inspection.resume(spec)
-        elif what == 3:
-            report = yield from inspection.audit(spec, repair=True)
-            assert report.findings == ()
-        elif what == 4:
-            yield from inspection.counters(spec, 60.0)
-        elif what == 5:
-            yield from inspection.stats(spec)
-        elif what == 6:
-            yield from inspection.peek(spec, 20, "ready")
-        else:
-            yield from claims.readable(Group(spec, "g", 3600.0), 1, 5)
+    spec, draw = walk.spec, walk.random
 
-    return again_and_again(step)
+    def pause() -> Operation[None]:
+        yield from inspection.pause(spec)
+        yield from inspection.resume(spec)
+
+    def audit() -> Operation[None]:
+        report = yield from inspection.audit(spec, repair=True)
+        assert report.findings == ()
+
+    return operating(
+        walk,
+        {
+            "release": lambda: claims.release(Group(spec, draw.choice("gh"), 3600.0)),
+            "drain": lambda: inspection.drain(spec),
+            "pause": pause,
+            "audit": audit,
+            "counters": lambda: inspection.counters(spec, 60.0),
+            "stats": lambda: inspection.stats(spec),
+            "peek": lambda: inspection.peek(spec, 20, "ready"),
+            "readable": lambda: claims.readable(Group(spec, "g", 3600.0), 1, 5),
+        },
+    )
 
 
 @pytest.mark.timeout(60 * SOAK + 60)
@@ -197,6 +198,7 @@ def take_a_walk(walk: ClaimWalk, queue: Queue) -> None:
         "h": driver(walk, "h"),
         "other consumer": consumer(walk),
         "operator": operator(walk),
+        "other operator": operator(walk),
     }
     walk.run(lives, STEPS)
     keys = walk.spec.keys

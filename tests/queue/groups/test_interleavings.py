@@ -19,9 +19,20 @@ from ackq.queue import chosen_messages, inspection, push, settle, stopped_groups
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
-from tests.interleaving import SOAK, Actor, Life, Walk, again_and_again, passing_time, shorten
+from tests.interleaving import (
+    SOAK,
+    Actor,
+    Life,
+    Walk,
+    again_and_again,
+    operating,
+    passing_time,
+    shorten,
+)
 
-STEPS = 300
+STEPS = 400
+#: Redrives after which a queue must be empty.
+ROUNDS = 20
 NAMES = ("a", "b", "")
 
 
@@ -31,6 +42,7 @@ class GroupWalk(Walk):
     def __init__(self, queue: Queue, client: Any, name: str, seed: int, groups: Groups) -> None:
         super().__init__(queue._driver, client, seed)
         self.in_flight = groups.in_flight
+        self.stops = groups.on_dead == "stop"
         config = replace(queue.config, max_receives=self.random.choice([None, 3]))
         self.spec = QueueSpec(name, QueueKeys.of(name, grouped=True), config, outside=SYSTEM)
         self.pushed = 0
@@ -119,6 +131,7 @@ class GroupWalk(Walk):
         """Check the leases of the queue, and those of each group that are new."""
         most, groups = self.spec.config.max_in_flight, self.spec.config.groups
         assert most is None or len(found["backup"]) <= most, "more leases than permitted"
+        self.subjects.saw("compared: a limit", most is not None and len(found["backup"]) == most)
         now = found["time"][0] * 1_000_000 + found["time"][1]
         if groups is not None and (rate := groups.rate) is not None:
             each = rate.period / rate.count
@@ -128,6 +141,7 @@ class GroupWalk(Walk):
                 if score > now and self.leased.get(key.decode()) != score
             )
             for group in {*taken} - {""}:
+                self.subjects.saw("compared: a rate")
                 ahead = max(0.0, self.rates.get(group, 0) - now)
                 assert ahead + taken[group] * each <= rate.at_once * each + 2, f"{group}: too fast"
         self.rates = {group.decode(): score for group, score in found["rates"]}
@@ -156,11 +170,13 @@ class GroupWalk(Walk):
             if self.leased.get(id) == score:
                 continue
             assert self.groups[id].encode() not in found["stopped"], f"{id} of a stopped group"
+            self.subjects.saw("compared: others are stopped", bool(found["stopped"]))
             if self.in_flight > 1 or id in self.unordered:
                 continue
             for other in there:
                 if self.groups[other] != self.groups[id] or other in self.unordered:
                     continue
+                self.subjects.saw("compared: an order", other != id and bool(self.groups[id]))
                 before = self.order[other] < self.order[id]
                 assert not (self.groups[id] and before) or leased.get(other) == score, (
                     f"{id} is delivered before {other}"
@@ -217,43 +233,66 @@ def consumer(walk: GroupWalk) -> Callable[[Actor], Life]:
                 yield from settle.nack(spec, some, draw.choice([None, 0, 60]))
             elif luck < 0.85:
                 yield from settle.nack(spec, some, draw.choice([0, 60]), charge=False)
-            elif luck < 0.9:
+            elif luck < 0.95:
                 yield from settle.reject(spec, some, "bad")
 
     return again_and_again(step)
 
 
 def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
-    def step(actor: Actor) -> Operation[None]:
-        spec, draw = walk.spec, walk.random
-        what = draw.randrange(8)
-        if what == 0:
-            yield from inspection.redrive(spec, draw.choice([1, 5]), ())
-        elif what == 1:
-            delayed = yield from inspection.peek(spec, 1, "delayed")
-            entries = [message.entry for message in delayed]
-            yield from chosen_messages.cancel(spec, entries, (), False)
-        elif what == 2:
-            report = yield from inspection.audit(spec, repair=True)
-            assert {each.problem for each in report.findings} <= {"stale count", "stale failure"}
-        elif what == 3:
-            body = yield Request((b"LINDEX", spec.keys.ready, -1))
-            if body:
-                walk.ended.add(json.loads(body)["id"])
-                yield Request((b"LREM", spec.keys.ready, -1, body))
-        elif what == 4:
-            yield from inspection.stats(spec)
-        elif what == 5:
-            for letter in (yield from inspection.dead_letters(spec, 1, ())):
-                walk.ended.add(letter.id)
-                yield from inspection.drop_dead_letters(spec, [letter.entry])
-        elif what == 6:
-            yield from stopped_groups.resume(spec, draw.choice(NAMES[:2]))
-        elif what == 5 and walk.order:
-            ids = draw.sample(sorted(walk.order), min(3, len(walk.order)))
-            yield from chosen_messages.cancel(spec, (), ids, draw.random() < 0.5)
+    spec, draw = walk.spec, walk.random
 
-    return again_and_again(step)
+    def redrive() -> Operation[None]:
+        yield from inspection.redrive(spec, draw.choice([1, 5]), ())
+
+    def cancel_delayed() -> Operation[None]:
+        delayed = yield from inspection.peek(spec, 1, "delayed")
+        entries = [message.entry for message in delayed]
+        yield from chosen_messages.cancel(spec, entries, (), False)
+
+    def cancel_by_id() -> Operation[None]:
+        live = sorted(walk.order.keys() - walk.ended)
+        ids = draw.sample(live, min(5, len(live)))
+        canceled = yield from chosen_messages.cancel(spec, (), ids, draw.random() < 0.5)
+        walk.subjects.saw("canceled by id", canceled)
+
+    def audit() -> Operation[None]:
+        report = yield from inspection.audit(spec, repair=True)
+        assert {each.problem for each in report.findings} <= {"stale count", "stale failure"}
+
+    def take_bare() -> Operation[None]:
+        body = yield Request((b"LINDEX", spec.keys.ready, -1))
+        if body:
+            walk.ended.add(json.loads(body)["id"])
+            yield Request((b"LREM", spec.keys.ready, -1, body))
+
+    def stats() -> Operation[None]:
+        yield from inspection.stats(spec)
+
+    def drop() -> Operation[None]:
+        for letter in (yield from inspection.dead_letters(spec, 1, ())):
+            walk.ended.add(letter.id)
+            yield from inspection.drop_dead_letters(spec, [letter.entry])
+            walk.subjects.saw("dropped")
+
+    def resume() -> Operation[None]:
+        stopped = yield Request((b"HKEYS", walk.key("GROUPS:STOPPED")))
+        group = draw.choice(stopped).decode() if stopped else NAMES[0]
+        resumed = yield from stopped_groups.resume(spec, group)
+        walk.subjects.saw("resumed", resumed)
+
+    actions: dict[str, Callable[[], Operation[None]]] = {
+        "redrive": redrive,
+        "cancel delayed": cancel_delayed,
+        "cancel by id": cancel_by_id,
+        "audit": audit,
+        "take without a script": take_bare,
+        "stats": stats,
+        "drop": drop,
+    }
+    if walk.stops:
+        actions["resume"] = resume
+    return operating(walk, actions)
 
 
 def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
@@ -269,14 +308,20 @@ def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
             "third consumer": consumer(walk),
             "time": passing_time(walk, walk.spec.keys.backup, walk.spec.keys.delayed),
             "operator": operator(walk),
+            "other operator": operator(walk),
         }
         walk.run(lives, STEPS)
         for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
             for member in client.zrange(key, 0, -1):
                 client.zadd(key, {member: 1})
         patience = 0.5 if rate is not None else None
-        while queue.stats().dead + queue.stats().ready:
-            queue.redrive()
+        for _ in range(ROUNDS):
+            if not (stats := queue.stats()).dead + stats.ready:
+                break
+            if not queue.redrive():
+                # The id of a dead letter is taken by a message behind it: go on without it.
+                for group in NAMES[:2]:
+                    queue.resume_group(group)
             acked: tuple[Any, ...] = ()
             while acked := tuple(queue.pop_many(3, timeout=patience, ack=acked)):
                 pass
@@ -295,7 +340,8 @@ PLAIN, STOPPING = Groups("group"), Groups("group", on_dead="stop")
 def test_no_order_of_requests_breaks_a_group(
     take_walks: Callable[..., None], groups: Groups
 ) -> None:
-    take_walks(3, lambda client, name, seed: walk_through(client, name, seed, groups))
+    stopping = () if groups.on_dead == "stop" else ("compared: others are stopped",)
+    take_walks(3, lambda client, name, seed: walk_through(client, name, seed, groups), stopping)
 
 
 #: The script, and what is replaced by what: each breaks an order, a limit or a turn.
