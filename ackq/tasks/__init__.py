@@ -17,9 +17,10 @@ from ackq.tasks.tasks import BatchTask, Task, Tasks
 from ackq.tasks.tasks_async import AsyncBatchTask, AsyncTask, AsyncTasks
 from ackq.worker.batch import Failed
 from ackq.worker.policy import Backoff
-from ackq.worker.verdicts import Reject
+from ackq.worker.verdicts import Again, Reject
 
 __all__ = [
+    "Again",
     "AsyncBatchTask",
     "AsyncTask",
     "AsyncTasks",

@@ -17,7 +17,7 @@ from ackq.tasks.definition import Definition
 from ackq.tasks.policy import Later
 from ackq.tasks.wire import Received, received
 from ackq.worker.logs import about
-from ackq.worker.verdicts import Reject, Retry, verdict_in
+from ackq.worker.verdicts import Again, Reject, verdict_in
 
 #: The times that a message with an unknown task or argument is given back before it is dead.
 UNKNOWN_TRIES = 20
@@ -97,7 +97,7 @@ def ended(definition: Definition, message: Message, error: BaseException | None)
     circuit, verdict = definition.circuit, verdict_in(error)
     if circuit is None or message.lease_lost:
         return
-    if verdict is not None and not isinstance(verdict, Retry):
+    if verdict is not None and not isinstance(verdict, Again):
         return
     if error is None and message.timed_out:
         error = TimeoutError()

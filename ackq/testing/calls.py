@@ -52,7 +52,7 @@ def drain(
     """Pass every message of a queue of a test to a handler, here and now, and return the messages.
 
     Messages are settled as a worker settles them: acked when the handler returns; retried,
-    released or rejected when it raises `Retry`, `Release` or `Reject`. If it raises another
+    released or rejected when it raises `Again`, `Release` or `Reject`. If it raises another
     exception, the message goes back to the queue, uncounted, and the exception is raised, so the
     test shows it. Messages that the handler pushes are handled too. Leases last one hour. Batch
     tasks get batches.

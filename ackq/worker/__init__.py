@@ -12,9 +12,10 @@ from ackq.worker.policy import Backoff, Terms
 from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
 from ackq.worker.threads import Worker
-from ackq.worker.verdicts import Reject, Release, Retry, Verdict
+from ackq.worker.verdicts import Again, Reject, Release, Verdict
 
 __all__ = [
+    "Again",
     "AsyncWorker",
     "Backoff",
     "Batch",
@@ -24,7 +25,6 @@ __all__ = [
     "RateLimit",
     "Reject",
     "Release",
-    "Retry",
     "Schedule",
     "Terms",
     "Verdict",

@@ -106,7 +106,7 @@ class BaseWorker(Generic[Q, S]):
                 A sharded queue counts as one queue. The worker is one of its
                 consumers, and notices within a second that its number of shards has changed.
             handler: called with each `Message`, sync or async. Returning acks the message, raising
-                nacks it with the backoff. Raise `Retry`, `Reject` or `Release` to choose.
+                nacks it with the backoff. Raise `Again`, `Reject` or `Release` to choose.
             concurrency: handlers that run at the same time, 1 to 10,000. Defaults to 16.
             prefetch: messages to hold beyond those being handled, 0 to 1000. At most a tenth of
                 a second of work is held, so a slow handler gets none. Defaults to 200.

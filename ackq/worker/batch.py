@@ -47,7 +47,7 @@ class Failed(Verdict):
     """Some messages of a batch have failed. The others are done.
 
     Args:
-        errors: what each failed message failed with: an exception, or `Retry`, `Reject` or
+        errors: what each failed message failed with: an exception, or `Again`, `Reject` or
             `Release` to choose how it is settled. Empty: none has failed.
 
     Raises:

@@ -17,7 +17,7 @@ from ackq.config import (
 from ackq.core.failure import as_text, describe
 from ackq.errors import ConfigurationError
 from ackq.setting_types import check_fields
-from ackq.worker.verdicts import Reject, Release, Retry, Verdict, checked_delay
+from ackq.worker.verdicts import Again, Reject, Release, Verdict, checked_delay
 
 #: Steps of the jitter. Messages that fail together with the same step are nacked in one call.
 JITTER_STEPS = 8
@@ -148,7 +148,7 @@ def _asked_for(error: BaseException) -> Settlement | None:
             return Settlement("release", _delay(delay, error))
         case Reject(reason=reason):
             return Settlement("reject", as_text(reason)[:MAX_REASON])
-        case Retry(delay=delay) if delay is not None:
+        case Again(delay=delay) if delay is not None:
             return Settlement("nack", _delay(delay, error))
     return None
 

@@ -45,7 +45,7 @@ class Verdict(Exception):
     """
 
 
-class Retry(Verdict):
+class Again(Verdict):
     """Redeliver the message later. The receive counts, so ``max_receives`` applies.
 
     Args:

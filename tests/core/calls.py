@@ -31,12 +31,12 @@ from ackq.topic import AsyncTopic
 from ackq.topic.messages import Batch
 from ackq.topic.staging_client import TopicStaging
 from ackq.worker import (
+    Again,
     AsyncWorker,
     Backoff,
     Health,
     RateLimit,
     Reject,
-    Retry,
     Schedule,
     Worker,
 )
@@ -70,7 +70,7 @@ OTHERS = (
     Schedule,
     RateLimit,
     Backoff,
-    Retry,
+    Again,
     Reject,
     ShardedQueue,
     AsyncShardedQueue,

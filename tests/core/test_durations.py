@@ -13,7 +13,7 @@ from ackq.delay import DelayClaims, DelayQueue, PartitionedDelayQueue
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
-from ackq.worker import Backoff, Health, RateLimit, Release, Retry, Schedule, Worker
+from ackq.worker import Again, Backoff, Health, RateLimit, Release, Schedule, Worker
 
 MINUTE, HALF = timedelta(minutes=1), timedelta(milliseconds=500)
 
@@ -90,7 +90,7 @@ def test_the_other_queues_take_timedeltas(plain_client: redis.Redis, token: str)
 
 def test_a_worker_and_its_parts_take_timedeltas(plain_client: redis.Redis, name: str) -> None:
     assert Backoff(MINUTE, limit=timedelta(hours=1), jitter=0).delay(2, 0.5) == 120
-    assert Retry(MINUTE).delay == Release(MINUTE).delay == 60
+    assert Again(MINUTE).delay == Release(MINUTE).delay == 60
     assert Schedule("s", {}, every=MINUTE).timetable.after(0) == 60_000_000
     handled = []
     with Queue(plain_client, name) as queue:

@@ -9,7 +9,7 @@ import pytest
 from ackq import Message
 from ackq.errors import ConfigurationError
 from ackq.tasks import Backoff, Breaker, Failed, Later, Retry, injected
-from ackq.worker import Retry as RetryNow
+from ackq.worker import Again
 from tests.tasks.conftest import Rig
 from tests.waiting import wait_until
 from tests.worker.crooked import RAN, RESULTS, generates, generates_async, hostile
@@ -91,7 +91,7 @@ def test_a_verdict_in_a_batch_of_one_keeps_its_cause(rig: Rig) -> None:
         try:
             raise OSError("why")
         except OSError as error:
-            raise Failed({messages[0]: RetryNow(0)}) from error
+            raise Failed({messages[0]: Again(0)}) from error
 
     rig.push(run, "a")
     rig.drain()
@@ -100,7 +100,7 @@ def test_a_verdict_in_a_batch_of_one_keeps_its_cause(rig: Rig) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "pauses"),
-    [(OSError(), True), (RetryNow(0), True), (Later(0), False), (None, False), ("late", True)],
+    [(OSError(), True), (Again(0), True), (Later(0), False), (None, False), ("late", True)],
     ids=str,
 )
 def test_a_breaker_counts_failures_and_nothing_else(rig: Rig, ending: Any, pauses: bool) -> None:
@@ -128,7 +128,7 @@ def test_a_breaker_counts_failures_and_nothing_else(rig: Rig, ending: Any, pause
 def test_a_verdict_is_not_an_error_that_a_retry_excludes(rig: Rig) -> None:
     @rig.tasks.task(name="run", retry=Retry(on=(OSError,)))
     def run() -> None:
-        raise RetryNow()
+        raise Again()
 
     rig.push(run)
     rig.drain()

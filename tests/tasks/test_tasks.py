@@ -41,8 +41,7 @@ from ackq.tasks import (
     injected,
 )
 from ackq.tasks.wire import received
-from ackq.worker import Health, Hooks, RateLimit
-from ackq.worker import Retry as RetryNow
+from ackq.worker import Again, Health, Hooks, RateLimit
 from tests.metrics.test_collector import value
 from tests.tasks.conftest import Rig
 from tests.waiting import wait_until
@@ -226,7 +225,7 @@ def test_each_exception_has_its_own_policy(rig: Rig) -> None:
             case "rejected":
                 return Reject("no such user")
             case "asked":
-                raise RetryNow(0)
+                raise Again(0)
             case "later" if runs[kind] < 5:
                 return Later(0)
             case "raised" if runs[kind] < 5:
@@ -700,7 +699,7 @@ def test_only_some_messages_of_a_batch_task_fail(rig: Rig, token: str) -> None:
     @rig.tasks.batch(size=4, wait=5, queue=token, name="store", max_receives=2)
     def store(numbers: list[int], messages: list[Message] = injected) -> Failed | None:
         seen.append(numbers)
-        errors = {1: Reject("why"), 2: OSError("down"), 3: RetryNow(0)}
+        errors = {1: Reject("why"), 2: OSError("down"), 3: Again(0)}
         failed = {
             message: errors[number]
             for number, message in zip(numbers, messages, strict=True)

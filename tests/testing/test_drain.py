@@ -13,7 +13,7 @@ from ackq import Message, Queue
 from ackq.errors import ConfigurationError
 from ackq.sharded import ShardedQueue
 from ackq.testing import drain
-from ackq.worker import Failed, Reject, Release, Retry
+from ackq.worker import Again, Failed, Reject, Release
 from tests.worker.crooked import RAN, RESULTS, generates
 
 Call = Callable[..., Any]
@@ -69,7 +69,7 @@ def test_an_exception_is_raised_and_the_message_is_back_uncounted(queue: Queue, 
 
 def test_verdicts_settle_as_in_a_worker(queue: Queue, call: Call) -> None:
     verdicts: dict[str, list[Exception]] = {
-        "retry": [Retry()],
+        "retry": [Again()],
         "release": [Release(60)],
         "reject": [Reject("no such user")],
     }
@@ -88,7 +88,7 @@ def test_verdicts_settle_as_in_a_worker(queue: Queue, call: Call) -> None:
 
 def test_a_handler_that_always_retries_ends(queue: Queue, call: Call) -> None:
     def handle(message: Message) -> None:
-        raise Retry(0)
+        raise Again(0)
 
     queue.push({"id": "a"})
     with pytest.raises(AssertionError, match=re.escape("5 messages were handled")):

@@ -11,7 +11,7 @@ import pytest
 
 import ackq
 from ackq.errors import ConfigurationError
-from ackq.worker import Batch, Failed, Reject, Release, Retry, upkeep
+from ackq.worker import Again, Batch, Failed, Reject, Release, upkeep
 from tests.waiting import wait_until
 
 from .conftest import Rig, push, settled
@@ -92,7 +92,7 @@ def test_drain_handles_what_is_there_and_ends(rig: Rig, drain: bool) -> None:
 
 def test_only_the_failed_messages_of_a_batch_fail(rig: Rig) -> None:
     async def some(messages: list[ackq.Message]) -> Failed:
-        verdicts = [ValueError("why"), Reject("never"), Release(60), Retry(50)]
+        verdicts = [ValueError("why"), Reject("never"), Release(60), Again(50)]
         return Failed(dict(zip(messages, verdicts, strict=False)))
 
     queue, batches = rig.queue(6), Batches(some)
@@ -119,7 +119,7 @@ def test_the_last_permitted_delivery_is_alone(rig: Rig) -> None:
     async def kill(messages: list[ackq.Message]) -> Exception:
         return ValueError([message.id for message in messages])
 
-    queue, batches = rig.queue(3, max_receives=2), Batches(Retry(0), *[kill] * 9)
+    queue, batches = rig.queue(3, max_receives=2), Batches(Again(0), *[kill] * 9)
     rig.work(queue, batches, batch=Batch(3, wait=0.5), concurrency=2)
     wait_until(lambda: queue.stats().dead == 3, "all dead")
     assert len(batches.seen[0]) == 3

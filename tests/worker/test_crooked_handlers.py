@@ -9,7 +9,7 @@ import pytest
 
 import ackq
 from ackq.errors import ConfigurationError
-from ackq.worker import Backoff, Batch, Failed, Reject, Release, Retry, Terms
+from ackq.worker import Again, Backoff, Batch, Failed, Reject, Release, Terms
 from ackq.worker.logs import JsonFormatter, TextFormatter, log
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig, settled
@@ -115,7 +115,7 @@ class Unset(Release):
         pass
 
 
-class Mutated(Retry):
+class Mutated(Again):
     def __init__(self) -> None:
         super().__init__(60)
         self.delay = "60"  # type: ignore[assignment]
@@ -254,8 +254,8 @@ MESSAGE = ackq.Message("q", b"a", b"{}", 1, 1)
         (lambda: Release(-1.5), "not -1.5"),
         (lambda: Release(True), "not True"),
         (lambda: Release(float("nan")), "not nan"),
-        (lambda: Retry("60"), r"Retry\(delay\) .*with float\(…\)"),  # type: ignore[arg-type]
-        (lambda: Retry(-1), "not -1"),
+        (lambda: Again("60"), r"Again\(delay\) .*with float\(…\)"),  # type: ignore[arg-type]
+        (lambda: Again(-1), "not -1"),
         (lambda: Terms(max_receives="3"), "terms.max_receives is an integer"),  # type: ignore[arg-type]
         (lambda: Terms(time_limit="3"), "terms.time_limit is"),  # type: ignore[arg-type]
         (lambda: Terms(backoff=5), "terms.backoff is a Backoff, such as"),  # type: ignore[arg-type]

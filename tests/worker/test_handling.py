@@ -10,7 +10,7 @@ import redis
 
 import ackq
 from ackq import Queue
-from ackq.worker import Backoff, Reject, Release, Retry, Worker, feeder
+from ackq.worker import Again, Backoff, Reject, Release, Worker, feeder
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig
 
@@ -100,7 +100,7 @@ def test_retry_takes_its_delay_and_counts(rig: Rig) -> None:
 
     def retry(message: ackq.Message) -> None:
         if message.receive_count == 1:
-            raise Retry(delay=0.3)
+            raise Again(delay=0.3)
 
     rig.handler.behave = retry
     started = time.monotonic()

@@ -12,7 +12,7 @@ import redis
 import ackq
 from ackq.core.failure import describe
 from ackq.errors import ConfigurationError
-from ackq.worker import Backoff, Hooks, Reject, Retry
+from ackq.worker import Again, Backoff, Hooks, Reject
 from ackq.worker import hooks as worker_hooks
 from ackq.worker.failures import text_of
 from ackq.worker.logs import JsonFormatter, TextFormatter, reason_of
@@ -85,7 +85,7 @@ def test_a_dead_letter_knows_why_its_handler_failed(
         except ValueError:
             if message.id == "m1":
                 raise Reject("no good")  # noqa: B904 - the error is its context
-            raise Retry(delay=0)  # noqa: B904
+            raise Again(delay=0)  # noqa: B904
 
     deaths = Deaths()
     rig.work(queue, fail, hooks=[deaths], backoff=Backoff(base=0, jitter=0))
@@ -184,7 +184,7 @@ def test_the_last_retry_is_reported(caplog: pytest.LogCaptureFixture, rig: Rig) 
     queue = rig.queue(1, max_receives=1)
 
     def retry(message: ackq.Message) -> None:
-        raise Retry(delay=0)
+        raise Again(delay=0)
 
     rig.work(queue, retry)
     wait_until(lambda: "gave up" in caplog.text, "the end of it")

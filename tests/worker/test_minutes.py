@@ -13,7 +13,7 @@ from ackq.ops.chronicle import causes
 from ackq.ops.chronicle.minutes import MINUTE, Minute, read
 from ackq.ops.chronicle.store import history_key
 from ackq.sharded import ShardedQueue
-from ackq.worker import Backoff, Reject, Retry, minutes
+from ackq.worker import Again, Backoff, Reject, minutes
 from tests.waiting import wait_until
 
 from .conftest import Rig
@@ -31,7 +31,7 @@ def minutes_of(client: redis.Redis, name: str, kind: str = "list") -> list[Minut
 def fail(message: object) -> None:
     match getattr(message, "id", ""), getattr(message, "receive_count", 0):
         case "m1", 1:
-            raise Retry(0)
+            raise Again(0)
         case "m2", _:
             raise Reject("no")
 

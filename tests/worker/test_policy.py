@@ -13,7 +13,7 @@ from ackq.errors import ConfigurationError
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
-from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
+from ackq.worker import Again, AsyncWorker, Backoff, RateLimit, Reject, Release, Worker
 from ackq.worker.failures import outlook
 from ackq.worker.feed import Pace, QueueOrder, StrictBuffer
 from ackq.worker.policy import Settlement, settlement_of
@@ -47,11 +47,11 @@ def test_jitter_only_shortens_a_delay_and_at_most_by_its_share() -> None:
         (Release(2e9), Settlement("release", 1e9)),
         (Reject("why"), Settlement("reject", "why")),
         (Reject(), Settlement("reject", "rejected")),
-        (Retry(delay=5), Settlement("nack", 5.0)),
-        (Retry(0), Settlement("nack", 0.0)),
-        (Retry(), Settlement("nack", 3.0)),
-        (Retry(2e9), Settlement("nack", 1e9)),
-        (Retry(999_999_999), Settlement("nack", 999_999_999.0)),
+        (Again(delay=5), Settlement("nack", 5.0)),
+        (Again(0), Settlement("nack", 0.0)),
+        (Again(), Settlement("nack", 3.0)),
+        (Again(2e9), Settlement("nack", 1e9)),
+        (Again(999_999_999), Settlement("nack", 999_999_999.0)),
         (ValueError(), Settlement("nack", 3.0)),
         (SystemExit(), Settlement("nack", 3.0)),
     ],
@@ -66,7 +66,7 @@ def test_a_long_reason_is_kept_in_part() -> None:
     assert found == Settlement("reject", "x" * 1000)
 
 
-@pytest.mark.parametrize("verdict", [Retry(1.5), Reject("why"), Release(2)], ids=repr)
+@pytest.mark.parametrize("verdict", [Again(1.5), Reject("why"), Release(2)], ids=repr)
 def test_verdicts_cross_processes_and_are_no_errors_of_ackq(verdict: Any) -> None:
     copy = pickle.loads(pickle.dumps(verdict))
     assert type(copy) is type(verdict)

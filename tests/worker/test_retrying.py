@@ -9,7 +9,7 @@ import redis
 import ackq
 from ackq import Message, Queue
 from ackq.errors import ConfigurationError
-from ackq.worker import Backoff, Reject, Release, Retry
+from ackq.worker import Again, Backoff, Reject, Release
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig
 
@@ -41,7 +41,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("method", "verdict", "left"),
     [
         ("ack", None, (0, 0, 0)),
-        ("nack", Retry(delay=60), (0, 1, 0)),
+        ("nack", Again(delay=60), (0, 1, 0)),
         ("reject", Reject(), (0, 0, 1)),
     ],
     ids=lambda each: each if isinstance(each, str) else "",

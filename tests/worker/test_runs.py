@@ -4,7 +4,7 @@ import pytest
 import redis
 
 from ackq import Groups, Message, Queue
-from ackq.worker import Batch, Reject, Release, Retry
+from ackq.worker import Again, Batch, Reject, Release
 from ackq.worker.collector import Collector
 from ackq.worker.lane import Lane
 from ackq.worker.policy import Settlement, Terms
@@ -76,7 +76,7 @@ def test_several_of_a_group_are_handled_at_once_if_that_is_permitted() -> None:
     assert buffered(state) == ["a1", "a2"]
 
 
-@pytest.mark.parametrize("error", [ValueError(), Retry(5), Reject("bad"), Release()], ids=repr)
+@pytest.mark.parametrize("error", [ValueError(), Again(5), Reject("bad"), Release()], ids=repr)
 def test_after_a_failure_the_later_ones_are_given_back_uncounted(error: Exception) -> None:
     state, time = grouped()
     state.arrived(state.lanes[0], messages_of(time, "a1", "a2", "a3", "b1"))

@@ -22,7 +22,7 @@ from ackq.ops.chronicle.durations import BUCKETS
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
-from ackq.worker import Hooks, RateLimit, Reject, Release, Retry, Schedule
+from ackq.worker import Again, Hooks, RateLimit, Reject, Release, Schedule
 from ackq.worker.base import is_async
 from ackq.worker.effects import Call, Wait
 from ackq.worker.failures import Failures, outlook
@@ -366,7 +366,7 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
         ("bug", bug, "nack"),
         ("no", Reject("no"), "reject"),
         ("later", Release(), "release"),
-        ("again", Retry(7), "nack"),
+        ("again", Again(7), "nack"),
     ]
     state.handling.backoff = ackq.worker.Backoff(base=3, jitter=0)
     for lost in (False, True):
@@ -493,7 +493,7 @@ def test_a_verdict_that_is_the_last_delivery_is_logged(
 ) -> None:
     state, _time, *_ = noted
     state.lanes[1].max_receives = 3
-    for count, error in ((2, Retry(0)), (3, Release()), (3, Reject()), (3, Retry(0)), (4, Retry())):
+    for count, error in ((2, Again(0)), (3, Release()), (3, Reject()), (3, Again(0)), (4, Again())):
         state.failed(_handle(state, Message("q1", b"a", b"{}", 1, count)), error)
     assert caplog.messages == [
         f'gave up queue=q1 message_id=a size=2 receive_count={count} outlook="dead after {count}"'
@@ -601,13 +601,13 @@ def test_orders_and_stops_ring_every_bell() -> None:
 
 
 def test_a_verdict_shows_its_argument() -> None:
-    assert [str(each) for each in (Retry(5), Reject("why"), Reject(), Release())] == [
+    assert [str(each) for each in (Again(5), Reject("why"), Reject(), Release())] == [
         "5",
         "why",
         "rejected",
         "0.0",
     ]
-    assert (Retry().delay, Retry(5).delay, Reject().reason) == (None, 5, "rejected")
+    assert (Again().delay, Again(5).delay, Reject().reason) == (None, 5, "rejected")
 
 
 def test_what_becomes_of_a_failed_message() -> None:
@@ -671,14 +671,14 @@ def test_the_error_behind_a_verdict_is_what_is_stored() -> None:
     def raised(cause: Any, context: Any) -> BaseException:
         try:
             if context is None:
-                raise Retry() from cause
+                raise Again() from cause
             try:
                 raise context
             except Exception:
                 if cause is not None:
-                    raise Retry() from (None if cause == "none" else cause)
-                raise Retry()  # noqa: B904 - the error is its context
-        except Retry as error:
+                    raise Again() from (None if cause == "none" else cause)
+                raise Again()  # noqa: B904 - the error is its context
+        except Again as error:
             return error
 
     key, value = KeyError("key"), ValueError("value")
@@ -688,7 +688,7 @@ def test_the_error_behind_a_verdict_is_what_is_stored() -> None:
         (raised(None, value), "ValueError"),
         (raised(key, value), "KeyError"),
         (raised("none", value), None),
-        (Retry(), None),
+        (Again(), None),
     ):
         state.verdict(message := message_of(time), error)
         stored = message.failure

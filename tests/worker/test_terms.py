@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ackq
-from ackq.worker import Backoff, Retry, Terms
+from ackq.worker import Again, Backoff, Terms
 from ackq.worker.failures import outlook
 from ackq.worker.policy import USUAL, Settlement, settlement_of
 from ackq.worker.threads import finish
@@ -83,11 +83,11 @@ def test_terms_decide_how_a_message_is_settled() -> None:
         (OSError(), 1, USUAL, Settlement("nack", 8.0)),
         (OSError(), 1, Terms(backoff=Backoff(base=3, jitter=0)), Settlement("nack", 3.0)),
         (OSError(), 1, once, Settlement("reject", "max receives")),
-        (Retry(5), 1, once, Settlement("reject", "max receives")),
+        (Again(5), 1, once, Settlement("reject", "max receives")),
         (ackq.worker.Release(5), 1, once, Settlement("release", 5.0)),
         (ackq.worker.Reject("why"), 1, once, Settlement("reject", "why")),
         (KeyError(), 1, final, Settlement("reject", "not retried: KeyError")),
-        (Retry(), 1, Terms(is_final=lambda error: False), Settlement("nack", 8.0)),
+        (Again(), 1, Terms(is_final=lambda error: False), Settlement("nack", 8.0)),
     ):
         assert settlement_of(error, count, backoff, 0.0, terms) == expected
 
