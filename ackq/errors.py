@@ -32,6 +32,7 @@
     ├── LeaseLost                        the lease has ended; the settle was refused
     ├── Fenced                           another query took over the group of claims
     ├── ClaimLost                        a claim was returned to the queue, or deleted
+    ├── CheckpointMismatch               a checkpoint or Redis was restored or copied
     ├── StagingLost                      staged rows are gone; nothing was committed
     ├── BatchSuperseded                  its writer has begun another batch; nothing was written
     ├── PublishContention                other producers were always first; nothing was stored
@@ -252,6 +253,13 @@ class ClaimLost(AckqError):
         super().__init__(text)
         self.group = group
         self.batch = batch
+
+
+class CheckpointMismatch(AckqError):
+    """A checkpoint and Redis disagree about what was done: one of them was restored or copied.
+
+    Nothing was claimed, written or acked. The text says which one is older, and what to do.
+    """
 
 
 class StagingLost(AckqError):

@@ -110,9 +110,16 @@ def check_epoch(group: ClaimGroup) -> Operation[None]:
             raise group.fenced(epoch)
 
 
-def last(group: ClaimGroup) -> Operation[int]:
-    """Return the highest number in use; see `ackq.queue.Claims.last`."""
-    return max((yield from facts(group, b"last", b"acked")))
+def numbers(group: ClaimGroup) -> Operation[tuple[int, int]]:
+    """Return the highest claimed and the highest acked number; see `ackq.queue.Claims.numbers`."""
+    claimed, acked = yield from facts(group, b"last", b"acked")
+    return claimed, acked
+
+
+def now(group: ClaimGroup) -> Operation[int]:
+    """Return the server's time in µs; see `ackq.queue.Claims.now`."""
+    seconds, microseconds = yield from read_only(group, b"TIME")
+    return int(seconds) * 1_000_000 + int(microseconds)
 
 
 def check_claim(

@@ -52,6 +52,10 @@ class ClaimsBase(Client):
         """
         self._group.epoch = epoch
 
-    def last(self) -> int:
-        """Return the highest batch number that the group claimed or acked; 0 before the first."""
-        return self._run(claim_groups.last(self._group))
+    def numbers(self) -> tuple[int, int]:
+        """Return the highest batch numbers that the group claimed and acked; 0 before the first."""
+        return self._run(claim_groups.numbers(self._group))
+
+    def now(self) -> int:
+        """Return the server's time in microseconds since the epoch."""
+        return self._run(claim_groups.now(self._group))

@@ -115,7 +115,7 @@ def _try_claims(spec: QueueSpec, answers: dict[str, Answer]) -> Operation[None]:
             yield from claims.claim(group, batch - 1, 1, None, None)
 
     def settle_claim() -> Operation[None]:
-        yield from claims.ack(group, 1, 0)
+        yield from claims.ack(group, 1, 1)
         yield from claims.forget(group, 1)
         yield from claims.beat(group)
 

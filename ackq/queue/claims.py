@@ -18,7 +18,6 @@ from ackq.core.claim_groups import (
     change,
     check_claim,
     check_epoch,
-    facts,
     following,
     read_only,
 )
@@ -43,8 +42,6 @@ __all__ = [
 
 #: Most names that one call passes.
 CHUNK = 1000
-#: Most acked claims that one `forget` looks for; older ones expire by themselves.
-FORGOTTEN = 1000
 
 
 class Group(ClaimGroup):
@@ -53,6 +50,8 @@ class Group(ClaimGroup):
     def __init__(self, spec: QueueSpec, name: str, timeout: float, epoch: int = 0) -> None:
         super().__init__(name, timeout, epoch)
         self.spec = spec
+        #: Acked claims that this driver has kept readable.
+        self.kept: set[int] = set()
 
     @property
     def target(self) -> QueueSpec:
@@ -111,6 +110,8 @@ def ack(group: Group, up_to: int, keep: Seconds) -> Operation[int]:
     check_integer(up_to, "up_to", 0, MAX_INTEGER)
     milliseconds = -(-microseconds(keep, "keep", MAX_LEASE, zero=True) // 1000)
     batches = [batch for batch, _ in (yield from _open(group)) if batch <= up_to]
+    if milliseconds:
+        group.kept.update(batches)
     rows = 0
     # Even if no claim is open, one call records ``up_to`` as acked.
     for batch in batches or [up_to]:
@@ -124,11 +125,10 @@ def forget(group: Group, up_to: int) -> Operation[None]:
     """Delete kept claims; see `ackq.queue.Claims.forget`."""
     group.require_begun()
     check_integer(up_to, "up_to", 0, MAX_INTEGER)
-    known = yield from facts(group, b"acked", b"forgotten")
-    last = min(up_to, known[0])
-    for batch in range(max(known[1], last - FORGOTTEN) + 1, last + 1):
+    for batch in sorted(each for each in group.kept if each <= up_to):
         passed = group.passed("claims/forget", batch)
         yield from change(group, "claims/forget", passed, group.epoch, batch)
+        group.kept.discard(batch)
 
 
 def beat(group: Group) -> Operation[None]:

@@ -141,10 +141,9 @@ class Claims(ClaimsBase):
         return self._run(claims.ack(self._group, up_to, keep))
 
     def forget(self, up_to: int) -> None:
-        """Delete the acked claims up to batch ``up_to`` that are still kept.
+        """Delete the claims up to batch ``up_to`` that this driver acked and kept.
 
-        Claims that are not acked stay. Cost: one round trip, and one per batch since the last
-        `forget`, at most 1,000; older ones expire by themselves.
+        Those of earlier drivers expire by themselves. Cost: one round trip for each.
 
         Raises:
             Fenced: another process took over the group.

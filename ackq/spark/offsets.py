@@ -17,7 +17,7 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def make(source: str, **fields: int | list[int]) -> Offset:
+def make(source: str, **fields: int) -> Offset:
     """Return an offset of this version for a source, as named by `Reading.source`."""
     return {"version": VERSION, "source": source, **fields}
 

@@ -50,6 +50,8 @@ TARGET = (
 )
 #: An option of sources that names several queues.
 QUEUES = "queues"
+#: The option with which a pipeline tells its source what it has taken over.
+EPOCHS = "epochs"
 #: Options of sinks that name the column with the target of each row, and the kind of target.
 TARGET_COLUMNS: dict[str, Kind] = {"queueColumn": "queue", "topicColumn": "topic"}
 PARSING = (
@@ -326,6 +328,8 @@ class Reading:
     state: State | None
     #: Partitions of the delay queue; None: it is not partitioned.
     partitions: int | None
+    #: Internal: the epochs of the lists that this run has taken over already, as JSON.
+    epochs: str = "{}"
 
     @property
     def source(self) -> str:
@@ -354,7 +358,7 @@ class Reading:
         Raises:
             ConfigurationError: an option is invalid; the error names it and its allowed values.
         """
-        known = (*TARGET, QUEUES, *PARSING, *_PEEK, *_STREAM)
+        known = (*TARGET, QUEUES, EPOCHS, *PARSING, *_PEEK, *_STREAM)
         raw = RawOptions(options, known, "a source")
         target = Target.of(raw)
         _check_fit(raw, target)
@@ -390,6 +394,7 @@ class Reading:
             ending=cast(Literal["latest"], _edge(raw, "endingOffsets", "latest")),
             state=cast(State | None, state),
             partitions=partitions,
+            epochs=raw.text(EPOCHS) or "{}",
         )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import secrets
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TypeVar
@@ -14,7 +18,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.delay.claims_client import DelayClaims
 from ackq.delay.client import DelayQueue
 from ackq.delay.staged_rows import move, spec_of
-from ackq.errors import Fenced
+from ackq.errors import CheckpointMismatch, Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
 from ackq.queue.inspection import total
@@ -23,6 +27,8 @@ from ackq.spark.retry import retry
 from ackq.staging.recovery import UnfinishedCommits
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger("ackq.spark")
 
 #: The other cause of `Fenced`. Spark does not tell a source which query it belongs to.
 READ_TWICE = (
@@ -33,6 +39,9 @@ READ_TWICE = (
 COUNTED = ("ready", "in_flight", "claimed", "delayed", "dead")
 #: The number of messages that means no limit.
 UNLIMITED = 2**53 - 1
+#: If the clock is behind the last number, the next one is higher by a random number up to this one.
+#: So a Redis that was restored from a backup does not use a number again.
+STEP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +103,72 @@ class Shards:
         self._claims = [open_claims(reading, name) for name in reading.target.lists]
         self._queues = [open_queue(reading, name) for name in reading.target.lists]
         self._commits = DelayCommits(reading) if reading.target.kind == "delayQueue" else None
-        self._last = 0
+        #: The highest numbers of claims that are known and acked, and whether Redis knew the group.
+        self._last = self._acked = 0
+        self._is_known = False
+        #: The server's time in µs when this process's monotonic clock is at 0.
+        self._clock = 0
 
     def begin(self) -> None:
-        """Take over the group, and renew its leases, which may be about to end."""
+        """Take over the group, and renew its leases, which may be about to end.
+
+        Lists that another process of the same run has taken over are adopted instead.
+        """
+        taken: Mapping[str, int] = json.loads(self._reading.epochs)
         for claim in self._claims:
-            self._try(claim.begin)
+            if claim.name in taken:
+                claim.adopt(taken[claim.name])
+            else:
+                self._try(claim.begin)
         self.check_group()
-        self._last = max(self._try(claim.last) for claim in self._claims)
+        numbers = [self._try(claim.numbers) for claim in self._claims]
+        self._last, self._acked = (max(each) for each in zip(*numbers, strict=True))
+        self._is_known = any(claim.epoch > 1 for claim in self._claims)
+        self._clock = self._try(self._claims[0].now) - _monotonic()
 
     @property
-    def epochs(self) -> list[int]:
-        """The epochs under which the lists are claimed, for `adopt`."""
-        return [claim.epoch for claim in self._claims]
+    def epochs(self) -> str:
+        """The epochs under which the lists are claimed, for `Reading.epochs`."""
+        return json.dumps({claim.name: claim.epoch for claim in self._claims})
 
-    def adopt(self, epochs: Sequence[int]) -> None:
-        """Continue with the epochs of another process of the same query."""
-        for each, epoch in zip(self._claims, epochs, strict=True):
-            each.adopt(epoch)
+    def now(self) -> int:
+        """Return the server's time in µs, as it was at the begin, plus what has passed since."""
+        return self._clock + _monotonic()
+
+    def check_checkpoint(self, finished: int, planned: int) -> None:
+        """Check that the checkpoint and Redis agree, before anything is claimed, read or acked.
+
+        Args:
+            finished: the last claim that the checkpoint knows to be done.
+            planned: the last claim that it knows; the same, if no other is planned.
+
+        Raises:
+            CheckpointMismatch: one of them is older.
+        """
+        if not planned:
+            return  # an empty checkpoint begins with whatever is not acked
+        about = f"{self._reading.source}: "
+        if self._acked > planned:
+            raise CheckpointMismatch(
+                f"{about}the checkpoint is older than Redis: it ends with batch {planned}, but"
+                f" batch {self._acked} is acked. It was restored from a backup, or is a copy that"
+                " another run went on with. Nothing was claimed or acked. Restore the newest"
+                " checkpoint, or begin with an empty one: the messages that are not acked are read"
+                " first, and none is lost"
+            )
+        if self._is_known and max(self._last, self._acked) < finished:
+            lost = (
+                f"{about}Redis is older than the checkpoint: it knows claims up to batch"
+                f" {max(self._last, self._acked)}, but the checkpoint has finished batch"
+                f" {finished}. Redis was restored from a backup, so messages that were acked since"
+                " are in the queue again"
+            )
+            if self._reading.fail_on_data_loss:
+                raise CheckpointMismatch(
+                    f"{lost}. Nothing was claimed or acked. Set failOnDataLoss=false to go on, and"
+                    " to read these messages again"
+                )
+            _LOG.warning("%s, and are read again. failOnDataLoss is false", lost)
 
     def check_group(self) -> None:
         """Check that no other query took over the group, and renew the leases."""
@@ -140,7 +197,7 @@ class Shards:
         """Claim the next batch, with a share of each list; None if no message is ready."""
         self._finish_commits()
         size = self._reading.max_bytes
-        batch = max(after, self._last) + 1
+        batch = self._following(after)
         rows = 0
         for left, each in zip(range(len(self._claims), 0, -1), self._in_turn(batch), strict=True):
             share = messages if messages == UNLIMITED else -((rows - messages) // left)
@@ -151,6 +208,28 @@ class Shards:
             return None
         self._last = batch
         return Claim(batch, rows)
+
+    def check_unacked(self, batch: int) -> None:
+        """Check that a batch, which the checkpoint has only planned, is not acked and deleted.
+
+        Raises:
+            CheckpointMismatch: it is.
+        """
+        if self._acked >= batch:
+            raise CheckpointMismatch(
+                f"{self._reading.source}: the checkpoint is older than Redis: batch {batch} is"
+                " planned in it, but was acked, so a run has finished it. The newest file in the"
+                " folder commits of the checkpoint is missing. Restore it, or begin with an empty"
+                " checkpoint: the messages that are not acked are read first, and none is lost"
+            )
+
+    def _following(self, after: int) -> int:
+        """Return the number of the next claim, which no claim of the group has had.
+
+        It is the server's time in µs, so that it stays unique if Redis or a checkpoint is restored.
+        """
+        known = max(after, self._last)
+        return max(known + 1 + secrets.randbelow(STEP), self.now())
 
     def ack(self, up_to: int, keep: float) -> int:
         """Ack the finished batches; return the number of messages that were still claimed.
@@ -224,3 +303,7 @@ class Shards:
             return retry(call, self._reading.retry_timeout)
         except Fenced as error:
             raise Fenced(f"{error}. {READ_TWICE}", group=error.group) from None
+
+
+def _monotonic() -> int:
+    return time.monotonic_ns() // 1000

@@ -70,8 +70,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the batch after ``start``: an existing claim, or a new one."""
         after, _ = offsets.read(start, self._reading.source, "batch", "rows")
+        driver = self._started_driver(after, after)
         messages = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
-        claim = self._started_driver().next(after, messages)
+        claim = driver.next(after, messages)
         if claim is None:
             return start
         return offsets.make(
@@ -88,7 +89,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch, rows = offsets.read(end, self._reading.source, "batch", "rows")
         if batch == before:
             return []
-        parts = self._started_driver().planned(Claim(batch, rows))
+        parts = self._started_driver(before, batch).planned(Claim(batch, rows))
         return [
             Slice(part.queue, batch, first, count, end.get("received"))
             for part in parts
@@ -98,7 +99,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: Offset) -> None:
         """Finish all batches up to ``end``, which Spark never reads again."""
         batch, _ = offsets.read(end, self._reading.source, "batch", "rows")
-        self._started_driver().done(batch)
+        self._started_driver(batch, batch).done(batch)
 
     def stop(self) -> None:
         """Stop the heartbeat. The claims stay for the next start of the query."""
@@ -117,11 +118,19 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"queue {queue!r}, batch {batch}, from position {start}",
             )
 
-    def _started_driver(self) -> _Driver:
-        """Return the driver's state; the first call takes over the group."""
+    def _started_driver(self, finished: int | None = None, planned: int = 0) -> _Driver:
+        """Return the driver's state; the first call takes over the group.
+
+        Args:
+            finished: the last claim that the checkpoint knows to be done; None: this call does not
+                know the checkpoint.
+            planned: the last claim that the checkpoint knows.
+        """
         if self._driver is None:
             self._driver = _Driver(self._reading)
         self._driver.heartbeat.check()
+        if finished is not None:
+            self._driver.check_checkpoint(finished, planned)
         return self._driver
 
 
@@ -137,6 +146,7 @@ class _Driver:
         #: Unacked claims, which are offered to Spark again. Only this process adds claims.
         self._open = {claim.batch: claim for claim in self._shards.open()}
         self._acked = 0
+        self._is_checked = False
         #: Messages that a query with AvailableNow may still claim; None: another trigger.
         self._budget: int | None = None
         #: Most messages of a batch, as Spark said last; 0: it has not asked for one yet.
@@ -147,6 +157,12 @@ class _Driver:
         self._batch = 0
         self._counted: Offset | None = None
         self._counted_at = -COUNT_INTERVAL
+
+    def check_checkpoint(self, finished: int, planned: int) -> None:
+        """Check once that the checkpoint and Redis agree; see `Shards.check_checkpoint`."""
+        if not self._is_checked:
+            self._shards.check_checkpoint(finished, planned)
+            self._is_checked = True
 
     def limit_to_ready(self) -> None:
         self._budget = self._shards.ready()
@@ -219,6 +235,7 @@ class _Driver:
         parts = self._shards.parts(claim.batch)
         rows = sum(part.rows for part in parts)
         if rows != claim.rows:
+            self._shards.check_unacked(claim.batch)
             target = self._reading.target
             lost = (
                 f"{target.kind} {target.name!r}, group {self._reading.group!r}: the checkpoint"
@@ -272,6 +289,5 @@ class _Driver:
             self._reading.source,
             batch=self._batch,
             open=len(self._open),
-            epochs=self._shards.epochs,
             **counts,
         )

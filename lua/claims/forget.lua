@@ -20,17 +20,14 @@ if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991) th
   return redis.error_reply('ACKQ_ARGUMENT claims/forget: an argument is out of range')
 end
 
-local facts = redis.call('HMGET', group, 'epoch', 'forgotten')
+local known = tonumber(redis.call('HGET', group, 'epoch') or 0)
 local rows = redis.call('ZSCORE', held, claim) and 0 or redis.call('LLEN', claim)
-if tonumber(facts[1] or 0) ~= epoch then
-  return {'fenced', tonumber(facts[1] or 0)}
+if known ~= epoch then
+  return {'fenced', known}
 end
 if rows > 0 then
   redis.call('UNLINK', claim)
 else
   redis.call('ZREMRANGEBYRANK', held, 1, 0)
-end
-if batch > tonumber(facts[2] or 0) then
-  redis.call('HSET', group, 'forgotten', string.format('%.0f', batch))
 end
 return {'ok', rows}

@@ -4,7 +4,7 @@
 -- KEYS[2] {name}REJECTED:<writer>    HASH    batch, and a field for each row of it that is dead
 -- KEYS[3] {name}COUNTERS             HASH    counts, kept while a client watches; see watch.lua
 --
--- ARGV[1] batch            text, 1..64 bytes
+-- ARGV[1] batch            text, 1..64 bytes; it sorts behind those of earlier batches
 -- ARGV[2] window           integer 1..315360000000     ms that the rows are remembered
 -- ARGV[3] rows             groups of four, 0..1000: row (text that names it within the batch),
 --                          key (of the dead letter; may be empty), body, reason.
@@ -15,7 +15,7 @@
 -- Atomic because a dead letter without its mark would be written twice when the batch is replayed,
 -- and a mark without its dead letter would lose the row. A batch must begin before its rows come:
 -- several processes write them, and one that was given up would otherwise write rows of a batch
--- whose record is gone, and delete the record of the current batch.
+-- whose record is gone. An earlier batch does not begin again: its run was frozen, and replaced.
 -- Cost: O(rows). The first write frees memory, so that rows can be rejected at maxmemory: the claim
 -- is settled afterwards.
 -- Roles: pipeline
@@ -34,7 +34,7 @@ end
 redis.call('XLEN', dead)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local known = redis.call('HGET', rejected, 'batch')
-if rows > 0 and known ~= batch then
+if known and known > batch or rows > 0 and known ~= batch then
   return {'superseded', known or ''}
 end
 local clock = redis.call('TIME')

@@ -28,6 +28,7 @@ from ackq.sharded import ShardedQueue
 from ackq.spark import stream
 from ackq.spark.pipeline import Pipeline, run
 from ackq.spark.pipeline import sinks as pipeline_sinks
+from ackq.spark.pipeline.batch import Batch
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.micro_batches import MicroBatchHandler
 from ackq.spark.pipeline.plan import Plan
@@ -36,10 +37,10 @@ from tests.spark.conftest import SMALL
 from tests.spark.test_pipeline import ids, written
 
 #: The steps of a batch, in their order.
-STEPS = ("claim", "plan", "sink", "half of the dead letters", "dead letters", "mark", "commit")
-#: Those that Structured Streaming passes in the driver's Python, with the mark of such a run.
+STEPS = ("claim", "plan", "sink", "half of the dead letters", "dead letters", "publish", "commit")
+#: Those that Structured Streaming passes in the driver's Python, with the prefix of such a run.
 STREAMING = "streaming: "
-SPARKS = ("sink", "half of the dead letters", "dead letters", "mark")
+SPARKS = ("sink", "half of the dead letters", "dead letters", "publish")
 END = "end"
 SOURCES = ("queue", "queues", "shards", "delay_queue", "topic")
 SINKS = ("files", "queue", "shards", "named", "topic", "delay_queue", "several", "limit")
@@ -80,8 +81,8 @@ def plant(patched: pytest.MonkeyPatch, step: str, die: Callable[[], None]) -> No
     elif step == "sink":
         patched.setattr(pipeline_sinks, "write", dies_after(pipeline_sinks.write))
         patched.setattr(MicroBatchHandler, "_failing", lambda self, checked, error: [])
-    elif step == "mark":
-        patched.setattr(pipeline_sinks, "mark", dies_after(pipeline_sinks.mark))
+    elif step == "publish":
+        patched.setattr(pipeline_sinks, "publish", dies_after(pipeline_sinks.publish))
     elif step == "half of the dead letters":
         patched.setattr(MicroBatchHandler, "_reject", dies_after(_reject_half))
     elif step == "dead letters":
@@ -90,9 +91,9 @@ def plant(patched: pytest.MonkeyPatch, step: str, die: Callable[[], None]) -> No
         patched.setattr(CheckpointLog, "commit", dies_after(CheckpointLog.commit))
 
 
-def _reject_half(handler: MicroBatchHandler, checked: DataFrame, number: int) -> None:
+def _reject_half(handler: MicroBatchHandler, checked: DataFrame, batch: Batch) -> None:
     position = checked.columns[-2]  # before the reason
-    _reject(handler, checked.where(F.col(position) % 2 == 0), number)
+    _reject(handler, checked.where(F.col(position) % 2 == 0), batch)
 
 
 def attempt(pipeline: Pipeline) -> str:

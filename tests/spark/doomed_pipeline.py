@@ -12,6 +12,7 @@ from typing import Any
 
 import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, run, sinks
+from ackq.spark.pipeline.batch import Batch
 from ackq.spark.pipeline.micro_batches import MicroBatchHandler
 from tests.spark.conftest import SMALL
 
@@ -42,18 +43,18 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
 def _stop_within_a_batch() -> None:
     write, reject = sinks.write, MicroBatchHandler._reject
 
-    def doomed_write(sink: Any, rows: Any, query_id: str, number: int) -> None:
-        write(sink, rows, query_id, number)
-        if number == doomed.BATCH:
+    def doomed_write(sink: Any, rows: Any, batch: Batch) -> None:
+        write(sink, rows, batch)
+        if batch.number == doomed.BATCH:
             doomed.stop_at("committed")
 
-    def doomed_reject(handler: MicroBatchHandler, checked: Any, number: int) -> Any:
-        reasons = reject(handler, checked, number)
-        if number == doomed.BATCH:
+    def doomed_reject(handler: MicroBatchHandler, checked: Any, batch: Batch) -> Any:
+        reasons = reject(handler, checked, batch)
+        if batch.number == doomed.BATCH:
             doomed.stop_at("rejected")
         return reasons
 
-    sinks.write = doomed_write  # type: ignore[assignment]
+    sinks.write = doomed_write
     setattr(MicroBatchHandler, "_reject", doomed_reject)  # noqa: B010
 
 

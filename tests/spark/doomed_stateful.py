@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import tests.spark.doomed as doomed
-from ackq.spark.pipeline import Pipeline, row_log, sinks, stateful
+from ackq.spark.pipeline import Pipeline, sinks, stateful
+from ackq.spark.pipeline.batch import Batch
+from ackq.spark.pipeline.drafts import Drafts
 from tests.spark.conftest import SMALL
 
 #: Those of the log of rows, then those of a batch of a stateful query, in their order.
@@ -33,13 +35,13 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
 
 
 def _stop_within_a_batch() -> None:
-    rename, write, result = row_log._Disk.rename, stateful._Results._write, sinks.write_result
+    publish, write, result = Drafts.publish, stateful._Results._write, sinks.write_result
 
-    def doomed_rename(disk: Any, old: str, new: str) -> None:
-        is_doomed = new.endswith(f"-{doomed.BATCH:09d}")
+    def doomed_publish(drafts: Drafts, batch: Batch) -> None:
+        is_doomed = batch.number == doomed.BATCH and batch.rows > 0  # of the log
         if is_doomed:
             doomed.stop_at("drafted")
-        rename(disk, old, new)
+        publish(drafts, batch)
         if is_doomed:
             doomed.stop_at("appended")
 
@@ -50,16 +52,16 @@ def _stop_within_a_batch() -> None:
             doomed.stop_at("committed")
         write(results, rows, number)
 
-    def doomed_result(sink: Any, rows: Any, query_id: str, number: int) -> None:
-        if number == doomed.BATCH:
+    def doomed_result(sink: Any, rows: Any, batch: Batch) -> None:
+        if batch.number == doomed.BATCH:
             doomed.stop_at("evaluated")
-        result(sink, rows, query_id, number)
-        if number == doomed.BATCH:
+        result(sink, rows, batch)
+        if batch.number == doomed.BATCH:
             doomed.stop_at("resulted")
 
-    row_log._Disk.rename = doomed_rename  # type: ignore[assignment,method-assign]
+    Drafts.publish = doomed_publish  # type: ignore[assignment,method-assign]
     stateful._Results._write = doomed_write  # type: ignore[assignment,method-assign]
-    sinks.write_result = doomed_result  # type: ignore[assignment]
+    sinks.write_result = doomed_result
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class Pipeline:
         """Count the batches that are planned, written and done."""
         return {
             "planned": len(list(self.folder.glob("state/offsets/[0-9]*"))),
-            "written": len(list(self.folder.glob("rows/*/_SUCCESS"))),
+            "written": len(list(self.folder.glob("rows/ackq_batch=*/_SUCCESS"))),
             "done": len(list(self.folder.glob("state/commits/[0-9]*"))),
         }
 
@@ -244,7 +244,9 @@ def check(folder: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.dataset
 
-    incomplete = [path.name for path in folder.iterdir() if not (path / "_SUCCESS").exists()]
+    incomplete = [
+        path.name for path in folder.glob("ackq_batch=*") if not (path / "_SUCCESS").exists()
+    ]
     assert not incomplete
     rows = pyarrow.dataset.dataset(folder, partitioning="hive").to_table(["id", "n", "payload"])
     numbers = Counter(rows["n"].to_pylist())

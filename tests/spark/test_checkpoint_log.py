@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, Fenced
 from ackq.spark.pipeline.checkpoint_log import KEPT, CheckpointLog
 
 
@@ -19,11 +19,11 @@ def test_a_batch_is_planned_and_committed_by_one_process(tmp_path: Path) -> None
     log = CheckpointLog(tmp_path)
     assert (log.committed(), log.planned(0)) == (-1, None)
     log.plan(0, {"batch": 1})
-    with pytest.raises(FileExistsError):
+    with pytest.raises(Fenced):
         log.plan(0, {"batch": 2})
     assert log.planned(0) == {"batch": 1}
     log.commit(0)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(Fenced):
         log.commit(0)
     assert log.committed() == 0
     assert sorted(each.name for each in tmp_path.rglob("*") if each.is_file()) == ["0", "0"]
@@ -38,7 +38,7 @@ def test_a_disk_without_hard_links_is_enough(
     monkeypatch.setattr(os, "link", link)
     log = CheckpointLog(tmp_path)
     log.plan(0, {"batch": 1})
-    with pytest.raises(FileExistsError):
+    with pytest.raises(Fenced):
         log.plan(0, {"batch": 2})
     assert log.planned(0) == {"batch": 1}
     assert os.listdir(tmp_path / "offsets") == ["0"]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import redis
@@ -19,7 +20,6 @@ from ackq.spark.pipeline import Pipeline, Progress, run
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.display import display
 from ackq.spark.pipeline.plan import Plan
-from ackq.spark.pipeline.sinks import folder_of
 from ackq.topic import Topic
 
 Make = Callable[..., Pipeline]
@@ -160,23 +160,19 @@ def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
 
 
 @pytest.mark.campaign
-def test_an_incomplete_folder_is_replaced(
+def test_a_draft_that_a_killed_run_left_is_removed(
     make: Make, queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = push(queue, 0, 10)
-    write = pipeline_sinks.write
-
-    def cut(sink: Any, rows: DataFrame, query_id: str, number: int) -> None:
-        write(sink, rows, query_id, number)
-        (Path(sink.path) / folder_of(query_id, number) / "_SUCCESS").unlink()
-        raise OSError("cut")
-
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline_sinks, "write", cut)
+        patched.setattr(pipeline_sinks, "publish", Mock(side_effect=OSError("cut")))
         with pytest.raises(PipelineFailed):
             make().run(once=True)
+    assert not written(tmp_path / "out")
+    assert list((tmp_path / "out" / "_drafts").iterdir())
     make().run(once=True)
     assert ids(written(tmp_path / "out")) == good
+    assert not list((tmp_path / "out" / "_drafts").iterdir())
 
 
 @pytest.mark.campaign

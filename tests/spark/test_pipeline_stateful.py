@@ -12,8 +12,11 @@ from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.errors import PipelineConfigError, PipelineFailed
+from ackq.spark.options import Reading
 from ackq.spark.pipeline import Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
+from ackq.spark.pipeline.batch import Batch, Takeover
+from ackq.spark.pipeline.drafts import Drafts
 from ackq.spark.pipeline.late_rows import LateRows
 from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.row_log import RowLog
@@ -142,22 +145,31 @@ def test_late_rows_are_those_of_the_files_of_a_micro_batch(
 
 def test_the_log_has_each_batch_once_and_whole(spark: SparkSession, tmp_path: Path) -> None:
     log, rows = RowLog(str(tmp_path)), spark.range(3).coalesce(1)
-    log.append(rows, "q-0")
-    zombie = tmp_path / "drafts" / "q-1.zombie"
-    rows.write.parquet(str(zombie))
-    log.append(spark.range(9), "q-0")  # replayed
-    log.append(rows, "q-1")
-    assert zombie.exists()  # its driver may rename it
-    zombie.rename(tmp_path / "rows" / "q-1" / "q-1.zombie")
+    reading = Reading.of({"topic": "t"})
+    killed, frozen, last = Takeover(reading), Takeover(reading), Takeover(reading)
+
+    def batch(takeover: Takeover, number: int) -> Batch:
+        return takeover.batch(number, {"first": 3 * number + 1, "index": 3 * number + 3})
+
+    drafts = Drafts(spark, str(tmp_path / "rows"), str(tmp_path / "drafts"))
+    log.append(rows, batch(last, 0))
+    log.append(spark.range(9), batch(last, 0))  # replayed
+    thawed = batch(frozen, 1)
+    rows.write.parquet(drafts.path(thawed))
+    log.append(rows, batch(killed, 1))
+    assert Path(drafts.path(thawed)).exists()  # of a later run, which may be writing
+    drafts.publish(thawed)
+    assert not Path(drafts.path(thawed)).exists()
     counts: list[int] = []
     writer = log.read(spark, rows.schema).writeStream.trigger(availableNow=True)
     writer = writer.foreachBatch(lambda batch, _: counts.append(batch.count()))
     writer = writer.option("checkpointLocation", str(tmp_path / "state"))
     writer.start().awaitTermination()
     assert counts == [6]
-    (tmp_path / "drafts" / "q-1.killed").mkdir()
-    log.append(rows, "q-2")
+    rows.write.parquet(drafts.path(batch(killed, 7)))
+    log.append(rows, batch(last, 2))
     assert not list((tmp_path / "drafts").iterdir())
+    assert not list((tmp_path / "rows").glob("*/*/*"))  # no draft within a batch
 
 
 @pytest.mark.campaign

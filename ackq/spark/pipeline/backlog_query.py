@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark import InheritableThread
@@ -12,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from ackq.errors import ConfigurationError, Fenced
+from ackq.errors import ConfigurationError
 from ackq.spark.offsets import Offset
 from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
@@ -108,11 +107,6 @@ class BacklogQuery(Query):
             self._spark.sparkContext.cancelJobGroup(self._id)
             self._thread.join(_CANCEL_INTERVAL)
         self._reader.stop()
-
-    def ack_last_batch(self) -> None:
-        if self._reached is not None:
-            with suppress(Fenced):
-                self._reader.commit(self._reached)
 
     def _run(self) -> None:
         try:

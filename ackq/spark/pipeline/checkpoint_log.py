@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, Fenced
 from ackq.spark.offsets import Offset
 
 #: The newest batches whose files are kept, as Spark keeps them.
 KEPT = 100
 _VERSION = "v1"
-_METADATA, _OFFSETS, _COMMITS = "metadata", "offsets", "commits"
+_METADATA, OFFSETS, _COMMITS = "metadata", "offsets", "commits"
 
 
 class CheckpointLog:
@@ -50,49 +50,47 @@ class CheckpointLog:
         Raises:
             ConfigurationError: another release of Spark wrote the file in another format.
         """
-        lines = self._lines(batch)
-        return None if lines is None else dict(json.loads(lines[2]))
+        text = self._text(batch)
+        return None if text is None else end_of(text, str(self._folder / OFFSETS / str(batch)))
+
+    def ends(self) -> tuple[Offset | None, Offset | None]:
+        """Return where the last batch that is done ends, and the last one that is planned."""
+        done = self.committed()
+        return self.planned(done), self.planned(done + 1) or self.planned(done)
 
     def plan(self, batch: int, end: Offset) -> None:
         """Record the offset at which a batch ends, before the batch is read.
 
         Raises:
-            FileExistsError: another process has planned the batch.
+            Fenced: another process has planned the batch.
         """
         # Spark compares settings of stateful queries. It has written those of the first batch,
         # unless it has not run this query yet; then it takes those of its session.
-        before = self._lines(batch - 1)
-        metadata: dict[str, Any] = {} if before is None else json.loads(before[1])
+        before = self._text(batch - 1)
+        metadata: dict[str, Any] = {} if before is None else json.loads(before.splitlines()[1])
         metadata = {"batchWatermarkMs": 0, "conf": {}, **metadata}
         metadata["batchTimestampMs"] = time.time_ns() // 1_000_000
         lines = (_VERSION, json.dumps(metadata, separators=(",", ":")), json.dumps(end))
-        self._write(self._folder / _OFFSETS / str(batch), "\n".join(lines))
+        self._write(self._folder / OFFSETS / str(batch), "\n".join(lines))
 
     def commit(self, batch: int) -> None:
         """Record that a batch is done, and delete the files of old batches.
 
         Raises:
-            FileExistsError: another process has committed the batch.
+            Fenced: another process has committed the batch.
         """
         done = json.dumps({"nextBatchWatermarkMs": 0}, separators=(",", ":"))
         self._write(self._folder / _COMMITS / str(batch), f"{_VERSION}\n{done}")
-        for name in (_OFFSETS, _COMMITS):
+        for name in (OFFSETS, _COMMITS):
             for number in self._numbers(name):
                 if number <= batch - KEPT:
                     _remove(self._folder / name / str(number))
 
-    def _lines(self, batch: int) -> list[str] | None:
-        path = self._folder / _OFFSETS / str(batch)
+    def _text(self, batch: int) -> str | None:
         try:
-            lines = path.read_text().splitlines()
+            return (self._folder / OFFSETS / str(batch)).read_text()
         except FileNotFoundError:
             return None
-        if len(lines) != 3 or lines[0] != _VERSION:
-            raise ConfigurationError(
-                f"{path} is not an offset of one source in version {_VERSION}: use the release of"
-                " Spark that wrote it, or a new checkpoint"
-            )
-        return lines
 
     def _numbers(self, name: str) -> list[int]:
         folder = self._folder / name
@@ -110,9 +108,28 @@ class CheckpointLog:
             # Hadoop would compare the file with a checksum that was left behind.
             _checksum(path).unlink(missing_ok=True)
             _name(draft, path)
+        except FileExistsError:
+            raise Fenced(
+                f"another run with this checkpoint has written {path.parent.name}/{path.name} first"
+            ) from None
         finally:
             draft.unlink(missing_ok=True)
         _sync(path.parent)
+
+
+def end_of(text: str, path: str) -> Offset:
+    """Return the offset in a file of the offset log; ``path`` is for errors.
+
+    Raises:
+        ConfigurationError: another release of Spark wrote the file in another format.
+    """
+    lines = text.splitlines()
+    if len(lines) != 3 or lines[0] != _VERSION:
+        raise ConfigurationError(
+            f"{path} is not an offset of one source in version {_VERSION}: use the release of"
+            " Spark that wrote it, or a new checkpoint"
+        )
+    return dict(json.loads(lines[2]))
 
 
 def _name(draft: Path, path: Path) -> None:

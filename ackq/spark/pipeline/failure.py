@@ -37,6 +37,8 @@ _PROCESS_GONE = re.compile(
 #: What Java reports if a Python process does not call back within ten seconds of its start.
 _NOT_STARTED = "Python worker failed to connect back"
 _FENCED = f"{Fenced.__name__}: "
+#: What Spark reports if two queries write one checkpoint.
+_TWO_RUNS = "CONCURRENT_STREAM_LOG_UPDATE"
 _NEW_LINE = "\n"
 
 
@@ -93,6 +95,8 @@ def one_line(error: BaseException) -> str:
     text = redact(str(error)).strip()
     if reasons := _OURS.findall(text):
         return str(reasons[-1])
+    if _TWO_RUNS in text:
+        return f"{_FENCED}another run with this checkpoint has written the same batch first"
     causes = [f"{name}: {message}" for name, message in _OF_JAVA.findall(text) if message]
     if _PROCESS_GONE.search(text):
         return f"a Python process of Spark ended early: {causes[-1] if causes else 'it was killed'}"

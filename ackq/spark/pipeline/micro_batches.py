@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
+from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
+from ackq.spark.pipeline.batch import Batch, Takeover
 from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failed_rows import (
@@ -57,7 +59,7 @@ class MicroBatchHandler(BatchCallback):
     If a sink has a batch, its rejected rows are already dead letters. So after a replay every row
     is in at least one of them, even if the configuration has changed.
 
-    A sink that would take the batch again, or that has it only when it is marked as complete, can
+    A sink that would take the batch again, or that has it only when it is published, can
     be written first. Then the rows are counted meanwhile, and a second job reads them only if some
     are rejected. Otherwise the batch is kept in Spark, and rejected rows are written first.
     """
@@ -67,7 +69,8 @@ class MicroBatchHandler(BatchCallback):
         config: PipelineConfig,
         plan: Plan,
         reading: Reading,
-        planned: Callable[[int], int | None],
+        takeover: Takeover,
+        planned: Callable[[int], Offset],
         done: Callable[[BatchResult], None],
     ) -> None:
         """Prepare.
@@ -76,13 +79,14 @@ class MicroBatchHandler(BatchCallback):
             config: has the sinks.
             plan: what happens to the rows.
             reading: the source.
-            planned: returns the number of messages of a batch; None: it is unknown.
+            takeover: what this run has taken over.
+            planned: returns the offset at which a batch of Spark's number ends.
             done: called with each batch that was written.
         """
         super().__init__()
         self._config = config
         self._plan = plan
-        self._planned, self._done = planned, done
+        self._takeover, self._planned, self._done = takeover, planned, done
         self._is_read_once = _is_read_once(config)
         self._quality = Quality(config.rejects.stop_above)
         self._reading = reading
@@ -91,55 +95,56 @@ class MicroBatchHandler(BatchCallback):
 
     def _write(self, checked: DataFrame, number: int) -> None:
         began = time.monotonic()
-        planned = self._planned(number) if self._is_read_once else None
-        if planned is None:
-            rows, reasons = self._count_first(checked, number)
-        else:
-            rows, reasons = self._count_meanwhile(checked, number, planned)
+        batch = self._takeover.batch(number, self._planned(number))
+        write = self._count_meanwhile if self._is_read_once else self._count_first
+        try:
+            rows, reasons = write(checked, batch)
+        except Exception as error:
+            # A run that was replaced may fail in any way: the other one removes its drafts.
+            self._takeover.raise_if_fenced(error)
+            raise
         seconds = time.monotonic() - began
         self._done(BatchResult(number, rows, reasons.total(), reasons, seconds))
 
-    def _count_first(self, checked: DataFrame, number: int) -> tuple[int, Counter[str]]:
+    def _count_first(self, checked: DataFrame, batch: Batch) -> tuple[int, Counter[str]]:
         with _kept(checked):
             rows, rejected = _counts(checked)
             self._quality.check(rows, rejected)
-            reasons = self._reject_all(checked, number, rejected)
+            reasons = self._reject_all(checked, batch, rejected)
             if rows > rejected:
-                reasons += self._write_good(checked, checked, number)
-                self._mark(checked, number)
+                reasons += self._write_good(checked, checked, batch)
+                self._publish(checked, batch)
         return rows, reasons
 
-    def _count_meanwhile(
-        self, checked: DataFrame, number: int, planned: int
-    ) -> tuple[int, Counter[str]]:
-        if not planned:
+    def _count_meanwhile(self, checked: DataFrame, batch: Batch) -> tuple[int, Counter[str]]:
+        if not batch.rows:
             return 0, Counter()
         counted = CountedRows(checked)
-        reasons = self._write_good(counted.rows, checked, number)
+        reasons = self._write_good(counted.rows, checked, batch)
         counts = counted.counts()
         # The sink may have had the batch already, or may not have needed all rows.
-        rows, rejected = counts if counts and counts[0] == planned else _counts(checked)
-        reasons += self._reject_all(checked, number, rejected)
-        self._mark(checked, number)
+        rows, rejected = counts if counts and counts[0] == batch.rows else _counts(checked)
+        reasons += self._reject_all(checked, batch, rejected)
+        self._publish(checked, batch)
         return rows, reasons
 
-    def _mark(self, checked: DataFrame, number: int) -> None:
+    def _publish(self, checked: DataFrame, batch: Batch) -> None:
         for sink in self._config.sinks:
-            sinks.mark(sink, checked.sparkSession, self._query_id, number)
+            sinks.publish(sink, checked.sparkSession, batch)
 
-    def _write_good(self, rows: DataFrame, checked: DataFrame, number: int) -> Counter[str]:
+    def _write_good(self, rows: DataFrame, checked: DataFrame, batch: Batch) -> Counter[str]:
         """Write the rows that were not rejected; return the reasons of rows that fail now.
 
         Args:
             rows: the batch, as it is written.
             checked: the same, to look for failing rows.
-            number: the number of the batch.
+            batch: the batch.
         """
 
-        def write(batch: DataFrame) -> None:
-            for sink, output in self._plan.outputs(batch):
+        def write(batch_rows: DataFrame) -> None:
+            for sink, output in self._plan.outputs(batch_rows):
                 self.writing = sink.section
-                sinks.write(sink, output, self._query_id, number)
+                sinks.write(sink, output, batch)
                 self.writing = ""
 
         try:
@@ -149,7 +154,7 @@ class MicroBatchHandler(BatchCallback):
                 failed = self._failing(checked, error)
                 if not failed:
                     raise
-                reasons = self._reject_failed(failed, number)
+                reasons = self._reject_failed(failed, batch)
                 write(without(self._plan, checked, failed))
             return reasons
         return Counter()
@@ -169,7 +174,7 @@ class MicroBatchHandler(BatchCallback):
         finally:
             self.search = None
 
-    def _reject_all(self, checked: DataFrame, number: int, rejected: int) -> Counter[str]:
+    def _reject_all(self, checked: DataFrame, batch: Batch, rejected: int) -> Counter[str]:
         """Write the rejected rows, if there are any; return their number by reason.
 
         Raises:
@@ -178,7 +183,7 @@ class MicroBatchHandler(BatchCallback):
         """
         if not rejected:
             return Counter()
-        now, reasons = self._reject(checked, number)
+        now, reasons = self._reject(checked, batch)
         if now < rejected:
             raise Unsteady(
                 f"{rejected:,} messages were rejected, but only {now:,} when they were read again:"
@@ -187,20 +192,20 @@ class MicroBatchHandler(BatchCallback):
             )
         return reasons
 
-    def _reject(self, checked: DataFrame, number: int) -> tuple[int, Counter[str]]:
+    def _reject(self, checked: DataFrame, batch: Batch) -> tuple[int, Counter[str]]:
         """Let the executors write the rejected rows; return how many there are, also by reason."""
-        rejects = self._rejects(number, self._plan.parsed_columns())
+        rejects = self._rejects(batch, self._plan.parsed_columns())
         tasks = self._plan.rejected(checked).rdd.mapPartitions(rejects.write_partition).collect()
         return sum(rows for rows, _ in tasks), sum((each for _, each in tasks), Counter[str]())
 
-    def _reject_failed(self, failed: list[FailedRow], number: int) -> Counter[str]:
-        return self._rejects(number).write((*each.row, each.reason) for each in failed)
+    def _reject_failed(self, failed: list[FailedRow], batch: Batch) -> Counter[str]:
+        return self._rejects(batch).write((*each.row, each.reason) for each in failed)
 
-    def _rejects(self, number: int, columns: tuple[StructField, ...] = ()) -> Rejects:
+    def _rejects(self, batch: Batch, columns: tuple[StructField, ...] = ()) -> Rejects:
         """Begin to write rejected rows of a batch; again, go on."""
-        rejects = Rejects(
-            self._reading, self._config.rejects.queue, self._query_id, number, columns
-        )
+        queue = self._config.rejects.queue
+        rejects = Rejects(self._reading, queue, batch.writer, batch.name, columns)
+        self._takeover.check()
         rejects.begin()
         return rejects
 

@@ -20,6 +20,7 @@ from ackq.spark.checkpoint import file_system
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Parsing, Reading
 from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.drafts import SCHEMES, can_publish
 from ackq.spark.pipeline.failure import one_line
 from ackq.spark.pipeline.parts import Sink, Table, Transform
 from ackq.spark.pipeline.section import nearest, refused
@@ -131,6 +132,13 @@ class Plan:
                 self._find_format(spark, sink.section, sink.format)
             if sink.kind == "files" and sink.path is not None:
                 self._find_files(spark, sink.section, "path", sink.path)
+                if not can_publish(spark, sink.path):
+                    problem = (
+                        f"{sink.path} is on a file system that cannot rename a folder in one step,"
+                        f" and only if the new name is free: write to one of {', '.join(SCHEMES)},"
+                        ' or use format = "delta"'
+                    )
+                    self._wrong(sink.section, "path", problem)
         for table in self._config.tables:
             self._load(spark, table)
         empty = self._empty(spark)

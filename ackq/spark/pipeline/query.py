@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ackq.errors import Fenced
-from ackq.spark import offsets
 from ackq.spark.offsets import Offset
-from ackq.spark.options import Reading
-from ackq.spark.shards import Shards
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -44,17 +39,12 @@ class Query(ABC):
     def stop(self) -> None:
         """Stop, and abort a batch that runs."""
 
-    @abstractmethod
-    def ack_last_batch(self) -> None:
-        """Ack the last batch of a query that has ended. Otherwise the next run would ack it."""
-
 
 class SparkQuery(Query):
     """A query of Structured Streaming."""
 
-    def __init__(self, query: StreamingQuery, reading: Reading) -> None:
+    def __init__(self, query: StreamingQuery) -> None:
         self._query = query
-        self._reading = reading
 
     @property
     def is_active(self) -> bool:
@@ -75,17 +65,6 @@ class SparkQuery(Query):
 
     def stop(self) -> None:
         self._query.stop()
-
-    def ack_last_batch(self) -> None:
-        reached, latest = self.reached, self._progress("latestOffset")
-        epochs = list((latest or {}).get("epochs", ()))
-        if reached is None or not epochs:  # a topic has none
-            return
-        shards = Shards(self._reading)
-        # Use the epochs of the query, so that a query that took over the group is not fenced.
-        shards.adopt(epochs)
-        with suppress(Fenced):
-            shards.ack(offsets.read(reached, self._reading.source, "batch")[0], 0.0)
 
     def _progress(self, name: str) -> Offset | None:
         last = self._query.lastProgress

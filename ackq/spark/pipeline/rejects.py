@@ -46,8 +46,9 @@ class Rejects:
     reading: Reading
     #: The queue for the dead letters; None: the queue of each row.
     queue: str | None
-    query_id: str
-    batch: int
+    #: The names of the writer and of its batch.
+    writer: str
+    batch: str
     #: The columns that bodies may not fit. Defaults to none.
     columns: tuple[StructField, ...] = ()
 
@@ -55,8 +56,8 @@ class Rejects:
         """Begin the batch, on the driver, before any row is written."""
         queues = self.reading.target.lists if self.queue is None else (self.queue,)
         for queue in queues:
-            letters = _dead_letters(self.reading, queue, self.query_id)
-            retry(partial(letters.begin, str(self.batch)), self.reading.retry_timeout)
+            letters = _dead_letters(self.reading, queue, self.writer)
+            retry(partial(letters.begin, self.batch), self.reading.retry_timeout)
 
     def write_partition(self, rows: Iterable[Rejected]) -> Iterator[tuple[int, Counter[str]]]:
         """Write the rows of a task; yield their number, also by reason. For ``mapPartitions``.
@@ -100,8 +101,8 @@ class Rejects:
         return reasons
 
     def _append(self, queue: str, rows: list[RejectedRow]) -> None:
-        letters = _dead_letters(self.reading, queue, self.query_id)
-        retry(lambda: letters.reject(str(self.batch), rows), self.reading.retry_timeout)
+        letters = _dead_letters(self.reading, queue, self.writer)
+        retry(lambda: letters.reject(self.batch, rows), self.reading.retry_timeout)
 
     def _bodies(
         self, positions: Sequence[int], fetch: Fetch
@@ -146,6 +147,6 @@ def _in_detail(reason: str, body: bytes, misfits: Misfits) -> str:
 
 
 @lru_cache(maxsize=256)
-def _dead_letters(reading: Reading, queue: str, query_id: str) -> RowDeadLetters:
+def _dead_letters(reading: Reading, queue: str, writer: str) -> RowDeadLetters:
     """Return a writer. Cached, so a reused process keeps its connections."""
-    return RowDeadLetters(reading.connection.client(), queue, query_id)
+    return RowDeadLetters(reading.connection.client(), queue, writer)

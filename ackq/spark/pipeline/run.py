@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType
 
-from ackq.errors import ConfigurationError, PipelineConfigError, PipelineFailed
-from ackq.spark import offsets
-from ackq.spark.checkpoint import local_folder, quicken
+from ackq.errors import CheckpointMismatch, ConfigurationError, PipelineConfigError, PipelineFailed
+from ackq.spark.checkpoint import local_folder, quicken, text_of
 from ackq.spark.command_session import quiet_session
 from ackq.spark.launch import is_submitted
+from ackq.spark.offsets import Offset
 from ackq.spark.options import QUEUES, Reading
 from ackq.spark.pipeline.backlog import batch_options
 from ackq.spark.pipeline.backlog_query import BacklogQuery
+from ackq.spark.pipeline.batch import Takeover
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
-from ackq.spark.pipeline.checkpoint_log import CheckpointLog
+from ackq.spark.pipeline.checkpoint_log import OFFSETS, CheckpointLog, end_of
 from ackq.spark.pipeline.compare import Comparison, compare
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, failure, is_jvm_gone, one_line
@@ -246,8 +247,9 @@ class _Run:
         self._done: list[BatchResult] = []
         self._folder = self._make_folder()
         self._log = None if self._folder is None else CheckpointLog(self._folder)
+        self._takeover = Takeover(reading)
         self._batches = MicroBatchHandler(
-            self._config, self._plan, reading, self._planned, self._done.append
+            self._config, self._plan, reading, self._takeover, self._planned, self._done.append
         )
         self._stateful = [
             StatefulSink(self._config, self._plan, each)
@@ -259,15 +261,19 @@ class _Run:
     def run(self, once: bool) -> Progress:
         query: Query | None = None
         try:
+            if self._log is not None:  # before a stateful sink reads what was restored with it
+                self._takeover.check_checkpoint(*self._log.ends())
             if not once:
                 self._start_stateful(once)
             query = self._start(once)
             self._watch(query)
             if self._pipeline.stops < 2:
-                query.ack_last_batch()
+                self._ack_last_batch(query)
             if once and not self._pipeline.stops:
                 self._start_stateful(once)
             self._watch_stateful(query)
+        except CheckpointMismatch as error:
+            raise self._failure(error, self._batches) from error
         except NO_REPLY as error:
             if not is_jvm_gone(error):
                 raise
@@ -319,7 +325,7 @@ class _Run:
             )
         query = writer.queryName(self._config.name).start()
         self._batches.start(query.id)
-        return SparkQuery(query, self._reading)
+        return SparkQuery(query)
 
     def _start_backlog(self, log: CheckpointLog, options: Mapping[str, str]) -> Query:
         source, ddl = SOURCE(dict(options)), self._plan.schema
@@ -331,6 +337,7 @@ class _Run:
         """Return the options of the source. What the user sets wins."""
         # Only this process knows the executors.
         options = {"parallelism": str(self._spark.sparkContext.defaultParallelism)}
+        options |= self._takeover.options
         if once:
             options |= batch_options(self._reading, self._config.source.options)
         options |= self._plan.source_options
@@ -341,16 +348,19 @@ class _Run:
             options |= dict([CORRUPT_OPTION])
         return options
 
-    def _planned(self, batch: int) -> int | None:
-        end = None
-        if self._log is not None:
-            with suppress(ConfigurationError):  # Spark has written another format
-                end = self._log.planned(batch)
-        return None if end is None else offsets.messages(end)
+    def _planned(self, batch: int) -> Offset:
+        """Return the offset at which a batch ends."""
+        path = f"{self._config.checkpoint}/{OFFSETS}/{batch}"
+        return end_of(text_of(self._spark, path), path)
+
+    def _ack_last_batch(self, query: Query) -> None:
+        """Ack the last batch of a query that has ended. Otherwise the next run would ack it."""
+        if query.reached is not None:
+            self._takeover.ack(query.reached)
 
     def _start_stateful(self, once: bool) -> None:
         for each in self._stateful:
-            each.start(self._spark, once)
+            each.start(self._spark, self._takeover, once)
 
     def _watch_stateful(self, query: Query) -> None:
         """Wait until the queries of the stateful sinks have ended, and stop them if requested.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ackq.spark.checkpoint import file_system
+from ackq.spark.pipeline.batch import Batch
+from ackq.spark.pipeline.drafts import Drafts
 from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.row_log import RowLog
 from ackq.spark.pipeline.trial_sink import TrialSink
@@ -12,59 +13,66 @@ from ackq.spark.pipeline.trial_sink import TrialSink
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: The column that readers see for the folder of a batch.
-FOLDER = "ackq_batch"
-#: The file that is written last into a folder, as Spark does.
-_DONE = "_SUCCESS"
-#: The setting with which Spark leaves it out.
-_MARKS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+#: The column that readers see for the folder of a batch, and the folder that they do not see.
+FOLDER, DRAFTS = "ackq_batch", "_drafts"
 
 
-def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
-    """Write the rows of batch ``batch_id`` of query ``query_id`` to one sink; then call `mark`.
+def write(sink: Sink, rows: DataFrame, batch: Batch) -> None:
+    """Write the rows of a batch to one sink; then call `publish`.
 
     Exactly once for files, the format "ackq" and Delta, however often the batch is replayed. At
     least once for other formats: rows are appended. The rows of a stateful sink go to its log.
     """
     if sink.stateful is not None:
-        batch = folder_of(query_id, batch_id).removeprefix(f"{FOLDER}=")
         RowLog(sink.stateful.folder).append(rows, batch)
-        return
-    _write_target(sink, rows, query_id, batch_id)
+    else:
+        _write_target(sink, rows, batch)
 
 
-def mark(sink: Sink, spark: SparkSession, query_id: str, batch_id: int) -> None:
-    """Mark a batch of files as complete. It is never written again."""
+def publish(sink: Sink, spark: SparkSession, batch: Batch) -> None:
+    """Let readers see the files of a batch. It is never written again.
+
+    Raises:
+        Fenced: another run has taken over.
+    """
     if sink.kind == "files" and sink.stateful is None:
-        _mark(sink, spark, query_id, batch_id)
+        _drafts(sink, spark).publish(batch)
 
 
 def may_be_first(sink: Sink) -> bool:
-    """Return whether a batch that a sink has been given is written again, until it is marked."""
+    """Return whether a batch that a sink has been given is written again, until it is published."""
     is_once = sink.kind == "ackq" or sink.format == "delta" or sink.stateful is not None
     return not is_once
 
 
-def write_result(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
-    """Write results of a stateful sink to its target, as `write` and `mark` do."""
-    _write_target(sink, rows, query_id, batch_id)
+def write_result(sink: Sink, rows: DataFrame, batch: Batch) -> None:
+    """Write results of a stateful sink to its target, as `write` and `publish` do."""
+    _write_target(sink, rows, batch)
     if sink.kind == "files":
-        _mark(sink, rows.sparkSession, query_id, batch_id)
+        _drafts(sink, rows.sparkSession).publish(batch)
 
 
-def _write_target(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
+def _write_target(sink: Sink, rows: DataFrame, batch: Batch) -> None:
+    path, options, mode = sink.path, sink.all_options(), "append"
     if sink.kind == "files":
-        _write_files(sink, rows, _path(sink, query_id, batch_id))
-        return
-    options = sink.all_options()
-    if sink.kind == "ackq" or sink.format == "delta":
+        drafts = _drafts(sink, rows.sparkSession)
+        if drafts.is_published(batch):
+            return
+        path, mode = drafts.path(batch), "overwrite"
+        options |= {"partitionOverwriteMode": "static"}
+    elif sink.kind == "ackq" or sink.format == "delta":
         # Two sinks may have the same target.
-        writer_id = f"{query_id}:{sink.name}" if sink.name else query_id
-        options |= {"txnAppId": writer_id, "txnVersion": str(batch_id)}
-    writer = rows.write.format(sink.format).options(**options).mode("append")
+        writer_id = f"{batch.writer}:{sink.name}" if sink.name else batch.writer
+        options |= {"txnAppId": writer_id, "txnVersion": str(batch.version)}
+    writer = rows.write.format(sink.format).options(**options).mode(mode)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
-    writer.save(sink.path)
+    writer.save(path)
+
+
+def _drafts(sink: Sink, spark: SparkSession) -> Drafts:
+    folder = (sink.path or "").rstrip("/")
+    return Drafts(spark, folder, f"{folder}/{DRAFTS}", f"{FOLDER}=")
 
 
 def attempt(sink: Sink, rows: DataFrame) -> None:
@@ -79,35 +87,3 @@ def attempt(sink: Sink, rows: DataFrame) -> None:
         writer.mode("append").save()
     else:
         rows.write.format("noop").mode("overwrite").save()
-
-
-def folder_of(query_id: str, batch_id: int) -> str:
-    """Return the name of a batch's folder. It is unique to the query and its checkpoint."""
-    return f"{FOLDER}={query_id.replace('-', '')[:12]}-{batch_id:09d}"
-
-
-def _path(sink: Sink, query_id: str, batch_id: int) -> str:
-    return f"{(sink.path or '').rstrip('/')}/{folder_of(query_id, batch_id)}"
-
-
-def _write_files(sink: Sink, rows: DataFrame, path: str) -> None:
-    """Write the folder of the batch, unless it is complete. An incomplete folder is replaced."""
-    done = f"{path}/{_DONE}"
-    if file_system(rows.sparkSession, done).exists(_hadoop_path(rows.sparkSession, done)):
-        return
-    writer = rows.write.format(sink.format).options(**sink.options)
-    writer = writer.mode("overwrite").option("partitionOverwriteMode", "static")
-    writer = writer.option(_MARKS, "false")
-    if sink.partition_by:
-        writer = writer.partitionBy(*sink.partition_by)
-    writer.save(path)
-
-
-def _mark(sink: Sink, spark: SparkSession, query_id: str, batch_id: int) -> None:
-    done = f"{_path(sink, query_id, batch_id)}/{_DONE}"
-    file_system(spark, done).create(_hadoop_path(spark, done), True).close()
-
-
-def _hadoop_path(spark: SparkSession, path: str) -> Any:
-    java: Any = spark._jvm
-    return java.org.apache.hadoop.fs.Path(path)

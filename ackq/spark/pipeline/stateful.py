@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 
 from ackq.spark.pipeline import sinks
+from ackq.spark.pipeline.batch import Batch, Takeover
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.late_rows import LateRows
@@ -61,8 +62,9 @@ class StatefulSink:
             return None
         return self._query.exception()
 
-    def start(self, spark: SparkSession, once: bool) -> None:
+    def start(self, spark: SparkSession, takeover: Takeover, once: bool) -> None:
         """Start the query; with ``once``, it ends when it has read the log."""
+        self.batches.takeover = takeover
         schema = self._plan.rows_schema(spark)
         rows = self._log.read(spark, schema)
         state = f"{self._stateful.folder}/state"
@@ -122,6 +124,8 @@ class _Results(BatchCallback):
     def __init__(self, sink: Sink, log: RowLog) -> None:
         super().__init__()
         self._sink, self._log = sink, log
+        #: What this run has taken over.
+        self.takeover: Takeover | None = None
         #: Counts late rows. None if there is no watermark.
         self.late_rows: LateRows | None = None
         #: How many rows were earlier than the watermark, by micro-batch, until Spark reports on it.
@@ -132,9 +136,15 @@ class _Results(BatchCallback):
         try:
             # Evaluated in a replay, too: the next micro-batch needs the state after this one.
             if results.count():
-                sinks.write_result(self._sink, results, self._query_id, number)
+                sinks.write_result(self._sink, results, self._batch(number))
         finally:
             results.unpersist()
         if self.late_rows is not None and (late := self.late_rows.count(rows.sparkSession, number)):
             self.late[number] = late
         self._log.remove_read(rows.sparkSession)
+
+    def _batch(self, number: int) -> Batch:
+        """Return the batch of a micro-batch of this query, whose state has the same number."""
+        assert self.takeover is not None
+        writer = self._query_id.replace("-", "")[:12]
+        return Batch(number, writer, number, 0, self.takeover)

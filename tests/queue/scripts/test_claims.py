@@ -340,14 +340,8 @@ def test_a_kept_claim_is_deleted_and_one_that_is_held_is_not(space: Space) -> No
     assert claimed(space) == bodies("a", "b")
     space.call("claims/ack", EPOCH, 1, 600_000)
     assert space.call("claims/forget", EPOCH, 1) == [b"ok", 2]
-    assert space.dump() == {GROUP: {b"epoch": b"3", b"forgotten": b"1", b"acked": b"1"}}
+    assert space.dump() == {GROUP: {b"epoch": b"3", b"acked": b"1"}}
     assert space.call("claims/forget", EPOCH, 1) == [b"ok", 0]
-
-
-def test_what_was_forgotten_last_cannot_sink(space: Space) -> None:
-    driver(space, forgotten=5)
-    assert space.call("claims/forget", EPOCH, 4) == [b"ok", 0]
-    assert facts(space)["forgotten"] == 5
 
 
 # Renewing and releasing.
