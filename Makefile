@@ -19,7 +19,7 @@ WITH_SPARK = -e ".[embedded,spark]" "pyspark[connect]"
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
-.PHONY: help luacheck dev demo test test-core test-spark test-random test-campaign campaign simulation mutation tests-of test-lowest clients lint docs picture pictures-of-the-page clean
+.PHONY: help luacheck dev demo test test-core test-spark test-random test-campaign campaign simulation simulation-briefly mutation tests-of test-lowest clients lint docs picture pictures-of-the-page clean
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
@@ -64,6 +64,9 @@ test-campaign: .venv/spark-home/classes.jsa
 
 campaign: .venv/installed
 	$(BIN)/python -m tests.campaign $(if $(CAMPAIGN),--hours $(CAMPAIGN))
+
+simulation-briefly: .venv/installed
+	$(BIN)/python -m tests.simulation --for 60
 
 simulation: .venv/installed
 	$(BIN)/python -m tests.simulation --sabotage

@@ -1,21 +1,28 @@
 """``python -m tests.campaign``: run scenarios, and print what the checker says of each run."""
 
 import argparse
-import itertools
 import json
 import random
 import shlex
 import shutil
 import sys
 import traceback
+from collections import Counter, deque
 from pathlib import Path
 
 from tests.histories.log import now
+from tests.histories.rules import JUDGED
+from tests.servers.target import Absent
+from tests.subjects import Subjects
 
 from . import schedule
 from .planting import Planter
 from .run import run
 from .scenarios import SCENARIOS
+
+#: Runs in a row after which a scenario that does not end is not tried again. A server that is not
+#: there fails at once, again and again.
+FAILURES = 3
 
 
 def main() -> int:
@@ -33,31 +40,50 @@ def main() -> int:
     draw = random.Random(options.seed)
     # In another order each time, since a short campaign does not get to the end.
     names = options.scenario or draw.sample([*SCENARIOS], len(SCENARIOS))
-    broken = 0
-    for number, name in enumerate(itertools.cycle(names)):
-        if now() > until or (options.strikes and number):
+    broken, seen, failed = 0, Subjects(), Counter[str]()
+    turns, left = deque(names), {*SCENARIOS}
+    while turns and now() < until:
+        name = turns.popleft()
+        first = len(names) == 1 and name in left
+        seed = options.seed if first else draw.randrange(1 << 30)
+        seconds = min(options.round, max(5.0, until - now()))
+        left.discard(name)
+        try:
+            broken += _run(name, seed, seconds, options, planter, seen)
+            failed[name] = 0
+        except Exception as error:
+            # A process or a server failed in a way that no fault explains: go on with the others.
+            traceback.print_exc()
+            print(f"{name}, seed {seed}: did not end", flush=True)
+            broken += 1
+            failed[name] += FAILURES if isinstance(error, Absent) else 1
+        if options.strikes:
             break
-        seed = options.seed if len(names) == 1 and not number else draw.randrange(1 << 30)
-        broken += _run(name, seed, min(options.round, max(5.0, until - now())), options, planter)
+        if failed[name] < FAILURES:
+            turns.append(name)
     if not options.scenario:
         broken += bool(planter.rest())
+    print(f"the rules saw: {seen}")
+    if not left and (missing := seen.missing(JUDGED)):
+        print(f"rules without a subject: {', '.join(missing)}")
+        broken += 1
     return bool(broken)
 
 
 def _run(
-    name: str, seed: int, seconds: float, options: argparse.Namespace, planter: Planter
+    name: str,
+    seed: int,
+    seconds: float,
+    options: argparse.Namespace,
+    planter: Planter,
+    seen: Subjects,
 ) -> bool:
     folder = options.into / f"{name.replace(' ', '-').replace(':', '')}-{seed}"
     strikes = schedule.load(options.strikes) if options.strikes else None
     begin = now()
-    try:
-        verdict = run(SCENARIOS[name], seed, seconds, folder, strikes)
-        missed = planter.beside(SCENARIOS[name].workload, folder)
-    except Exception:
-        # A process or a server failed in a way that no fault explains: go on with the others.
-        traceback.print_exc()
-        print(f"{name}, seed {seed}: did not end; its files: {folder}", flush=True)
-        return True
+    verdict = run(SCENARIOS[name], seed, seconds, folder, strikes)
+    seen.update(verdict.subjects)
+    missed = planter.beside(SCENARIOS[name].workload, folder)
     print(f"{name}, seed {seed}, {now() - begin:.0f} s: {verdict}", flush=True)
     if missed:
         print(f"  not valid: the checker missed {', '.join(missed)}", flush=True)

@@ -32,6 +32,7 @@ def main() -> int:
         if options.seed is not None:
             return _replay(server, options, folder)
         begin = random.SystemRandom().randrange(1 << 40) if options.begin is None else options.begin
+        print(f"seeds from {begin} on", flush=True)
         until = time.monotonic() + options.seconds
         seeds = itertools.takewhile(lambda _: time.monotonic() < until, itertools.count(begin))
         return _search(server, seeds, folder, begin, options.into)

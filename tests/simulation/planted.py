@@ -242,6 +242,17 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("an RSMQ message is dead one receive late", "RSMQ", "dead")(
         Edit("rsmq/receive", "received >= max_receives", "received > max_receives")
     ),
+    # --- places and rows
+    _edit("two messages have one index", "Topic", "place")(
+        Edit("topic/publish", "return {'ok', index, first}", "return {'ok', index - 1, first}")
+    ),
+    _edit("a claim leaves a message on the list", "ClaimedListQueue", "rows")(
+        Edit(
+            "claims/claim",
+            "redis.call('LTRIM', list, 0, -#bodies - 1)",
+            "redis.call('LTRIM', list, 0, -#bodies)",
+        )
+    ),
     # --- commits
     _edit("a batch is committed twice", "StagedListQueue", "acked twice", "count", "lease")(
         Edit("staging/commit", "if marker >= batch then", "if marker > batch then")
