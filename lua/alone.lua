@@ -13,8 +13,8 @@
 -- ARGV[5] failure          one line of JSON, at most 8,192 bytes: why this delivery failed if its
 --                          end is not seen either; empty: no error
 --
--- Returns {'ok', body}; {'over'}: it is over its limit, and an error of its last delivery is noted,
--- so it is dead; {'lost'}: the caller no longer has the lease.
+-- Returns {'ok', body}; {'over'}: an earlier delivery that was its last permitted one, or came after
+-- that, is known to have failed or to have run alone, so it is dead; {'lost'}: the caller no longer has the lease.
 -- Atomic because only the holder of the lease may write the note.
 -- Cost: O(1), and the length of the body and of the notes.
 -- Roles: consumer, worker, doctor
@@ -43,7 +43,7 @@ if not body or not holds(receipt, key, redis.call('ZSCORE', backup, key)) then
 end
 local found = failures_of(note, body, count)
 local latest = tonumber(string.match(found[#found] or '', '^%d+'))
-if max_receives > 0 and count > max_receives and latest == count - 1 then
+if max_receives > 0 and latest and latest >= max_receives then
   return {'over'}
 end
 redis.call('ZREMRANGEBYRANK', backup, 1, 0) -- a first write that frees: it runs at maxmemory, too

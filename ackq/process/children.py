@@ -319,7 +319,8 @@ class Processes:
             return
         if child.finished and self._quarantine.due and time.monotonic() >= child.due:
             child.start()
-        self._quarantine.send(child.write)
+        if child.works:  # until then, it would not renew their leases
+            self._quarantine.send(child.write)
 
     def _sort(self, child: Child) -> None:
         """Settle or suspect what a process held that did not end as it should."""

@@ -141,8 +141,8 @@ def run_alone(
         error: why this delivery failed if nobody sees its end.
 
     Returns:
-        Whether the message may run. If not, it is over its limit, and its last delivery is known to
-        have failed or to have run alone.
+        Whether the message may run. If not, its last permitted delivery is known to have failed, or
+        to have run alone.
 
     Raises:
         LeaseLost: the caller no longer has the lease.

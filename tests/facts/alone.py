@@ -24,13 +24,13 @@ test_alone.test_a_delivery_is_noted_before_it_begins
 test_alone.test_whoever_has_lost_the_lease_notes_nothing
   no fence
   - or not holds(receipt, key, redis.call('ZSCORE', backup, key))
-test_alone.test_a_message_over_its_limit_is_dead_if_its_last_delivery_is_known_to_have_failed
+test_alone.test_a_message_over_its_limit_is_dead_if_a_last_delivery_is_known_to_have_failed
   it runs again and again
   - return {'over'}
   + latest = nil
   an older failure kills it
-  - latest == count - 1
-  + latest
+  - latest and latest >= max_receives then
+  + latest then
 test_alone.test_a_call_that_is_sent_again_changes_nothing
   its own note counts as that of the delivery before
   - failures_of(note, body, count)

@@ -36,8 +36,8 @@ def test_only_the_message_that_ends_its_process_dies(
     queue.push_many({"id": f"j{n}"} for n in range(6))
     options = ("-q", queue.name, "--max-receives", "2", "--lease", "600", "--concurrency", "16")
     with working(tmp_path, server.url, KILLERS + handler, *options) as command:
-        wait_until(lambda: queue.stats().dead == 1, "the dead letter", 40)
-        wait_until(lambda: queue.stats().in_flight == 0, "the others", 40)
+        wait_until(lambda: queue.stats().dead == 1, "the dead letter", 120)
+        wait_until(lambda: queue.stats().in_flight == 0, "the others", 120)
         counts = Counter(event["id"] for event in command.events("begin"))
         log = command.log()
     (dead,) = queue.dead_letters()
@@ -50,6 +50,19 @@ def test_only_the_message_that_ends_its_process_dies(
     assert max(counts.values()) <= 3
 
 
+def test_a_suspect_keeps_its_lease_until_it_runs(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    """The process that runs it takes longer to start than the lease lasts."""
+    queue.push_many([{"id": "a", "seconds": 1.0}, {"id": "b"}])
+    queue.with_config(max_receives=None).pop_many(2, visibility_timeout=0.001)
+    wait_until(lambda: queue.stats().expired == 2, "the end of the leases")
+    options = ("-q", queue.name, "--max-receives", "1", "--lease", "0.5")
+    with working(tmp_path, server.url, KILLERS + "handle", *options) as command:
+        wait_until(lambda: settled(queue), "both", 120)
+        assert [event["count"] for event in command.events("begin")] == [2, 2], command.log()
+
+
 @pytest.mark.parametrize("handler", ["handle", "handle_async"])
 def test_a_machine_that_goes_down_twice_buries_nobody(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
@@ -60,10 +73,10 @@ def test_a_machine_that_goes_down_twice_buries_nobody(
     for crash in range(3):
         with working(tmp_path, server.url, KILLERS + handler, *options) as command:
             if crash == 2:
-                wait_until(lambda: settled(queue), "all", 60)
+                wait_until(lambda: settled(queue), "all", 120)
                 break
             some = len(command.events("begin")) + 6 - 5 * crash
-            wait_until(partial(begun, command, some), "some", 60)
+            wait_until(partial(begun, command, some), "some", 120)
             tree = [psutil.Process(command.pid), *command.children()]
             for process in tree:
                 process.suspend()
@@ -82,11 +95,11 @@ def test_a_message_that_takes_its_machine_down_is_dead_after_one_more_delivery(
     crashes = 0
     while not queue.stats().dead:
         with working(tmp_path, server.url, KILLERS + "handle", *options) as command:
-            wait_until(partial(ended, command, queue), "an end", 40)
+            wait_until(partial(ended, command, queue), "an end", 120)
             crashes += not queue.stats().dead
             if not queue.stats().dead:
                 continue
-            wait_until(lambda: settled(queue), "the others", 40)
+            wait_until(lambda: settled(queue), "the others", 120)
     (dead,) = queue.dead_letters()
     assert dead.id == "killer"
     assert "ended its process" in dead.errors[-1].text
