@@ -37,7 +37,7 @@ def directory() -> Path:
 _KEY = re.compile(rb"^-- KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
 _GROUP_KEY = re.compile(rb"^-- With groups: KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
 
-_INCLUDE = re.compile(r"^-- include: (.+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^ *-- include: (.+)\n", re.MULTILINE)
 _HEAD = re.compile(r"(?:-- include: (.+)\n)?(?:-- Needs (?:.+\n)+)?\n?")
 
 

@@ -17,7 +17,7 @@
 -- Cost: O(extended log in-flight).
 -- Roles: consumer, worker, doctor
 local backup, extended, delayed = KEYS[1], KEYS[2], KEYS[3]
-local timeout, jitter, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
+local timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- include: outside
 
@@ -31,7 +31,7 @@ local clock = redis.call('TIME')
 local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
 local deadline_text = string.format('%.0f', deadline)
 
--- include: holds
+-- include: named
 
 -- Return whether cancel.lua has noted that the delivery with this receipt was canceled.
 local function was_canceled(receipt, key)
@@ -39,40 +39,29 @@ local function was_canceled(receipt, key)
   return note and string.find(note, receipt .. ':canceled:', 1, true) == 1
 end
 
-local renewed, known, reply, position, canceled = {}, {}, {deadline, 0}, 0, {}
-while at <= #ARGV do
-  local receipt, size = ARGV[at], tonumber(ARGV[at + 1])
-  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
-    or at + 1 + size > #ARGV or #ARGV > 4100 then
-    return redis.error_reply('ACKQ_ARGUMENT extend: a group is a receipt, a size and size keys')
+local held, refused, ends = named(3)
+if not held or ends <= #ARGV then
+  return redis.error_reply('ACKQ_ARGUMENT extend: a group is a receipt, a size and size keys')
+end
+
+local renewed, reply, canceled = {}, {deadline, 0}, {}
+for _, each in ipairs(refused) do
+  local waits = each.score or redis.call('ZSCORE', delayed, each.key)
+  reply[#reply + 1] = waits and each.position or -each.position
+  if was_canceled(each.receipt, each.key) then
+    canceled[#canceled + 1] = each.position
   end
-  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, at + 2, at + 1 + size))
-  for i = 1, size do
-    local key = ARGV[at + 1 + i]
-    position = position + 1
-    if holds(receipt, key, scores[i]) then
-      if not known[key] then
-        known[key] = true
-        renewed[#renewed + 1] = {key, receipt}
-      end
-    else
-      local waits = scores[i] or redis.call('ZSCORE', delayed, key)
-      reply[#reply + 1] = waits and position or -position
-      if was_canceled(receipt, key) then
-        canceled[#canceled + 1] = position
-      end
-    end
-  end
-  at = at + 2 + size
 end
 
 -- The first write frees nothing but counts as freeing: at maxmemory a running handler must be able
 -- to keep its lease.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)
-for _, entry in ipairs(renewed) do
-  redis.call('ZADD', backup, 'XX', deadline_text, entry[1])
-  redis.call('HSET', extended, entry[1], entry[2] .. ':' .. deadline_text)
+for _, each in ipairs(held) do
+  if not renewed[each.key] then
+    renewed[each.key], reply[2] = true, reply[2] + 1
+    redis.call('ZADD', backup, 'XX', deadline_text, each.key)
+    redis.call('HSET', extended, each.key, each.receipt .. ':' .. deadline_text)
+  end
 end
-reply[2] = #renewed
 reply[#reply + 1] = #canceled > 0 and canceled or nil
 return reply

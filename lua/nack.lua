@@ -42,7 +42,7 @@ local handoff, record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[
 local turns, flight, runs = KEYS[15], KEYS[16], KEYS[17]
 local woken, rates, room = KEYS[18], KEYS[19], KEYS[20]
 local stopped, letters = KEYS[21], KEYS[22]
-local way, max_receives, reason, at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
+local way, max_receives, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MAX_IN_CALL = 100 -- messages one call may return or reject
@@ -70,41 +70,31 @@ if record then
   redis.call('HLEN', letters)
 end
 
--- include: count_up, holds, failures, add_failure, read_failures, is_unique
+-- include: count_up, named, failures, add_failure, read_failures, is_unique
 -- include: write_letter, leave_from
 
-local returned, reply, position = {}, {0}, 0
-while at <= #ARGV and ARGV[at] ~= 'errors' do
-  local receipt, delay, size = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
-    or outside(delay, -2, 9007199254740991) or at + 2 + size > #ARGV or #ARGV > 4100 then
-    return redis.error_reply('ACKQ_ARGUMENT nack: a group is a receipt, a delay, a size and keys')
-  end
-  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, at + 3, at + 2 + size))
-  for i = 1, size do
-    local key = ARGV[at + 2 + i]
-    position = position + 1
-    if holds(receipt, key, scores[i]) then
-      returned[#returned + 1] = {key, delay, position}
-    else
-      local waits = scores[i] or way == 'reject' and redis.call('ZSCORE', delayed, key)
-      reply[#reply + 1] = waits and position or -position
-    end
-  end
-  at = at + 3 + size
+local held, refused, ends, position = named(4, -2, 9007199254740991)
+if not held then
+  return redis.error_reply('ACKQ_ARGUMENT nack: a group is a receipt, a delay, a size and keys')
 end
-local failures = read_failures(at, position)
+local failures = read_failures(ends, position)
 if not failures then
   return redis.error_reply('ACKQ_ARGUMENT nack: errors are pairs of a position and a line')
 end
 
+local reply = {0}
+for _, each in ipairs(refused) do
+  local waits = each.score or way == 'reject' and redis.call('ZSCORE', delayed, each.key)
+  reply[#reply + 1] = waits and each.position or -each.position
+end
+
 -- The first write frees memory, so that messages can be returned and rejected at maxmemory.
-local most, bytes, missing = math.min(#returned, MAX_IN_CALL), 0, 0
+local most, bytes, missing = math.min(#held, MAX_IN_CALL), 0, 0
 local died, gone, ids = {}, {}, {} -- positions, keys and stream ids of dead letters
-for i, entry in ipairs(returned) do
-  local key, delay, failure = entry[1], entry[2], failures[entry[3]]
+for i, each in ipairs(held) do
+  local key, delay, failure = each.key, each.value, failures[each.position]
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
-    leave_from(entry[3], reply)
+    leave_from(each.position, reply)
     break
   end
   -- Read everything before the message leaves its lease: while its slot moves to another node,
@@ -134,7 +124,7 @@ for i, entry in ipairs(returned) do
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
       redis.call('HDEL', errors, key)
-      died[#died + 1], gone[#gone + 1] = entry[3], key
+      died[#died + 1], gone[#gone + 1] = each.position, key
       missing = missing + (body and 0 or 1)
     else
       count = way == 'nack' and count or count - 1

@@ -61,11 +61,6 @@ local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk 
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
-local LONG_BATCH = 20 -- messages
--- Redis stores a small sorted set or hash as a list and scans it at each insertion, unless a member
--- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
--- It cannot be a lease key, because derived keys have no hyphen.
-local LONG_KEY = '\0' .. string.rep('-', 64)
 local NANOSECONDS = '1e17' -- no deadline is as late; the article's clients in Go record such times
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
@@ -91,9 +86,7 @@ if record and redis.call('GET', record) ~= 'left' then
   return redis.error_reply('ACKQ_POP_FROM pop: no record that this queue is popped from the left')
 end
 local next_body = wanted == 1 and redis.call('LINDEX', ready, record and '0' or '-1')
-if not next_body then
-  redis.call('LLEN', ready)
-end
+local has_ready = next_body or redis.call('LLEN', ready) > 0
 -- What was taken follows from the other counts. So a call that acks nothing has nothing to count,
 -- unless it is a sample or meets other keys.
 local is_sample = jitter % SAMPLED == 0
@@ -166,7 +159,23 @@ if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   end
 end
 
--- include: count_up
+-- include: next_event, sweep_stale, waiters
+
+-- Return the reply of a call that finds nothing to take.
+local function empty()
+  sweep_stale(has_receives and not has_held) -- held messages may come back to a list
+  local wait = next_event(backup, delayed, held)
+  return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(waited > 0) or nil}
+end
+
+local is_due = has_delayed and redis.call('ZCOUNT', delayed, '-inf', now_text) > 0
+if #expired == 0 and not (is_due or has_handoff or has_ready) then
+  expired = redis.call('ZRANGEBYSCORE', backup, NANOSECONDS, '+inf', 'LIMIT', '0',
+    math.min(wanted, RECOVERED))
+  if #expired == 0 then
+    return empty()
+  end
+end
 
 local reply = {'ok', refused, deadline, {}}
 local counts, leases, recounted, claimed = reply[4], {}, {}, {} -- claimed: keys given in this call
@@ -174,10 +183,7 @@ local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
--- include: spend, mark, failures, add_failure, is_unique
--- include: unique_notes, noted_mark, natural_key, cancels
-
--- include: dead_letter, must_wait
+-- include: dead_letter, failures, must_wait, write_leases
 
 local function deliver(key, body, count)
   local at = 2 * taken
@@ -187,247 +193,12 @@ local function deliver(key, body, count)
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
 end
 
--- include: listed_count, is_receipt
-
--- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
-local function take_back(zset, keys, absent)
-  local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
-  for i = 1, #keys do
-    if full then
-      return
-    end
-    -- Read one by one, because a body may have any length.
-    local key, body = keys[i], redis.call('HGET', context, keys[i])
-    local count = 1 + (tonumber(known[i]) or absent)
-    if not body then
-      redis.call('ZREM', zset, key)
-      forget(key)
-      redis.call('HDEL', errors, key)
-      count_up('ended', zset == backup and 1 or 0)
-      dead_letter(key, '', 'body missing', count - 1, {})
-    elseif max_receives > 0 and count > max_receives then
-      local note = has_errors and redis.call('HGET', errors, key)
-      local found = failures_of(note, body, count)
-      bytes = bytes + 4 * #(note or '') -- a pattern reads it, which takes longer than moving it
-      if zset == backup then
-        add_failure(found, count - 1, '') -- no error is known: its lease ended
-        count_up('ended', 1)
-      end
-      dead_letter(key, body, 'max receives', count - 1, found, is_unique(known[i]))
-      redis.call('ZREM', zset, key)
-      redis.call('HDEL', errors, key)
-      forget(key)
-    elseif must_wait(count) or is_receipt(key) then
-      full = true
-      return
-    elseif requeue == 'back' and zset == backup then
-      redis.call(record and 'RPUSH' or 'LPUSH', ready, body)
-      redis.call('ZREM', zset, key)
-      forget(key)
-      spend(body)
-      returned = returned + 1
-      -- A message without an id gets a new derived key from the list: no count, no note.
-      if string.byte(key) == 0 then
-        redis.call('HDEL', errors, key)
-      else
-        redis.call('HSET', receives, key, string.format('%.0f:', count - 1) .. mark(body)
-          .. (is_unique(known[i]) and ':0' or ''))
-        has_receives = true
-      end
-    else
-      if zset == delayed then
-        redis.call('ZREM', delayed, key)
-        claimed[key] = true -- it is in neither set until the end
-      else
-        returned = returned + 1
-      end
-      if has_extended then
-        redis.call('HDEL', extended, key)
-      end
-      if count > 1 then
-        recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count .. (is_unique(known[i]) and ' ' or '')
-      end
-      counts[#counts + 1] = count
-      deliver(key, body, count)
-    end
-  end
-  full = full or #keys == RECOVERED -- the rest of them comes before what waits
+if #expired > 0 or is_due then
+  -- include: pop/back
 end
-
--- include: derive
-
--- Return the ids of bodies within the budget, and always that of the first one that costs any, as
--- a long id costs beside its body; '': no id.
-local function keys_of(bodies)
-  local keys = {}
-  for i = 1, #bodies do
-    local before = decoded
-    local key = #bodies[i] <= max_body and natural_key(bodies[i]) or ''
-    if decoded > DECODE_BUDGET and before > 0 then
-      break
-    end
-    keys[i] = key
-  end
-  return keys
+if not full then
+  -- include: pop/lists
 end
-
--- Return the notes of unique pushes with "taken" on these ids.
-local function taken_notes_on(keys)
-  local fields = {}
-  for i = 1, #keys do
-    fields[i] = TAKEN .. keys[i]
-  end
-  return redis.call('HMGET', receives, unpack(fields))
-end
-
--- include: free_id
-
--- The article's pop leaves the body of each message that it puts back on the list in CONTEXT.
--- Return whether this is such a message: it takes over what is recorded of it.
-local function is_put_back(key, body)
-  return not redis.call('ZSCORE', backup, key)
-    and not (has_delayed and redis.call('ZSCORE', delayed, key))
-    and redis.call('HGET', context, key) == body
-end
-
--- Take bodies in order until the call has enough, and return how many were taken. Check whether a
--- key is free only if other messages are recorded, and do not read one that is leased or delayed.
-local crowded = redis.call('HLEN', context) > 0
-local function take(bodies)
-  local keys, used, before = keys_of(bodies), 0, #reply
-  -- What is under CANCELS and TAKEN, then the notes on the ids.
-  local known = has_receives and #keys > 0
-    and redis.call('HMGET', receives, CANCELS, TAKEN, unpack(keys)) or {}
-  local cancels = known[1] and open_cancels(known[1], keys)
-  local taken_notes = known[2] and taken_notes_on(keys)
-  for i = 1, #keys do
-    local body, key, count = bodies[i], keys[i], 1
-    if #body > max_body then
-      dead_letter('', body, 'too large', 0, {}, free_id(body, has_receives and natural_key(body)))
-    elseif cancels and cancels.notes[i] and cancels.use(key, body, cancels.notes[i]) then
-      count = listed_count(known[i + 2], body)
-      local note = count > 0 and has_errors and redis.call('HGET', errors, key) or ''
-      bytes = bytes + 4 * #note
-      local found = failures_of(note, body, count + 1)
-      dead_letter(key, body, 'canceled', count, found, free_id(body, key))
-      if count > 0 then
-        redis.call('HDEL', errors, key)
-        redis.call('HDEL', receives, key)
-      end
-    else
-      local is_free = key ~= '' and not claimed[key]
-        and not (crowded and redis.call('HEXISTS', context, key) == 1
-          and not is_put_back(key, body))
-      local note, noted, stale = is_free and known[i + 2], nil, nil
-      if note then
-        -- An ack deletes the note of its id, so only the message that it is of may have that key.
-        noted = noted_mark(note)
-        is_free = not noted or noted == mark(body)
-        -- A count without the mark of a body is of a message that the article's scripts settled.
-        stale = is_free and tonumber(note)
-        count = is_free and 1 + listed_count(note, body) or 1
-      end
-      if must_wait(count) then
-        full = true
-        break
-      end
-      if taken_notes and noted_mark(taken_notes[i]) == mark(body) then
-        redis.call('HDEL', receives, TAKEN .. key)
-      end
-      if is_free then
-        claimed[key] = true
-      else
-        key = derive(body)
-      end
-      if stale and has_errors then
-        redis.call('HDEL', errors, key)
-      end
-      if count > 1 or stale then
-        recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count .. (noted and ' ' or '')
-      end
-      if has_receives then
-        counts[#counts + 1] = count
-      end
-      deliver(key, body, count)
-    end
-    used = i
-    if full then
-      break
-    end
-  end
-  full = full or decoded > DECODE_BUDGET
-  if #reply > before then
-    redis.call('HSET', context, unpack(reply, before + 1))
-  end
-  if cancels then
-    cancels.write()
-  end
-  return used
-end
-
--- Return the next bodies in order. Their lengths are known only after reading, so read 1, 2, 4, ...
--- at a time while they are short, and one by one after one that was too large.
-local function read(list, from_left)
-  local most = dead_lettered > 0 and 1 or math.min(GROUP, wanted - taken)
-  local bodies, count, size, slice = {}, 0, 0, 1
-  repeat
-    local some = math.min(slice, most - count)
-    local first = from_left and count or -count - some
-    local part = redis.call('LRANGE', list, first, first + some - 1)
-    for i = 1, #part do
-      count = count + 1
-      bodies[count] = part[from_left and i or #part + 1 - i]
-      size = size + #part[i]
-    end
-    if size < count * SHORT then
-      slice = math.min(SLICE, 2 * slice)
-    end
-  until #part < some or count == most or size >= SLICE * SHORT
-  return bodies
-end
-
-local function take_ready(list, from_left)
-  while not full do
-    local bodies = read(list, from_left)
-    if #bodies == 0 then
-      return
-    end
-    local used = take(bodies)
-    redis.call('LTRIM', list, from_left and used or '0', from_left and '-1' or -used - 1)
-  end
-end
-
--- A dead letter leaves room in the batch: fill it with the next redelivered message, not with a
--- ready one. With requeue 'back' expired messages go behind the ready ones anyway.
-local function take_all_back(zset, keys, absent)
-  repeat
-    local before = dead_lettered
-    take_back(zset, keys, absent)
-    local again = dead_lettered > before and not full and (requeue == 'front' or zset == delayed)
-    -- The messages taken so far keep their old scores in BACKUP until the end: pass over them.
-    local first = zset == backup and taken or 0
-    keys = again and redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', first,
-      math.min(wanted - taken, RECOVERED))
-  until not again
-end
-
-take_all_back(backup, expired, 1)
-if has_delayed and not full then
-  take_all_back(delayed, redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0',
-    math.min(wanted - taken, RECOVERED)), 0)
-end
-if has_handoff then
-  take_ready(handoff)
-end
-take_ready(ready, record)
-if taken == 0 and dead_lettered == 0 and not full then
-  take_all_back(backup, redis.call('ZRANGEBYSCORE', backup, NANOSECONDS, '+inf', 'LIMIT', '0',
-    math.min(wanted, RECOVERED)), 1)
-end
-
--- include: next_event
 
 count_up('returned', returned)
 local length = 'lease:' .. math.floor(timeout / 1000000)
@@ -436,16 +207,7 @@ if watched and taken > 0 and (redis.call('HLEN', counters) < COUNTED
   count_up(length, taken)
 end
 if taken > 0 then
-  if taken >= LONG_BATCH and redis.call('EXISTS', backup) == 0 then
-    redis.call('ZADD', backup, '0', LONG_KEY)
-  end
-  redis.call('ZADD', backup, unpack(leases))
-  if taken >= LONG_BATCH then
-    redis.call('ZREM', backup, LONG_KEY)
-  end
-  if #recounted > 0 then
-    redis.call('HSET', receives, unpack(recounted))
-  end
+  write_leases(taken, leases, recounted)
   if is_waiting and redis.call('EXISTS', ready, handoff) == 0
     and next_event(backup, delayed, held) ~= 0 then
     reply[1] = 'last'
@@ -455,9 +217,4 @@ end
 if full or dead_lettered > 0 then
   return {'again', refused}
 end
-
--- include: sweep_stale, waiters
-
-sweep_stale(has_receives and not has_held) -- held messages may come back to a list
-local wait = next_event(backup, delayed, held)
-return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(waited > 0) or nil}
+return empty()

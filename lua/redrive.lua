@@ -41,20 +41,15 @@ local woken, rates, room = KEYS[16], KEYS[17], KEYS[18]
 local stopped, letters = KEYS[19], KEYS[20]
 local wanted, after, force = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
-local BODY_BUDGET = 1048576 -- bytes of bodies and errors
-local MAX_IN_CALL = 100 -- dead letters one call may look at
-
--- include: outside
+-- include: outside, each_letter
 
 if outside(wanted, 1, 1000) or not after or (force ~= '0' and force ~= '1')
   or #ARGV > 1003 then
   return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is 1..1000, and so are the entries')
 end
 
-for i = 4, #ARGV do
-  if not string.match(ARGV[i], '^%d+%-%d+$') then
-    return redis.error_reply('ACKQ_ARGUMENT redrive: an entry is a stream id, such as 17-0')
-  end
+if not are_entries(4) then
+  return redis.error_reply('ACKQ_ARGUMENT redrive: an entry is a stream id, such as 17-0')
 end
 
 redis.call('HLEN', context)
@@ -70,13 +65,9 @@ if record then
   redis.call('HLEN', letters)
 end
 
--- include: count_up
+-- include: count_up, leading_id, unique_notes, is_unique, mark, groups/slots, groups/go_on, groups/wake
 
--- include: leading_id, unique_notes, is_unique
-
--- include: mark, groups/slots, groups/go_on, groups/wake
-
-local redriven, looked, bytes, derived, refused = 0, 0, 0, 0, {}
+local redriven, derived, refused = 0, 0, {}
 
 -- Return whether a message with this id is in the queue, if one of the two is of a unique push.
 local function is_queued(id, unique)
@@ -105,13 +96,7 @@ local function put_back(entry, of, key, fields)
   redriven = redriven + 1
 end
 
-local function redrive(entry)
-  local fields = {}
-  for i = 1, #entry[2], 2 do
-    fields[entry[2][i]] = entry[2][i + 1]
-    bytes = bytes + #entry[2][i + 1]
-  end
-  looked = looked + 1
+local function redrive(entry, fields)
   if not fields.body or (fields.body == '' and fields.reason == 'body missing') then
     return
   end
@@ -121,12 +106,12 @@ local function redrive(entry)
   end
   local is_taken = key ~= '' and is_queued(key, fields.unique)
   if is_taken and force == '0' then
-    refused[#refused + 1] = entry[1]
+    refused[#refused + 1] = entry
     return
   end
-  local of = record and redis.call('HGET', letters, entry[1])
+  local of = record and redis.call('HGET', letters, entry)
   if of then
-    put_back(entry[1], of, key, fields)
+    put_back(entry, of, key, fields)
     return
   end
   if key == '' or is_taken or redis.call('HEXISTS', context, key) == 1 then
@@ -144,35 +129,13 @@ local function redrive(entry)
     redis.call('HSET', receives, key, ':')
   end
   redis.call('HDEL', errors, key)
-  redis.call('XDEL', dead, entry[1])
+  redis.call('XDEL', dead, entry)
   redriven = redriven + 1
 end
 
-if #ARGV > 3 then
-  for i = 4, #ARGV do
-    if looked >= MAX_IN_CALL or bytes >= BODY_BUDGET then
-      break
-    end
-    local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
-    if entry then
-      redrive(entry)
-    else
-      looked = looked + 1
-    end
-  end
-else
-  while looked < math.min(wanted, MAX_IN_CALL) and bytes < BODY_BUDGET do
-    local first = after == '' and '-' or '(' .. after
-    local entry = redis.call('XRANGE', dead, first, '+', 'COUNT', 1)[1]
-    if not entry then
-      break
-    end
-    redrive(entry)
-    after = entry[1]
-  end
-end
+local looked, last = each_letter(dead, 4, wanted, after, redrive)
 count_up('redriven', redriven)
 if record and redriven > 0 then
   wake()
 end
-return {redriven, looked, after, unpack(refused)}
+return {redriven, looked, last, unpack(refused)}

@@ -28,7 +28,7 @@ OWN = {
 LOCAL = {"CHUNK", "HEAD", "MAX_IN_CALL", "RECOVERED", "SCRIPT", "SWEPT"}
 FUNCTION = re.compile(r"^local function (\w+)\(", re.MULTILINE)
 CONSTANT = re.compile(r"^local ([A-Z][A-Z_]+) = (.+?)(?: *--.*)?$", re.MULTILINE)
-INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
+INCLUDE = re.compile(r"^ *-- include: (.+)$", re.MULTILINE)
 
 
 def written(pattern: re.Pattern[str]) -> dict[str, list[str]]:

@@ -15,11 +15,9 @@
 -- Cost: O(extended log stored).
 -- Roles: consumer
 local members, session = KEYS[1], ARGV[1]
-local timeout, jitter, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
+local timeout, jitter = tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local STRIDE = 9
-
--- include: outside
+-- include: delay/named
 
 if not session or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
   or #KEYS % STRIDE ~= 2 then
@@ -31,40 +29,26 @@ local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
 local ends = string.format('%.0f', deadline)
 local ready = string.format('%.6f', deadline / 1000000)
 
--- include: delay/holds
-
-local done, reply, position = {}, {deadline, 0}, 0
-while at <= #ARGV do
-  local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
-  local size = tonumber(ARGV[at + 2])
-  if outside(first, 1, (#KEYS - 2) / STRIDE) or outside(tonumber(receipt), 0, 9007199254740991)
-    or outside(size, 1, 4000) or at + 2 + size > #ARGV or #ARGV > 5000 then
-    return redis.error_reply('ACKQ_ARGUMENT delay/extend: position, receipt, size, then keys')
-  end
-  first = (first - 1) * STRIDE + 3
+for first = 3, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 3])
-  local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 3, at + 2 + size))
-  local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 3, at + 2 + size))
-  for i = 1, size do
-    local key = ARGV[at + 2 + i]
-    position = position + 1
-    if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
-      done[#done + 1] = {first, key, receipt}
-    else
-      reply[#reply + 1] = scores[i] and position or -position
-    end
-  end
-  at = at + 3 + size
+end
+local held, refused, last = named(fenced, 4)
+if not held or last <= #ARGV then
+  return redis.error_reply('ACKQ_ARGUMENT delay/extend: position, receipt, size, then keys')
+end
+
+local reply = {deadline, #held}
+for _, each in ipairs(refused) do
+  reply[#reply + 1] = each.score and each.position or -each.position
 end
 
 -- The first write frees nothing but counts as freeing: at maxmemory a running handler must be able
 -- to keep its lease.
 redis.call('ZREMRANGEBYRANK', KEYS[3], 1, 0)
-for _, each in ipairs(done) do
-  local first, key = each[1], each[2]
+for _, each in ipairs(held) do
+  local first, key = each.first, each.key
   redis.call('ZADD', KEYS[first], 'XX', ready, key)
   redis.call('ZADD', KEYS[first + 2], 'XX', ends, key)
-  redis.call('HSET', KEYS[first + 3], key, each[3] .. ':' .. ends)
+  redis.call('HSET', KEYS[first + 3], key, each.receipt .. ':' .. ends)
 end
-reply[2] = #done
 return reply

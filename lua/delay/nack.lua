@@ -27,15 +27,14 @@
 -- an earlier note counts as four.
 -- Roles: consumer
 local members, session = KEYS[1], ARGV[1]
-local way, max_receives, reason, at = ARGV[2], tonumber(ARGV[3]), ARGV[4], 5
+local way, max_receives, reason = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
-local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MAX_IN_CALL = 100 -- messages one call may return or reject
 local COUNTS_AS = {nack = 'nacked', release = 'released', reject = 'dead:rejected'}
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
--- include: outside, delay/nearest
+-- include: delay/named, delay/nearest
 
 if not COUNTS_AS[way] or outside(max_receives, 0, 1000000) or not reason or #reason > 1024
   or #KEYS % STRIDE ~= 2 then
@@ -46,51 +45,38 @@ local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- include: delay/holds, delay/count_up, failures, add_failure, read_failures
+-- include: delay/count_up, failures, add_failure, read_failures
 -- include: write_letter, leave_from
 
-local done, reply, position = {}, {0}, 0
-while at <= #ARGV and ARGV[at] ~= 'errors' do
-  local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
-  local delay, size = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  if outside(first, 1, (#KEYS - 2) / STRIDE) or outside(tonumber(receipt), 0, 9007199254740991)
-    or outside(delay, 0, 3153600000000000) or outside(size, 1, 4000)
-    or at + 3 + size > #ARGV or #ARGV > 6000 then
-    return redis.error_reply('ACKQ_ARGUMENT delay/nack: position, receipt, delay, size, keys')
-  end
-  first = (first - 1) * STRIDE + 3
+for first = 3, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 1])
   redis.call('HLEN', KEYS[first + 3])
   redis.call('HLEN', KEYS[first + 4])
   redis.call('XLEN', KEYS[first + 5])
   redis.call('LLEN', KEYS[first + 6])
   redis.call('HLEN', KEYS[first + 7])
-  local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 4, at + 3 + size))
-  local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 4, at + 3 + size))
-  for i = 1, size do
-    local key = ARGV[at + 3 + i]
-    position = position + 1
-    if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
-      done[#done + 1] = {first, key, delay, position}
-    else
-      local waits = scores[i] and (leases[i] or fenced or way == 'reject')
-      reply[#reply + 1] = waits and position or -position
-    end
-  end
-  at = at + 4 + size
 end
-
-local failures = read_failures(at, position)
+local held, refused, ends, position = named(fenced, 5, 0, 3153600000000000)
+if not held then
+  return redis.error_reply('ACKQ_ARGUMENT delay/nack: position, receipt, delay, size, keys')
+end
+local failures = read_failures(ends, position)
 if not failures then
   return redis.error_reply('ACKQ_ARGUMENT delay/nack: errors are pairs of a position and a line')
 end
 
+local reply = {0}
+for _, each in ipairs(refused) do
+  local waits = each.score and (each.lease or fenced or way == 'reject')
+  reply[#reply + 1] = waits and each.position or -each.position
+end
+
 -- The first write frees memory, so that messages can be returned and rejected at maxmemory.
 local before, counts, bytes, died = {}, {}, 0, {}
-for i, each in ipairs(done) do
-  local first, key, delay, failure = each[1], each[2], each[3], failures[each[4]]
+for i, each in ipairs(held) do
+  local first, key, failure = each.first, each.key, failures[each.position]
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
-    leave_from(each[4], reply)
+    leave_from(each.position, reply)
     break
   end
   before[first] = before[first] or nearest(KEYS[first])
@@ -122,10 +108,10 @@ for i, each in ipairs(done) do
       redis.call('HDEL', KEYS[first + 1], key)
       redis.call('HDEL', KEYS[first + 4], key)
       redis.call('HDEL', KEYS[first + 7], key)
-      died[#died + 1] = each[4]
+      died[#died + 1] = each.position
       counted[body and 'died' or 'missing'] = counted[body and 'died' or 'missing'] + 1
     else
-      local due = math.min(now + delay, LATEST)
+      local due = math.min(now + each.value, LATEST)
       redis.call('ZADD', KEYS[first], 'XX', string.format('%.6f', due / 1000000), key)
       count = way == 'nack' and count or count - 1
       if count == 0 then

@@ -44,7 +44,7 @@ for first = 1, #KEYS, STRIDE do
   stored[first], latest[first] = {}, {}
 end
 
--- include: delay/score_of, delay/time_of, behind, delay/count_up
+-- include: delay/score_of, delay/time_of, behind, delay/count_up, delay/end_delivery
 
 local duplicates = {}
 for at = 1, #ARGV, 5 do
@@ -76,10 +76,7 @@ for at = 1, #ARGV, 5 do
     end
     if has_side[first] then
       -- Left by an earlier message with this key that another client deleted.
-      count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
-      redis.call('HDEL', KEYS[first + 3], key)
-      redis.call('HDEL', KEYS[first + 4], key)
-      redis.call('HDEL', KEYS[first + 7], key)
+      end_delivery(first, key)
     end
   end
 end

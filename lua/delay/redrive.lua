@@ -17,18 +17,13 @@ local ready, bodies, leases, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, dead, wake, errors = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
-local BODY_BUDGET = 1048576 -- bytes of bodies and errors
-local MAX_IN_CALL = 100 -- dead letters one call may look at
-
--- include: outside
+-- include: outside, each_letter
 
 if outside(wanted, 1, 1000) or not after or #ARGV > 1002 then
   return redis.error_reply('ACKQ_ARGUMENT delay/redrive: wanted is 1..1000, and so are the entries')
 end
-for i = 3, #ARGV do
-  if not string.match(ARGV[i], '^%d+%-%d+$') then
-    return redis.error_reply('ACKQ_ARGUMENT delay/redrive: an entry is a stream id, such as 17-0')
-  end
+if not are_entries(3) then
+  return redis.error_reply('ACKQ_ARGUMENT delay/redrive: an entry is a stream id, such as 17-0')
 end
 redis.call('ZCARD', ready)
 redis.call('HLEN', bodies)
@@ -39,17 +34,11 @@ redis.call('HLEN', errors)
 redis.call('LLEN', wake)
 local clock = redis.call('TIME')
 local now = string.format('%.6f', (clock[1] * 1000000 + clock[2]) / 1000000)
-local redriven, looked, bytes = 0, 0, 0
+local redriven = 0
 
 -- include: delay/count_up
 
-local function redrive(entry)
-  local fields = {}
-  for i = 1, #entry[2], 2 do
-    fields[entry[2][i]] = entry[2][i + 1]
-    bytes = bytes + #entry[2][i + 1]
-  end
-  looked = looked + 1
+local function redrive(entry, fields)
   local key = fields.key
   if not key or not fields.body or fields.reason == 'body missing'
     or redis.call('ZSCORE', ready, key) or redis.call('HEXISTS', bodies, key) == 1 then
@@ -62,35 +51,13 @@ local function redrive(entry)
   redis.call('HDEL', extended, key)
   redis.call('HDEL', receives, key)
   redis.call('HDEL', errors, key)
-  redis.call('XDEL', dead, entry[1])
+  redis.call('XDEL', dead, entry)
   redriven = redriven + 1
 end
 
-if #ARGV > 2 then
-  for i = 3, #ARGV do
-    if looked >= MAX_IN_CALL or bytes >= BODY_BUDGET then
-      break
-    end
-    local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
-    if entry then
-      redrive(entry)
-    else
-      looked = looked + 1
-    end
-  end
-else
-  while looked < math.min(wanted, MAX_IN_CALL) and bytes < BODY_BUDGET do
-    local begin = after == '' and '-' or '(' .. after
-    local entry = redis.call('XRANGE', dead, begin, '+', 'COUNT', 1)[1]
-    if not entry then
-      break
-    end
-    redrive(entry)
-    after = entry[1]
-  end
-end
+local looked, last = each_letter(dead, 3, wanted, after, redrive)
 if redriven > 0 and redis.call('LLEN', wake) == 0 then
   redis.call('LPUSH', wake, '1')
 end
 count_up(1, 'redriven', redriven)
-return {redriven, looked, after}
+return {redriven, looked, last}

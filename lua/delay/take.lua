@@ -76,7 +76,7 @@ for first = 3, #KEYS, STRIDE do
   end
 end
 
--- include: delay/count_up
+-- include: delay/count_up, delay/end_delivery
 
 -- Remove leases whose messages other clients deleted, and return how many were looked at. Only if
 -- no message is due: an ended lease that still has its message makes that message due.
@@ -91,10 +91,7 @@ local function sweep(first)
   local scores = redis.call('ZMSCORE', KEYS[first], unpack(keys))
   for i, key in ipairs(keys) do
     if not scores[i] then
-      count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
-      redis.call('HDEL', KEYS[first + 3], key)
-      redis.call('HDEL', KEYS[first + 4], key)
-      redis.call('HDEL', KEYS[first + 7], key)
+      end_delivery(first, key)
     end
   end
   return #keys
@@ -147,10 +144,7 @@ local function dead_letter(first, key, body, reason, count, found)
     {key = key, body = body, reason = reason, count = count, errors = found})
   redis.call('ZREM', KEYS[first], key)
   redis.call('HDEL', KEYS[first + 1], key)
-  count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
-  redis.call('HDEL', KEYS[first + 3], key)
-  redis.call('HDEL', KEYS[first + 4], key)
-  redis.call('HDEL', KEYS[first + 7], key)
+  end_delivery(first, key)
   count_up(first, 'dead:' .. reason, 1)
   dead_lettered = dead_lettered + 1
   spend(body)

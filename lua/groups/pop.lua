@@ -143,17 +143,16 @@ local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 local has_taken = {} -- lease key -> true, of messages that came back
 
--- include: count_up, spend, failures, add_failure, is_unique
--- include: unique_notes, noted_mark, cancels
+-- include: count_up, spend, failures, unique_notes, noted_mark, cancels
 
 if rules.each then
   renew_rates()
 end
 local has_turns = are_due()
 
--- include: dead_letter, must_wait, groups/pop/deliver, listed_count, is_receipt
+-- include: bury_due, must_wait, groups/pop/deliver, listed_count, is_receipt
 -- include: groups/pop/park, groups/pop/runs, groups/pop/back
--- include: derive, free_id, groups/pop/lease, groups/pop/turns
+-- include: derive, free_id, bury_canceled, groups/pop/lease, groups/pop/turns
 -- include: groups/pop/lists, groups/pop/extend_runs
 
 take_all_due(backup, 1)
@@ -185,7 +184,7 @@ end
 serve_turns()
 extend_runs()
 
--- include: next_event, waiters, sweep_stale, groups/pop/sweep
+-- include: next_event, waiters, sweep_stale, groups/pop/sweep, groups/pop/write
 
 count_up('returned', returned)
 local length = 'lease:' .. math.floor(timeout / 1000000)

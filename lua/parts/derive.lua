@@ -1,4 +1,5 @@
--- Needs context, lease, derived, LONG_BATCH, LONG_KEY.
+-- include: long_batch
+-- Needs context, lease, derived.
 
 -- Record the body under a derived key, because it has no id or another message has it.
 local function derive(body)

@@ -1,4 +1,4 @@
--- include: cancels
+-- include: canceled_notes
 -- Needs context, receives, errors, has_errors, SWEPT.
 
 -- Both lists are empty, so their counts are stale, unless messages may come back to them. A note of

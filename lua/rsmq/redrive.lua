@@ -16,17 +16,14 @@ local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS
 local wanted = tonumber(ARGV[1])
 
 local TOKEN_LIFE = 2000 -- ms, as in send
-local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 
--- include: outside
+-- include: outside, each_letter
 
 if outside(wanted, 1, 16) or #ARGV > 17 then
   return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is 1..16, of at most 16 entries')
 end
-for i = 2, #ARGV do
-  if not string.match(ARGV[i], '^%d+%-%d+$') then
-    return redis.error_reply('ACKQ_ARGUMENT redrive: an entry is a stream id, such as 17-0')
-  end
+if not are_entries(2) then
+  return redis.error_reply('ACKQ_ARGUMENT redrive: an entry is a stream id, such as 17-0')
 end
 
 local attributes = redis.call('HMGET', hash, 'vt', 'delay', 'maxsize')
@@ -39,38 +36,18 @@ local awaited = redis.call('XLEN', dead) > 0 and redis.call('EXISTS', waiters) =
 if awaited then
   redis.call('LLEN', wake)
 end
-local redriven, looked, bytes = 0, 0, 0
+local redriven = 0
 
-local function redrive(entry)
-  local letter = {}
-  for field = 1, #entry[2], 2 do
-    letter[entry[2][field]] = entry[2][field + 1]
-  end
+local function redrive(entry, letter)
   redis.call('ZADD', zset, now, letter.id)
   redis.call('HSET', hash, letter.id, letter.body)
-  redis.call('XDEL', dead, entry[1])
+  redis.call('XDEL', dead, entry)
   redriven = redriven + 1
-  bytes = bytes + #letter.body
   if awaited then
     redis.call('LPUSH', wake, '1')
     redis.call('PEXPIRE', wake, TOKEN_LIFE)
   end
 end
 
-local named = #ARGV > 1
-while looked < (named and #ARGV - 1 or wanted) and bytes < BODY_BUDGET do
-  -- Read one by one, because a body may have any length.
-  local first, last = '-', '+'
-  if named then
-    first, last = ARGV[looked + 2], ARGV[looked + 2]
-  end
-  local entry = redis.call('XRANGE', dead, first, last, 'COUNT', 1)[1]
-  if not entry and not named then
-    break
-  end
-  looked = looked + 1
-  if entry then
-    redrive(entry)
-  end
-end
+local looked = each_letter(dead, 2, wanted, '', redrive)
 return {redriven, looked}

@@ -11,10 +11,10 @@
 --
 -- Returns {status, now}, the server's time in µs: 'stored', 'replaced', or 'removed'; 'none' if
 -- there is nothing to remove; 'full' if there are 256 already, so nothing was stored.
--- {'changed', now, stored}: another version than ``former`` is stored, returned with its definition;
--- empty: none is. So a pause and a new definition never overwrite one another.
--- Unless ``keep``, a stored schedule ticks from now on: earlier ticks count as pushed. A worker that
--- knows another version pushes nothing any more, since worker/tick compares versions.
+-- {'changed', now, stored}: another version than ``former`` is stored, returned with its
+-- definition; empty: none is. So a pause and a new definition never overwrite one another.
+-- Unless ``keep``, a stored schedule ticks from now on: earlier ticks count as pushed. A worker
+-- that knows another version pushes nothing any more, since worker/tick compares versions.
 -- Atomic because a schedule must not tick by the times of its former definition.
 -- Cost: O(1).
 -- Roles: operator, doctor

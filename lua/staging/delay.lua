@@ -74,7 +74,8 @@ while #rows < most and bytes < BODY_BUDGET do
   end
 end
 
--- include: delay/score_of, delay/time_of, behind, delay/count_up, write_letter
+-- include: delay/score_of, delay/time_of, behind, delay/count_up, delay/end_delivery
+-- include: write_letter
 
 -- Return whether the stored body under the row's key differs; a longer body is not read.
 local function differs(row)
@@ -100,10 +101,7 @@ local function is_other(row)
   end
   if has_side[first] then
     -- Left by an earlier message with this key that another client deleted.
-    count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
-    redis.call('HDEL', KEYS[first + 3], key)
-    redis.call('HDEL', KEYS[first + 4], key)
-    redis.call('HDEL', KEYS[first + 7], key)
+    end_delivery(first, key)
   end
   return false
 end

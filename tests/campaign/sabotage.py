@@ -88,8 +88,8 @@ _RECORDED = "  reply[at + 5], reply[at + 6] = key, body"
 #: The path for the usual call, which the planted faults of the other path would miss.
 _SHORT_PATH = "if next_body and not has_side and #expired == 0 and #next_body <= max_body then"
 _NEVER = Edit("pop", _SHORT_PATH, "if false then")
-DELAY_HOLDS = "if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then"
-DELAY_ANYBODY = "if scores[i] then"
+DELAY_HOLDS = "and holds_lease(first, receipt, key, leases[i], scores[i])"
+DELAY_ANYBODY = ""
 
 
 #: Mistakes that lose messages only if the number of shards changes.

@@ -16,8 +16,7 @@ FACTS = Facts(
     mistakes=r"""
 test_alone.test_a_delivery_is_noted_before_it_begins
   the note is not written
-  - redis.call('HSET', errors, key, mark(body)
-  -   .. '\n' .. table.concat(found, '\n'))
+  - redis.call('HSET', errors, key, mark(body) .. '\n' .. table.concat(found, '\n'))
   the count is not written
   - if count > 1 then
   + if false then

@@ -18,6 +18,7 @@ FACTS = Facts(
         ("reject", 0, "bad", FUTURE, 0, 1, "mine", "errors", 1, b"{}"),
     ),
     fewest=3,
+    named_arguments="some",
     refused=bad_groups(("nack", 0, ""), delay=0),
     given={"a long error": {"way": "nack", "errors": (1, b"x" * 8193)}},
     mistakes=r"""
@@ -28,8 +29,8 @@ test_push_unique.test_a_redelivered_message_keeps_its_id
   + count > 0
 test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order
   of two calls the second overtakes the first
-  - math.min(#returned, MAX_IN_CALL)
-  + #returned
+  - math.min(#held, MAX_IN_CALL)
+  + #held
 test_nack.test_a_message_that_is_named_twice_is_given_back_once
   given back twice
   -   if redis.call('ZREM', backup, key) == 1 then
@@ -37,8 +38,8 @@ test_nack.test_a_message_that_is_named_twice_is_given_back_once
   +   if true then
 test_nack.test_a_resent_nack_finds_the_message_waiting_and_nobody_elses
   what waits is said to be another's
-  - waits and position or -position
-  + position
+  - waits and each.position or -each.position
+  + each.position
 test_nack.test_a_release_does_not_count
   a release counts
   - way == 'nack' and count or count - 1
@@ -55,7 +56,7 @@ test_own_servers.test_work_can_be_given_back_to_a_full_server
   given: delay=1000000, max_receives=0
   the first write may allocate (error)
   -   local key, delay, failure =
-  +   redis.call('HINCRBY', receives, entry[1], 0)
+  +   redis.call('HINCRBY', receives, each.key, 0)
   +   local key, delay, failure =
 test_nack.test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes
   given: dies=False

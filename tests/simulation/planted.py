@@ -102,11 +102,7 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     _edit("what is canceled deep in the list is lost", "ListQueue", "lost")(
-        Edit(
-            "pop",
-            "      dead_letter(key, body, 'canceled', count, found, free_id(body, key))\n",
-            "",
-        )
+        Edit("pop", "      bury_canceled(key, body, known[i + 2])\n", "")
     ),
     # --- unique pushes
     _edit("a unique push is not noted", "ListQueue", "unique")(
@@ -119,13 +115,17 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("redrive", "  redis.call('HSET', context, key, fields.body)\n", "")
     ),
     _edit("redrive keeps the dead letter", "ListQueue", "dead", "acked twice")(
-        Edit("redrive", "  redis.call('XDEL', dead, entry[1])\n", "")
+        Edit(
+            "redrive",
+            "'HDEL', errors, key)\n  redis.call('XDEL', dead, entry)\n",
+            "'HLEN', errors)\n",
+        )
     ),
     _edit("redrive of a delay queue loses a message", "DelayQueue", "lost", "audit")(
         Edit("delay/redrive", "  redis.call('HSET', bodies, key, fields.body)\n", "")
     ),
     _edit("redrive of a delay queue keeps the dead letter", "DelayQueue", "dead", "acked twice")(
-        Edit("delay/redrive", "  redis.call('XDEL', dead, entry[1])\n", "")
+        Edit("delay/redrive", "  redis.call('XDEL', dead, entry)\n", "")
     ),
     _edit("cancel of a delay queue deletes nothing", "DelayQueue", "after ack")(
         Edit(

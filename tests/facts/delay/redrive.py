@@ -13,8 +13,8 @@ FACTS = Facts(
     mistakes=r"""
 test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call
   the oldest instead of the chosen
-  - redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
-  + redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1]
+  - named and ARGV[from + looked] or behind
+  + behind
 test_budgets.test_a_delay_queue_redrives_a_mebibyte_of_errors
   errors cost nothing
 delay.test_counts.test_a_redrive_pushes_nothing

@@ -26,28 +26,14 @@ local function take_back(zset, keys, absent)
     if decoded > DECODE_BUDGET then
       full = true
     elseif not body then
-      redis.call('ZREM', zset, key)
-      forget(key)
-      redis.call('HDEL', errors, key)
-      count_up('ended', zset == backup and 1 or 0)
-      stop(tag, at, dead_letter(key, '', 'body missing', count - 1, {}))
+      stop(tag, at, bury_due(zset, key, body, count - 1))
       gone[#gone + 1], has_taken[key] = key, true
     elseif is_home then
       park_back(zset, key, body, tag, count - 1, known[i], at)
     elseif till then
       defer(zset, key, '>' .. string.sub(entry, 2), known[i], till, 0)
     elseif is_dead then
-      local note = has_errors and redis.call('HGET', errors, key)
-      local found = failures_of(note, body, count)
-      bytes = bytes + 4 * #(note or '') -- a pattern reads it, which takes longer than moving it
-      if zset == backup then
-        add_failure(found, count - 1, '') -- no error is known: its lease ended
-        count_up('ended', 1)
-      end
-      stop(tag, at, dead_letter(key, body, 'max receives', count - 1, found, is_unique(known[i])))
-      redis.call('ZREM', zset, key)
-      redis.call('HDEL', errors, key)
-      forget(key)
+      stop(tag, at, bury_due(zset, key, body, count - 1, known[i]))
       gone[#gone + 1], has_taken[key] = key, true
     elseif must_wait(count) or is_receipt(key) then
       full = true

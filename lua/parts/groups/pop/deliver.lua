@@ -1,11 +1,6 @@
 -- Deliveries: a message in the reply has a lease and, with a group, a slot. If only one message of
 -- the group may be in flight and the call delivers several, all of them are in RUNS.
 
-local LONG_BATCH = 20 -- messages
--- Redis stores a small sorted set or hash as a list and scans it at each insertion, unless a member
--- is over 64 bytes long (zset-max-listpack-value). So a long batch adds such a member for a moment.
--- It cannot be a lease key, because derived keys have no hyphen.
-local LONG_KEY = '\0' .. string.rep('-', 64)
 local FIRST = string.rep('0', 16) -- the place of a message that was never parked
 local counts, leases, recounted, entered, flights, ran = reply[4], {}, {}, {}, {}, {}
 -- Of the groups that may have one message in flight: where in the reply the first one is that this
@@ -52,46 +47,5 @@ end
 local function follow(tag)
   if first_at[tag] and not is_followed[tag] then
     followed[#followed + 1], is_followed[tag] = tag, true
-  end
-end
-
--- Store the leases, slots, runs and counts of the messages in the reply.
-local function write_deliveries()
-  if taken >= LONG_BATCH and redis.call('EXISTS', backup) == 0 then
-    redis.call('ZADD', backup, '0', LONG_KEY)
-  end
-  redis.call('ZADD', backup, unpack(leases))
-  if taken >= LONG_BATCH then
-    redis.call('ZREM', backup, LONG_KEY)
-  end
-  if #flights > 0 then
-    -- The slots of earlier messages with these ids, which scripts without groups deleted.
-    local stale = {}
-    local entries = redis.call('HMGET', flight, unpack(entered))
-    for i = 1, #entered do
-      if entries[i] then
-        stale[#stale + 1] = entered[i]
-      end
-    end
-    if #stale > 0 then
-      free(stale)
-    end
-    if taken >= LONG_BATCH and redis.call('EXISTS', flight) == 0 then
-      redis.call('HSET', flight, LONG_KEY, '')
-    end
-    redis.call('HSET', flight, unpack(flights))
-    if taken >= LONG_BATCH then
-      redis.call('HDEL', flight, LONG_KEY)
-    end
-  end
-  if #ran > 0 then
-    local is_long = #ran >= 2 * LONG_BATCH and redis.call('EXISTS', runs) == 0
-    redis.call('ZADD', runs, '0', is_long and LONG_KEY or ran[2], unpack(ran))
-    if is_long then
-      redis.call('ZREM', runs, LONG_KEY)
-    end
-  end
-  if #recounted > 0 then
-    redis.call('HSET', receives, unpack(recounted))
   end
 end

@@ -7,14 +7,7 @@ local function is_canceled(body, id, noted, head)
   if not (cancels.notes[1] and cancels.use(id, body, cancels.notes[1])) then
     return false
   end
-  local count = listed_count(noted, body)
-  local note = count > 0 and has_errors and redis.call('HGET', errors, id) or ''
-  bytes = bytes + 4 * #note
-  dead_letter(id, body, 'canceled', count, failures_of(note, body, count + 1), free_id(body, id))
-  if count > 0 then
-    redis.call('HDEL', errors, id)
-    redis.call('HDEL', receives, id)
-  end
+  bury_canceled(id, body, noted)
   cancels.write()
   return true
 end
