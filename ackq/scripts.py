@@ -37,7 +37,8 @@ def directory() -> Path:
 _KEY = re.compile(rb"^-- KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
 _GROUP_KEY = re.compile(rb"^-- With groups: KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MULTILINE)
 
-_INCLUDE = re.compile(r"^ *-- include: (.+)\n", re.MULTILINE)
+#: A line that stands for parts, with their names.
+INCLUDE = re.compile(r"^ *-- include: (.+)\n", re.MULTILINE)
 _HEAD = re.compile(r"(?:-- include: (.+)\n)?(?:-- Needs (?:.+\n)+)?\n?")
 
 
@@ -104,7 +105,7 @@ def compose(root: Path, name: str, *, without: str | None = None) -> str:
                 is_placed[part] = True
 
     text = (root / f"{name}.lua").read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: "\n".join(parts(found[1], f"lua/{name}.lua")), text)
+    return INCLUDE.sub(lambda found: "\n".join(parts(found[1], f"lua/{name}.lua")), text)
 
 
 def names() -> list[str]:

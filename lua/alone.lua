@@ -50,6 +50,7 @@ redis.call('ZREMRANGEBYRANK', backup, 1, 0) -- a first write that frees: it runs
 add_failure(found, count, failure)
 redis.call('HSET', errors, key, mark(body) .. '\n' .. table.concat(found, '\n'))
 if count > 1 then
-  redis.call('HSET', receives, key, string.format('%.0f', count) .. (is_unique(noted) and ' ' or ''))
+  redis.call('HSET', receives, key,
+    string.format('%.0f', count) .. (is_unique(noted) and ' ' or ''))
 end
 return {'ok', body}

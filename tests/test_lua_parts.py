@@ -28,7 +28,6 @@ OWN = {
 LOCAL = {"CHUNK", "HEAD", "MAX_IN_CALL", "RECOVERED", "SCRIPT", "SWEPT"}
 FUNCTION = re.compile(r"^local function (\w+)\(", re.MULTILINE)
 CONSTANT = re.compile(r"^local ([A-Z][A-Z_]+) = (.+?)(?: *--.*)?$", re.MULTILINE)
-INCLUDE = re.compile(r"^ *-- include: (.+)$", re.MULTILINE)
 
 
 def written(pattern: re.Pattern[str]) -> dict[str, list[str]]:
@@ -54,7 +53,7 @@ def test_constants_of_one_name_have_one_value() -> None:
 def test_a_part_serves_several_files_or_is_a_part_of_one_script() -> None:
     users = defaultdict(list)
     for path in LUA.rglob("*.lua"):
-        for names in INCLUDE.findall(path.read_text()):
+        for names in scripts.INCLUDE.findall(path.read_text()):
             for name in names.split(", "):
                 users[name].append(path)
     parts = {path.relative_to(PARTS).with_suffix("").as_posix() for path in PARTS.rglob("*.lua")}

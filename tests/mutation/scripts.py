@@ -75,7 +75,7 @@ def _users() -> dict[Path, list[Path]]:
         script = ROOT / "lua" / f"{name}.lua"
         parts = [script]
         for path in parts:
-            for names in re.findall(r"^-- include: (.+)$", path.read_text(), re.MULTILINE):
+            for names in scripts.INCLUDE.findall(path.read_text()):
                 new = (ROOT / "lua/parts" / f"{part}.lua" for part in names.split(", "))
                 parts += [part for part in new if part not in parts]
         for part in parts[1:]:
