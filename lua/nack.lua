@@ -102,10 +102,10 @@ for i, each in ipairs(held) do
   local noted = redis.call('HGET', receives, key)
   local count = tonumber(noted) or 1
   local dies = way == 'reject' or way == 'nack' and max_receives > 0 and count >= max_receives
-  local body = redis.call('HEXISTS', context, key) == 1
+  local body = dies or redis.call('HEXISTS', context, key) == 1
   if body and (dies or delay < 0 or failure) then
     body = redis.call('HGET', context, key)
-    bytes = bytes + #body
+    bytes = bytes + #(body or '')
   end
   local note = body and (failure or dies) and has_errors and redis.call('HGET', errors, key)
   local found = failures_of(note, body, count)
