@@ -312,7 +312,9 @@ class Processes:
             self._reported.end(child.figures)
             on_purpose = child.killed or bool(self._stop_requests)
             held = child.held.read(child.overdue if child.killed else ())
-            if self._quarantine.process_ended(code, held, on_purpose):
+            if not child.crashed:
+                self._quarantine.process_finished()
+            elif self._quarantine.process_crashed(code, held, on_purpose):
                 child.due = 0.0
         child.finished = child.pid is None
         if self._stop_requests:

@@ -54,3 +54,7 @@ class Inbox:
         if not idle:
             self._idle_since = now
         return now - self._idle_since > self._patience
+
+    def close(self) -> None:
+        """Take no more: the supervisor keeps what it can no longer write."""
+        os.close(self._end)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from ackq.errors import LeaseLost
 from ackq.ops.sharded import at_its_stage
@@ -71,25 +72,33 @@ class Quarantine:
 
     @property
     def due(self) -> bool:
-        """Whether a suspect is to run now."""
+        """Whether a suspect is to run now. Its lease was renewed, so it is still ours."""
         now = time.monotonic()
-        return any(kept.due <= now for kept in self._waiting)
+        return any(kept.due <= now and kept.renew_at for kept in self._waiting)
 
     def take(self, held: Iterable[Held]) -> None:
         """Take messages, and keep their leases until they run."""
         self._keep(Kept(one, one.message.receive_count) for one in held)
 
     def send(self, write: Callable[[bytes], bool]) -> None:
-        """Pass those that are due to their process, which keeps their leases from then on."""
+        """Pass those that are due to their process, which keeps their leases from then on.
+
+        Those that have failed come last: they may end it again.
+        """
         now = time.monotonic()
         with self._lock:
-            for kept in [each for each in self._waiting if each.due <= now]:
+            due = [each for each in self._waiting if each.due <= now]
+            for kept in sorted(due, key=attrgetter("due")):
                 if not write(kept.line):
                     return
                 self._waiting.remove(kept)
                 self._sent[kept.held.id] = kept
 
-    def process_ended(self, code: int, held: Iterable[Held], on_purpose: bool) -> bool:
+    def process_finished(self) -> None:
+        """Forget what the process had: it has settled all of that, or given it back."""
+        self._sent.clear()
+
+    def process_crashed(self, code: int, held: Iterable[Held], on_purpose: bool) -> bool:
         """Judge what the process had. Return whether a suspect ended it.
 
         Args:
@@ -109,7 +118,7 @@ class Quarantine:
                 ran = True
                 self._charge(kept, one, code)
             else:
-                # If the process has settled it, the next one finds that out.
+                # If the process has settled it, its lease cannot be renewed.
                 kept.renew_at = 0.0
                 self._keep([kept])
         return ran
@@ -176,10 +185,10 @@ class Quarantine:
         except TEMPORARY as error:
             log.warning("%r: suspects wait: %s", held.message.queue, error)
             pause = min(pause, PAUSE)
-        for kept in several:
-            kept.renew_at = now + pause
         with self._lock:
             self._waiting = [kept for kept in self._waiting if kept.held.id not in lost]
+        for kept in several:
+            kept.renew_at = now + pause
 
 
 def _queue(kept: Kept) -> str:

@@ -42,6 +42,9 @@ class Inbox(Protocol):
     def is_over(self, idle: bool) -> bool:
         """Return whether none have come for a while; ``idle``: and none are left."""
 
+    def close(self) -> None:
+        """Take no more."""
+
 
 class Suspects:
     """The service that runs suspects, one at a time, while nothing else runs in this worker."""
@@ -102,6 +105,9 @@ def run_alone(state: State, inbox: Inbox | None) -> Routine[None]:
             yield Wait(state.suspects_bell, PAUSE)
         finally:
             state.alone = False
+    if inbox is not None:
+        yield from _receive(state, inbox)  # to give them back
+        inbox.close()
 
 
 def _begins(state: State, lane: Lane, message: Message) -> Routine[bool]:

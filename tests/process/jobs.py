@@ -151,6 +151,16 @@ async def forks_async(message: Message) -> None:
         note("end", message)
 
 
+async def steps_async(message: Message) -> None:
+    """The same, while other handlers go on between two awaits: none of them may in the child."""
+    home = os.getpid()
+    forked(message)
+    for _ in range(20):
+        await asyncio.sleep(0)
+        if os.getpid() != home:
+            note("step", message)
+
+
 FORKING = AsyncTasks(None)
 
 

@@ -149,6 +149,7 @@ def test_adopted_processes_do_not_stay_as_zombies(
         ("forks", "raises", 1),
         ("forks", "exits", 7),
         ("forks_async", "returns", 1),
+        ("steps_async", "returns", 1),
         ("FORKING", "returns", 1),
         ("FORKING", "exits", 7),
     ],

@@ -1,5 +1,7 @@
 """A message that ends its process takes no other message along."""
 
+import json
+from base64 import b64decode
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -9,6 +11,11 @@ import pytest
 
 import ackq
 from ackq.embedded import Server
+from ackq.process.abandoned_messages import settle
+from ackq.process.held_messages import RUNNING, Held
+from ackq.process.quarantine import Quarantine
+from ackq.queue.messages import Message
+from ackq.worker.policy import Settlement
 from tests.waiting import wait_until
 from tests.worker.conftest import settled
 
@@ -104,3 +111,56 @@ def test_a_message_that_takes_its_machine_down_is_dead_after_one_more_delivery(
     assert dead.id == "killer"
     assert "ended its process" in dead.errors[-1].text
     assert crashes == 3
+
+
+class Supervised:
+    """A quarantine, and what its process gets."""
+
+    def __init__(self, url: str, queue: ackq.Queue) -> None:
+        self.quarantine = Quarantine(lambda: url, partial(settle, url))
+        self._config = queue.config
+        self.sent: list[bytes] = []
+
+    def held(self, message: Message) -> Held:
+        return Held(message, self._config, RUNNING, False, Settlement("nack", 0.0), 0, 2)
+
+    def send(self) -> None:
+        wait_until(lambda: self.quarantine.due, "renewed leases")
+        self.quarantine.send(lambda line: not self.sent.append(line))
+
+    def sent_ids(self) -> list[str]:
+        return [b64decode(json.loads(line)[2]).decode() for line in self.sent]
+
+
+def test_what_the_process_of_suspects_has_settled_does_not_start_another(
+    server: Server, queue: ackq.Queue
+) -> None:
+    queue.push_many({"id": f"m{n}"} for n in range(2))
+    first, second = queue.pop_many(2)
+    run = Supervised(server.url, queue)
+    run.quarantine.take([run.held(first), run.held(second)])
+    run.send()
+    queue.nack(first, delay=60)
+    run.quarantine.process_crashed(-9, [], on_purpose=False)
+    assert not run.quarantine.due
+    wait_until(lambda: len(run.quarantine) == 1, "the end of the other lease")
+    run.send()
+    queue.nack(second, delay=60)
+    run.quarantine.process_finished()
+    assert not len(run.quarantine)
+    assert run.sent_ids() == ["m0", "m1", "m1"]
+
+
+def test_suspects_that_have_ended_the_process_run_after_the_others(
+    server: Server, queue: ackq.Queue
+) -> None:
+    queue.push_many({"id": f"m{n}"} for n in range(3))
+    run = Supervised(server.url, queue)
+    held = [run.held(message) for message in queue.pop_many(3)]
+    run.quarantine.take(held)
+    run.send()
+    assert run.quarantine.process_crashed(-9, held[:1], on_purpose=False)
+    run.send()
+    assert run.sent_ids() == ["m0", "m1", "m2", "m1", "m2", "m0"]
+    run.quarantine.process_crashed(-9, [], on_purpose=True)
+    run.quarantine.end()

@@ -38,7 +38,7 @@ from ackq.worker.policy import Settlement
 from ackq.worker.presence import stay_listed
 from ackq.worker.ratelimit import permit
 from ackq.worker.schedule import CHECK_INTERVAL, Answer, run_schedule, tick
-from ackq.worker.state import Slot, State
+from ackq.worker.state import Quota, Slot, State
 from ackq.worker.upkeep import upkeep
 from tests.outside import FIXED
 from tests.steps import play
@@ -355,6 +355,33 @@ def test_a_body_without_a_time_does_not_expire(noted: Any) -> None:
     state.handling.expiry_field = "until"
     for body in (b"{}", b"[", b"[]", b"5", b'"until"'):
         assert not state.skips(_handle(state, Message("q1", b"a", body, 1, 1)))
+
+
+@pytest.mark.parametrize("batching", [False, True])
+def test_messages_of_two_queues_over_the_quota_are_given_back(batching: bool) -> None:
+    state, time = state_of(queues=2)
+    state.quota = Quota(3)
+    # Each take saw that three were wanted.
+    messages = [message_of(time, f"q{n % 2}", f"m{n}") for n in range(6)]
+    handled = []
+    for slot, pair in zip(state.slots, (messages[:2], messages[2:4], messages[4:]), strict=False):
+        if batching:
+            slot.batch = pair
+            handled += slot.batch if state.ready(slot) else []
+        else:
+            handled += [each for each in pair if not _skipped(state, slot, each)]
+    assert handled == messages[:3]
+    returned = [each for lane in state.lanes for each, _ in lane.upkeep.returned]
+    assert sorted(each.id for each in returned) == ["m3", "m4", "m5"]
+    assert {how for lane in state.lanes for _, how in lane.upkeep.returned} == {
+        Settlement("release")
+    }
+    assert state.quiet
+
+
+def _skipped(state: State, slot: Slot, message: Message) -> bool:
+    slot.message = message
+    return state.skips(slot)
 
 
 def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
