@@ -10,7 +10,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Literal, ParamSpec, TypeVar, Union
 
@@ -84,10 +84,11 @@ def check_types(
     Raises:
         ConfigurationError: a setting is of another type, or there is no such setting.
     """
-    hints, takes_all = _hints_of(owner, rest)
+    hints, plain, takes_all = _hints_of(owner, rest)
     for name, value in given.items():
         if (hint := hints.get(name)) is not None:
-            if not _fits(value, hint):
+            usual = type(value) in plain[name] and value == value  # not NaN
+            if not usual and not _fits(value, hint):
                 raise ConfigurationError(f"{prefix}{name} is {_described(hint)}, not {value!r}")
         elif not takes_all:
             near = get_close_matches(name, hints, 1)
@@ -96,17 +97,25 @@ def check_types(
 
 
 @functools.lru_cache(200)
-def _hints_of(owner: Any, rest: str | None) -> tuple[dict[str, Any], bool]:
-    """Return the annotations by the name of the setting, and whether others are taken too."""
+def _hints_of(owner: Any, rest: str | None) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """Return annotations by the name of the setting, and whether others are taken too.
+
+    Between them, by name: classes whose instances all fit, so that most settings need no more.
+    """
     hints = typing.get_type_hints(owner)
     hints.pop("return", None)
     hints = {name: type(None) if hint is None else hint for name, hint in hints.items()}
-    if rest is None:
-        return hints, False
-    others = hints.pop(rest)
-    if typing.get_origin(others) is typing.Unpack:
-        return hints | typing.get_type_hints(typing.get_args(others)[0]), False
-    return hints, True
+    others = hints.pop(rest, None) if rest else None
+    takes_all = others is not None and typing.get_origin(others) is not typing.Unpack
+    if others is not None and not takes_all:
+        hints |= typing.get_type_hints(typing.get_args(others)[0])
+    plain: dict[str, Any] = {}
+    for name, hint in hints.items():
+        union = typing.get_origin(hint) in (Union, types.UnionType)
+        parts = {*typing.get_args(hint)} if union else {hint}
+        numbers = {int, float} if float in parts else set()
+        plain[name] = numbers | ({int, str, bool, type(None), timedelta, datetime} & parts)
+    return hints, plain, takes_all
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -37,14 +37,15 @@ class PushOptions:
     confirm: Confirm | None = None
 
     def __post_init__(self) -> None:
-        """Check the types; most pushes have one option, so only what is given.
+        """Check the types of what is given.
 
         Raises:
             ConfigurationError: an option is of another type.
         """
-        usual = _USUAL
         given = {
-            name: getattr(self, name) for name in usual if getattr(self, name) is not usual[name]
+            name: value
+            for name, usual in _USUAL.items()
+            if (value := getattr(self, name)) is not usual
         }
         check_types(PushOptions, given)
 

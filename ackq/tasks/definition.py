@@ -211,8 +211,8 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("dedup_window", "unique_for"):
         if name in options:
             microseconds(options[name], name, MAX_DEDUP_WINDOW)
-    times = {name: options[name] for name in ("delay", "at", "front") if name in options}
-    push_options.Terms.of(push_options.PushOptions(**times))
+    if times := {name: options[name] for name in ("delay", "at", "front") if name in options}:
+        push_options.Terms.of(push_options.PushOptions(**times))
     return dict(options)
 
 

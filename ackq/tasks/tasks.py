@@ -33,7 +33,7 @@ from ackq.queue.client import Queue
 from ackq.queue.messages import Message, Pushed
 from ackq.queue.schedules import CatchUp, zone_of
 from ackq.queue.unique import Uniqueness
-from ackq.setting_types import check_types, checked
+from ackq.setting_types import checked
 from ackq.sharded import ShardedQueue
 from ackq.tasks.calls import call, completed, entered, is_middleware
 from ackq.tasks.definition import Definition, Options, Settings, check_options, define
@@ -119,7 +119,6 @@ class Task(Generic[P, R]):
             ConfigurationError: one of them does not exist or is out of range, or two of them
                 contradict each other.
         """
-        check_types(Options, options)
         keep = {"id", "expires"}
         given = {
             name: each for name, each in options.items() if each is not None or name not in keep

@@ -24,8 +24,8 @@ def define(rig: Rig, batch: bool, run: Any, **settings: Any) -> Any:
     def run_all(names: list[str], messages: list[Message] = injected) -> Any:
         return run(names[0])
 
-    settings = {"name": "run", "queue": rig.queue.name, "max_receives": 1} | settings
-    return rig.tasks.batch(size=1, **settings)(run_all)
+    usual: dict[str, Any] = {"name": "run", "queue": rig.queue.name, "max_receives": 1}
+    return rig.tasks.batch(size=1, **usual | settings)(run_all)
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["task", "batch"])
@@ -82,7 +82,7 @@ def test_a_task_that_exits_has_failed(rig: Rig, batch: bool, asynchronous: bool)
 def test_a_task_or_a_middleware_with_a_yield_is_refused(rig: Rig, function: Any) -> None:
     for define_ in (rig.tasks.task, rig.tasks.batch(), rig.tasks.middleware):
         with pytest.raises(ConfigurationError, match="has a yield, so calling it runs nothing"):
-            define_(function)  # type: ignore[operator]
+            define_(function)
 
 
 def test_a_verdict_in_a_batch_of_one_keeps_its_cause(rig: Rig) -> None:
