@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import ackq
+from ackq.cli.dead import _reason_of
+from ackq.core.failure import Failure, describe
 from ackq.errors import ConfigurationError
 from ackq.worker import Again, Backoff, Batch, Failed, Reject, Release, Terms
 from ackq.worker.logs import JsonFormatter, TextFormatter, log
@@ -141,14 +143,16 @@ def test_where_the_user_s_rules_fail_the_default_backoff_applies(
 
     def handle(message: ackq.Message) -> None:
         message.terms = terms
-        if message.id == "m0":
+        counts.append((message.id, message.receive_count))
+        if counts[-1] == ("m0", 1):
             raise error
 
-    rig.work(queue, handle, concurrency=1, start=False, **settings).drain()
-    (delayed,) = queue.peek(9, "delayed")
-    assert (delayed.id, delayed.receive_count) == ("m0", 1)
+    counts: list[tuple[str, int]] = []
+    rig.work(queue, handle, concurrency=1, **settings)
+    wait_until(lambda: settled(queue), "the second delivery")
+    assert counts == [("m0", 1), ("m1", 1), ("m0", 2)]
     assert "the default backoff applies" in caplog.text
-    assert not queue.stats().in_flight
+    assert ("failed queue=" in caplog.text) == isinstance(error, OSError)  # it is recorded too
 
 
 def test_a_verdict_of_the_user_s_own_may_leave_out_its_base(rig: Rig) -> None:
@@ -286,3 +290,61 @@ def test_a_backoff_is_one(rig: Rig) -> None:
     for wrong in (5, [1, 5], Backoff):
         with pytest.raises(ConfigurationError, match="backoff is a Backoff, such as"):
             rig.work(rig.queue_of(), print, backoff=wrong, start=False)
+
+
+def test_an_error_of_an_earlier_delivery_is_no_cause_of_a_reject(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = rig.queue(1)
+
+    def handle(message: ackq.Message) -> None:
+        if message.receive_count == 1:
+            raise OSError("older")
+        raise Reject("no such file")
+
+    rig.work(queue, handle, backoff=Backoff(base=0), concurrency=1)
+    wait_until(lambda: 'reason="no such file"' in caplog.text, "the log line")
+    (letter,) = queue.dead_letters()
+    assert (letter.cause, letter.errors[-1].text) == ("no such file", "older")
+    assert _reason_of(letter) == "no such file"
+
+
+def test_a_reason_and_its_cause_do_not_name_an_error_twice() -> None:
+    error = Failure(1, 0.0, "app.errors.Declined", "", "app.py:7 in handle")
+    for reason, shown in (
+        ("not retried: Declined", "not retried: app.errors.Declined at app.py:7 in handle"),
+        ("max receives", "max receives: app.errors.Declined at app.py:7 in handle"),
+    ):
+        letter = ackq.DeadLetter("1-0", "a", b"{}", reason, 1, 0.0, (error,))
+        assert _reason_of(letter) == shown
+
+
+class Unhashable:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self) -> None:
+        """Only named in terms."""
+
+
+@pytest.mark.parametrize(
+    "terms", [5, {"max_receives": 1}, Terms(function=Unhashable())], ids=["5", "dict", "unhashable"]
+)
+def test_terms_that_are_none_or_unusual_harm_nothing(rig: Rig, terms: Any) -> None:
+    queue = rig.queue(1, max_receives=1)
+
+    def handle(message: ackq.Message) -> None:
+        message.terms = terms
+        raise OSError("why")
+
+    rig.work(queue, handle, time_limit=60, start=False).drain()
+    (letter,) = queue.dead_letters()
+    assert letter.errors[-1].text == "why"
+
+
+def test_an_error_that_hides_its_traceback_has_a_place() -> None:
+    error = hostile()["Exception-__traceback__-0"]
+    try:
+        raise error
+    except BaseException as raised:
+        described = describe(raised)
+    assert described.place.startswith(f"{__file__}:")
