@@ -355,8 +355,10 @@ def _print_causes(letters: Iterable[DeadLetter], as_json: bool) -> None:
 
 
 def _reason_of(letter: DeadLetter) -> str:
-    """Return the reason of a dead letter, with the cause if an error is recorded."""
-    return f"{letter.reason}: {letter.cause}" if letter.errors else letter.reason
+    """Return the reason of a dead letter, with its cause if that says more."""
+    name = letter.cause.partition(" at ")[0].rpartition(".")[2]
+    reason = letter.reason.removesuffix(f": {name}")  # as in "not retried: KeyError"
+    return letter.reason if letter.cause == letter.reason else f"{reason}: {letter.cause}"
 
 
 def _fields(letter: DeadLetter) -> dict[str, Any]:

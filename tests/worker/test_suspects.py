@@ -91,7 +91,7 @@ def test_ordinary_failures_make_nobody_suspect(rig: Rig) -> None:
         await asyncio.sleep(0.02)
         beside.append(running)
         running -= 1
-        raise ackq.worker.Retry(0)
+        raise ackq.worker.Again(0)
 
     rig.work(queue, handle, concurrency=12)
     wait_until(lambda: queue.stats().dead == 12, "the dead letters")
