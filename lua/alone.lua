@@ -37,6 +37,8 @@ local noted, note = redis.call('HGET', receives, key), redis.call('HGET', errors
 
 -- include: holds, failures, add_failure, is_unique
 
+-- The first write frees memory, even if only nothing, so that it runs at maxmemory, too.
+redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 local body = redis.call('HGET', context, key)
 if not body or not holds(receipt, key, redis.call('ZSCORE', backup, key)) then
   return {'lost'}
@@ -46,7 +48,6 @@ local latest = tonumber(string.match(found[#found] or '', '^%d+'))
 if max_receives > 0 and latest and latest >= max_receives then
   return {'over'}
 end
-redis.call('ZREMRANGEBYRANK', backup, 1, 0) -- a first write that frees: it runs at maxmemory, too
 add_failure(found, count, failure)
 redis.call('HSET', errors, key, mark(body) .. '\n' .. table.concat(found, '\n'))
 if count > 1 then

@@ -51,7 +51,7 @@ test_nack.test_what_was_given_back_together_is_ready_at_once_and_in_the_order_gi
 test_nack.test_what_was_given_back_together_is_due_in_the_order_given_and_never_early
   a delay ends early, since others are given back with it
   - (delay == 0 and now - most or now + delay - 1)
-  + (now + delay - #returned)
+  + (now + delay - #held)
 test_own_servers.test_work_can_be_given_back_to_a_full_server
   given: delay=1000000, max_receives=0
   the first write may allocate (error)

@@ -19,7 +19,7 @@ delay.test_counts.test_a_take_and_a_delete
   - end
   +   count_up(first, 'acked', deleted)
   + end
-  + count_up(3, 'acked', position - reply[1])
+  + count_up(3, 'acked', #held + #refused - reply[1])
 """,
 )
 
