@@ -13,8 +13,9 @@
 -- ARGV[5] failure          one line of JSON, at most 8,192 bytes: why this delivery failed if its
 --                          end is not seen either; empty: no error
 --
--- Returns {'ok', body}; {'over'}: an earlier delivery that was its last permitted one, or came after
--- that, is known to have failed or to have run alone, so it is dead; {'lost'}: the caller no longer has the lease.
+-- Returns {'ok', body}; {'over'}: an earlier delivery that was its last permitted one, or came
+-- after that, is known to have failed or to have run alone, so it is dead; {'lost'}: the caller no
+-- longer has the lease.
 -- Atomic because only the holder of the lease may write the note.
 -- Cost: O(1), and the length of the body and of the notes.
 -- Roles: consumer, worker, doctor

@@ -24,9 +24,11 @@ test_alone.test_whoever_has_lost_the_lease_notes_nothing
   no fence
   - or not holds(receipt, key, redis.call('ZSCORE', backup, key))
 test_alone.test_a_message_over_its_limit_is_dead_if_a_last_delivery_is_known_to_have_failed
+  given: noted=(1, 3), status=b"over"
   it runs again and again
   - return {'over'}
   + latest = nil
+  given: noted=(1, 2), status=b"ok"
   an older failure kills it
   - latest and latest >= max_receives then
   + latest then
