@@ -8,6 +8,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from ackq.config import Confirm, Groups, QueueConfig
 from ackq.core import claim_groups
-from ackq.core.effects import Pipeline, Request
+from ackq.core.effects import Operation, Pipeline, Request
 from ackq.core.limits import LATEST
 from ackq.errors import AckqError
 from ackq.queue import (
@@ -90,11 +91,15 @@ def pushes() -> Traces:
     for delay, due in ((0, None), (None, -1.0), (LONGEST, None), (None, LONGEST)):
         title = f"push, delay={delay}, at={due}"
         yield title, push.push(checked, order, PushOptions(delay=delay, at=due))
+
+    def pushed(**wrong: Any) -> Operation[Any]:
+        return push.push(checked, order, PushOptions(**wrong))
+
     wrong: Any
     for wrong in (-0.1, LONGEST + 1, float("nan"), "1", True):
-        yield f"push, delay={wrong!r}", push.push(checked, order, PushOptions(delay=wrong))
+        yield f"push, delay={wrong!r}", partial(pushed, delay=wrong)
     for wrong in (LONGEST + 1, float("nan"), "1", True):
-        yield f"push, at={wrong!r}", push.push(checked, order, PushOptions(at=wrong))
+        yield f"push, at={wrong!r}", partial(pushed, at=wrong)
     yield "push, delay and at", push.push(checked, order, PushOptions(delay=1.0, at=1.0))
     yield "push to disk", push.push(checked, order, PushOptions(confirm=disk))
     yield "push to disk of an old server", push.push(checked, order, PushOptions(confirm=disk))
@@ -295,6 +300,7 @@ def inspections() -> Traces:
     yield "find all of an id", places.find_all(spec("left"), "a", None)
     yield "find what is none", places.find(spec(), "", 50)
     yield "search", places.search(spec(), {"of.kind": "x/y", "n": 1}, 2, 50)
+    yield "search within two messages of each place", places.search(spec(), {"n": 1}, 2, 2)
     yield "purge", inspection.purge(spec(), True)
     yield "purge from the left", inspection.purge(spec("left"), False)
     yield "pause", inspection.pause(spec())
