@@ -83,3 +83,15 @@ def test_its_failure_replaces_the_note(space: Space) -> None:
     space.frozen().call("alone", FUTURE, "a", 4, 3, FAILURE)
     space.frozen(NOW + 9).nack((FUTURE, 0, "a"), errors=(1, b"{}"))
     assert space.noted("a") == [line(1), line(4, b"{}", NOW + 9)]
+
+
+@pytest.mark.parametrize("delay", [0, 1000, -1])
+@pytest.mark.parametrize("count", [1, 4, 14])
+def test_a_release_forgets_that_the_delivery_began(space: Space, delay: int, count: int) -> None:
+    """It did not fail, so no later one is dead because of it."""
+    space.lease("a", count=count)
+    earlier = [line(1), line(2)] if count > 2 else []
+    space.note("a", body("a"), *earlier)
+    space.frozen().call("alone", FUTURE, "a", count, 3, FAILURE)
+    space.frozen().nack((FUTURE, delay, "a"), way="release")
+    assert space.noted("a") == earlier
