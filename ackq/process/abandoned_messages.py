@@ -22,10 +22,10 @@ PAUSE = 0.5
 def settle(url: str | None, held: Iterable[Held]) -> None:
     """Settle messages of a process that has ended.
 
-    A message whose handler was over its limit has failed: it is retried later, and counted, or is
-    dead if this was its last permitted delivery. A finished one is acked. The others go back to
-    their queues, uncounted. Messages that the process settled itself, or that others have by now,
-    are left alone. While Redis is unreachable, this tries again until the leases have ended.
+    A message whose handler failed just before or was over its limit is retried later, and counted,
+    or is dead if this was its last permitted delivery. A finished one is acked. The others go back
+    to their queues, uncounted. What the process settled itself, or others have by now, is left
+    alone. While Redis is unreachable, this tries again until the leases have ended.
     """
 
     def by_queue(one: Held) -> str:
@@ -57,6 +57,11 @@ def _settle(queue: Queue, held: Sequence[Held]) -> None:
     finished = [one.message for one in held if one.state == FINISHED]
     overdue = [one for one in held if one.overdue and one.state != FINISHED]
     others = [one.message for one in held if not one.overdue and one.state != FINISHED]
+    # Those that others have by now are refused; the rest is settled.
+    with suppress(LeaseLost):
+        queue.ack(*finished)
+    with suppress(LeaseLost):
+        queue.release(*others)
     for one in overdue:
         verb, argument = one.settlement
         with suppress(LeaseLost):
@@ -64,8 +69,3 @@ def _settle(queue: Queue, held: Sequence[Held]) -> None:
                 queue.reject(one.message, reason=str(argument), error=one.error)
             else:
                 queue.nack(one.message, delay=float(argument), error=one.error)
-    # Those that others have by now are refused; the rest is settled.
-    with suppress(LeaseLost):
-        queue.ack(*finished)
-    with suppress(LeaseLost):
-        queue.release(*others)

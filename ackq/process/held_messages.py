@@ -29,8 +29,11 @@ from ackq.queue.messages import Message
 from ackq.worker.hooks import Supervised
 from ackq.worker.policy import Backoff, Settlement, Terms, settlement_of
 
-#: The states of a message. A finished one is about to be acked, a handed one is the parent's.
-FREE, WAITING, RUNNING, FINISHED, HANDED = range(5)
+#: The states of a message. A finished one is about to be acked, a failed one to be retried, and a
+#: handed one is the parent's.
+FREE, WAITING, RUNNING, FINISHED, HANDED, FAILED = range(6)
+#: The states of those whose handlers have ended. The others are settled already.
+_AFTER = {"ack": FINISHED, "nack": FAILED, "reject": FAILED, "release": WAITING}
 #: The file begins with the number of slots, of records, of bytes of the queues' settings, and of
 #: messages that were handed to the parent.
 _HEAD = struct.Struct("<IIII")
@@ -64,7 +67,7 @@ class Held:
     message: Message
     config: QueueConfig
     state: int
-    #: Whether its handler was over its limit.
+    #: Whether its handler was over its limit, or has failed.
     overdue: bool
     #: What becomes of it in that case, or if it ended its process.
     settlement: Settlement
@@ -72,8 +75,8 @@ class Held:
     number: int
     #: How often it may be received, if there is a limit.
     limit: int | None
-    #: Why it failed, if it did.
-    error: Exception = field(default_factory=killed)
+    #: Why it failed, if that is known.
+    error: Exception | None = field(default_factory=killed)
 
     @property
     def id(self) -> tuple[str, bytes, int]:
@@ -215,7 +218,7 @@ class HeldMessages(Supervised):
             return
         place = self._places[message]
         _SLOT.pack_into(self._map, self._first_slot + slot * _SLOT.size, 0.0, 0, 0)
-        self._map[self._first_record + place * _SIZE] = FINISHED if outcome == "ack" else FREE
+        self._map[self._first_record + place * _SIZE] = _AFTER.get(outcome, FREE)
         self._free_slots.append(slot)
         with self._lock:
             self._forget(place)
@@ -300,8 +303,11 @@ class HeldBy:
             leased = Message(queue, written[start + name : end], b"", receipt, count)
             text = written[end : end + reason].decode()
             settlement = Settlement("reject", text) if text else Settlement("nack", delay)
-            late = place in overdue
-            one = Held(leased, configs[number], state, late, settlement, number, limit or None)
+            late = place in overdue or state == FAILED
+            error = None if state == FAILED else killed()
+            one = Held(
+                leased, configs[number], state, late, settlement, number, limit or None, error
+            )
             if state != HANDED or one.id not in self._taken:
                 held.append(one)
         self._taken.update(one.id for one in held if one.state == HANDED)

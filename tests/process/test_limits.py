@@ -11,7 +11,15 @@ import ackq
 from ackq.config import QueueConfig
 from ackq.embedded import Server
 from ackq.process.abandoned_messages import settle
-from ackq.process.held_messages import FINISHED, RUNNING, WAITING, HeldBy, HeldMessages, Limits
+from ackq.process.held_messages import (
+    FAILED,
+    FINISHED,
+    RUNNING,
+    WAITING,
+    HeldBy,
+    HeldMessages,
+    Limits,
+)
 from ackq.process.retirement import resident
 from ackq.sharded import ShardedQueue
 from tests.waiting import wait_until
@@ -182,20 +190,27 @@ def test_a_limit_to_kill_needs_a_limit_of_time(tmp_path: Path, server: Server) -
         assert "set that as well" in command.log()
 
 
+#: What handlers did that ended just before.
+AFTER = {"failed": "nack", "retried": "nack", "released": "release"}
+
+
 def test_what_a_process_held_is_settled_by_what_became_of_it(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
     """Also messages that are acked already, that others hold, and that were overwritten."""
     config = queue.config
     written = HeldMessages(tmp_path / "held", {queue.name: config}, 3, 2, Limits(0.0))
-    queue.push_many({"id": name} for name in ("over", "runs", "done", "waits", "acked", "other"))
-    messages = {message.id: message for message in queue.pop_many(6)}
+    queue.push_many(
+        {"id": name} for name in ("over", "runs", "done", "waits", "acked", "other", *AFTER)
+    )
+    messages = {message.id: message for message in queue.pop_many(9)}
     written.taken(queue.name, list(messages.values()))
-    for name in ("over", "done", "acked"):
+    written.before(messages["over"])
+    for name in ("done", "acked", *AFTER):
         written.before(messages[name])
-    written.after(messages["done"], "ack", 0.0)
-    written.after(messages["acked"], "ack", 0.0)
+        written.after(messages[name], AFTER.get(name, "ack"), 0.0)
     queue.ack(messages["acked"])
+    queue.nack(messages["retried"], delay=3600)
     written._limits = Limits(60.0)
     written.before(messages["runs"])
     queue.release(messages["other"])
@@ -213,12 +228,19 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
         "acked": (FINISHED, False),
         "waits": (WAITING, False),
         "other": (WAITING, False),
+        "failed": (FAILED, True),
+        "retried": (FAILED, True),
+        "released": (WAITING, False),
     }
     settle(server.url, held.read(overdue))
-    assert [message.id for message in queue.peek(10, "delayed")] == ["over"]
-    assert {message.id for message in queue.peek(10)} == {"runs", "waits"}
+    assert {message.id: bool(message.errors) for message in queue.peek(10, "delayed")} == {
+        "over": True,
+        "failed": False,
+        "retried": False,
+    }
+    assert {message.id for message in queue.peek(10)} == {"runs", "waits", "released"}
     assert [message.id for message in queue.peek(10, "in_flight")] == ["other"]
-    assert [message.receive_count for message in queue.pop_many(9)] == [1, 1]
+    assert [message.receive_count for message in queue.pop_many(9)] == [1, 1, 1]
 
 
 def test_the_places_of_running_messages_are_not_used_again(tmp_path: Path) -> None:
