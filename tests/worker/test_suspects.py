@@ -10,7 +10,10 @@ import ackq
 from ackq.queue import settle
 from ackq.queue.messages import Message
 from ackq.worker import Batch
+from ackq.worker.effects import Call, Wait
+from ackq.worker.suspects import run_alone
 from tests.waiting import wait_until
+from tests.worker.by_hand import message_of, state_of
 from tests.worker.conftest import Rig, settled
 
 
@@ -117,3 +120,27 @@ def test_a_stop_gives_suspects_back_uncounted(rig: Rig) -> None:
     assert queue.stats().ready == 3
     taken = queue.with_config(max_receives=None).pop_many(3)
     assert {message.receive_count for message in taken} == {2}
+
+
+@pytest.mark.parametrize("busy", ["a handler", "a take", "an ack"])
+def test_a_suspect_does_not_begin_before_everything_else_has_ended(busy: str) -> None:
+    state, time = state_of()
+    (lane,) = state.lanes
+    suspect, other = message_of(time, id="suspect"), message_of(time, id="other")
+    if busy == "a handler":
+        state.slots[0].message = other
+    elif busy == "a take":
+        lane.take.under_way = True
+    else:
+        lane.upkeep.done.append(other)
+    state.suspects.append(suspect)
+    routine = run_alone(state, None)
+    assert isinstance(next(routine), Wait)
+    assert not state.takes
+    state.slots[0].message, lane.take.under_way = None, False
+    lane.upkeep.done.clear()
+    begins = routine.send(None)
+    assert isinstance(begins, Call)
+    assert begins.args[1] is suspect
+    assert isinstance(routine.send(True), Wait)
+    assert [*state.feed.buffer] == [suspect]
