@@ -126,7 +126,11 @@ class Supervised:
 
     def send(self) -> None:
         wait_until(lambda: self.quarantine.due, "renewed leases")
-        self.quarantine.send(lambda line: not self.sent.append(line))
+        self.quarantine.send(self._write)
+
+    def _write(self, line: bytes) -> bool:
+        self.sent.append(line)
+        return True
 
     def sent_ids(self) -> list[str]:
         return [b64decode(json.loads(line)[2]).decode() for line in self.sent]
