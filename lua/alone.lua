@@ -18,7 +18,7 @@
 -- longer has the lease.
 -- Atomic because only the holder of the lease may write the note.
 -- Cost: O(1), and the length of the body and of the notes.
--- Roles: consumer, worker, doctor
+-- Roles: worker, doctor
 local backup, context, receives, extended, errors = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local receipt, key, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max_receives, failure = tonumber(ARGV[4]), ARGV[5]
