@@ -48,16 +48,20 @@ def judge_groups(judge: Judge, history: History) -> Iterator[tuple[str, str]]:
     most = history.settings.get("group_in_flight", math.inf)
     for name, stories in groups.items():
         holds = list(_holds(judge, stories))
+        judge.saw("group limit", len(holds))
         if most == 1:
+            judge.saw("group order", len(stories) > 1)
             for words in _order(judge, stories):
                 yield "group order", f"{name}: {words}"
             holds = _by_take(holds)
         for words in _over(holds, most):
             yield "group limit", f"{name}: {words}"
         if rate := history.settings.get("group_rate"):
+            judge.saw("group rate", len(stories) > 1)
             for words in _too_fast(judge, stories, *rate):
                 yield "group rate", f"{name}: {words}"
     if (limit := history.settings.get("max_in_flight")) is not None:
+        judge.saw("limit")
         for words in _over(list(_holds(judge, history.stories.values())), limit):
             yield "limit", words
     if history.settings.get("group_turns"):
@@ -334,6 +338,7 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
                 if (group, id(other.take)) not in takes:
                     takes.add((group, id(other.take)))
                     served[group] += 1
+            judge.saw("group passed over", len(served))
             for group, times in served.items():
                 if times > TURNS:
                     yield (

@@ -46,6 +46,10 @@ class Judge:
         self._fenced: bool = history.settings.get("fenced", True)
         #: Messages share ids: an ack that is sent again may meet, and be refused for, the next one.
         self._shared: bool = bool(history.settings.get("shared") or history.settings.get("unique"))
+        #: The messages that share an id, by the id.
+        self._sharing: defaultdict[str, list[Story]] = defaultdict(list)
+        for story in history.stories.values() if self._shared else ():
+            self._sharing[story.name.partition("=")[2]].append(story)
         self._dead = dict((history.left or {}).get("dead", ()))
         #: How many rows of Spark a message has become.
         self._rows: Counter[str] = Counter((history.left or {}).get("rows", ()))
@@ -121,6 +125,10 @@ class Judge:
         """The dead letters, and how often each was delivered."""
         return self._dead
 
+    def saw(self, rule: str, times: int = 1) -> None:
+        """Count what a rule compares: one that never has a subject shows nothing."""
+        self.verdict.subjects.saw(rule, times)
+
     # --- excuses --------------------------------------------------------------------
 
     def undone(self, request: Push | Take | Settle, later: float = math.inf) -> Fault | None:
@@ -165,8 +173,8 @@ class Judge:
         push = next((push for push, _ in story.pushes if push.state == "ok"), None)
         if push is None or self._stored or story.name in self._dead or self._rows[story.name]:
             return
-        settled = Delivery.may_have_had if self._shared else Delivery.had
-        if any(settled(delivery, "ack", "reject") for delivery in story.deliveries):
+        self.saw("lost")
+        if self._was_settled(story):
             return
         if story.was("delete", *POSSIBLE) or story.was("drop", *POSSIBLE):
             return
@@ -177,13 +185,40 @@ class Judge:
         else:
             yield f"pushed, delivered {len(story.deliveries)} times, never acked"
 
+    def _was_settled(self, story: Story) -> bool:
+        """Whether an ack or a reject may have been applied to this message.
+
+        One that is sent again is refused if it was applied before and another message of the same
+        id then got the lease key: one that may have been stored meanwhile.
+        """
+        return any(
+            settle.kind in ("ack", "reject")
+            and (
+                settle.state in POSSIBLE
+                or (settle.state == "refused" and self._shared and self._met_another(story, settle))
+            )
+            for delivery in story.deliveries
+            for settle in delivery.settles
+        )
+
+    def _met_another(self, story: Story, settle: Settle) -> bool:
+        others = self._sharing[story.name.partition("=")[2]] if "=" in story.name else []
+        return any(
+            other is not story
+            and any(push.state in POSSIBLE and push.begin <= settle.end for push, _ in other.pushes)
+            and not any(each.end < settle.begin for each in _settles(other, "ack", "ok"))
+            for other in others
+        )
+
     def phantom(self, story: Story) -> Iterator[str]:
         """Delivered, and never pushed; or its push was refused."""
+        self.saw("phantom", bool(story.deliveries))
         if story.deliveries and not any(push.state in POSSIBLE for push, _ in story.pushes):
             yield "delivered, although no push stored it"
 
     def changed(self, story: Story) -> Iterator[str]:
         """Delivered with another body than pushed."""
+        self.saw("changed", bool(story.pushes) * len(story.deliveries))
         if story.pushes and any(delivery.sum != story.sum for delivery in story.deliveries):
             yield "delivered with another body"
 
@@ -191,6 +226,7 @@ class Judge:
         """Delivered after an answered ack, or although it was canceled or dropped."""
         gone = [each for kind in ("cancel", "delete", "drop") for each in story.was(kind, "ok")]
         for ended in _settles(story, "ack", "ok") + gone:
+            self.saw("after ack", len(story.deliveries))
             for delivery in story.deliveries:
                 is_late = delivery.take.begin > ended.end and not self.undone(
                     ended, delivery.take.end
@@ -227,6 +263,7 @@ class Judge:
                 or _was(story, ("cancel", "redrive"), begin, end)
             ):
                 continue
+            self.saw("lease")
             if self._is_early(held, later):
                 yield f"delivered to {later.take.by} while {held.take.by} held it"
             for settle in held.settles:
@@ -249,6 +286,7 @@ class Judge:
         if not self._fenced:
             return
         for earlier, later in self._pairs(story):
+            self.saw("fencing", len(earlier.settles))
             for settle in earlier.settles:
                 is_stale = settle.state == "ok" and settle.begin > later.take.end
                 if is_stale and not (self.undone(settle) or self.undone(later.take, settle.end)):
@@ -264,6 +302,7 @@ class Judge:
             for settle in held.settles:
                 if settle.state != "gone":
                     continue
+                self.saw("silent refusal")
                 words = f"the {settle.kind} of {held.take.by} did nothing, and was not refused"
                 # A topic refuses a lease that has ended only once another reader has it.
                 if settle.kind == "extend" and not self._history.settings.get("readers"):
@@ -277,6 +316,7 @@ class Judge:
     def acked_twice(self, story: Story) -> Iterator[str]:
         """Two acks were answered with success."""
         acks = sorted(_settles(story, "ack", "ok"), key=lambda each: each.end)
+        self.saw("acked twice", len(acks))
         for first, second in itertools.pairwise(acks):
             if not (self.undone(first, second.end) or self.undone(second, second.end)):
                 yield "acked twice"
@@ -293,6 +333,7 @@ class Judge:
                 if (settle.kind, settle.state) == ("extend", "ok"):
                     since = settle
                 is_early = settle.end < since.begin + self.lease_seconds
+                self.saw("holder refused", is_early)
                 if (
                     settle.state == "refused"
                     and is_early
@@ -310,6 +351,7 @@ class Judge:
                 continue
             if _redrives(earlier) != _redrives(later):
                 continue  # it counts from 1 again
+            self.saw("count")
             may_be_less = earlier.may_have_had("release") or self._is_in_run(earlier)
             if later.count <= earlier.count - may_be_less:
                 yield f"received as number {earlier.count}, then as number {later.count}"
@@ -323,6 +365,7 @@ class Judge:
         possible = [push for push, _ in story.pushes if push.state in POSSIBLE]
         # Of several pushes of a message that is stored once, any may have stored it.
         for push in sorted(possible, key=lambda each: each.begin + each.delay)[:1]:
+            self.saw("early", bool(push.delay) * len(story.deliveries))
             for each in story.deliveries if push.delay else ():
                 end = each.take.end
                 if end < push.begin + push.delay and not self._hurried(story, push.begin, end):
@@ -356,6 +399,7 @@ class Judge:
         most, count = self._history.settings.get("max_receives"), self._dead[story.name]
         if any(delivery.had("reject") for delivery in story.deliveries):
             return
+        self.saw("dead")
         if count != most and not story.was("cancel", *POSSIBLE):
             yield f"dead after {count} deliveries of {most}"
         for ack in _settles(story, "ack", "ok"):
@@ -376,7 +420,9 @@ class Judge:
             yield "stuck", f"for {idle:.0f} s nothing was delivered, although messages were left"
         for each in left["findings"]:
             yield "audit", each
+        self.saw("stuck")
         for name, times in self._rows.items():
+            self.saw("rows")
             if times > 1:
                 yield "rows", f"{name} is in {times} rows"
             if not any(push.state in POSSIBLE for push, _ in self._history.story("", name).pushes):
@@ -388,6 +434,7 @@ class Judge:
                 yield "after ack", f"{name} was canceled, and is in a row"
         for each in left["keys"]:
             yield "audit", f"the key {each} is left"
+        self.saw("totals", bool(left.get("totals")))
         for total in judge_totals(self._history):
             yield "totals", total
 
@@ -414,6 +461,7 @@ class Judge:
                     push, at = delivery.story.pushes[0]
                     place = push.call, at
                     before, then = last.get(push.by, ((0, 0), take))
+                    self.saw("order", push.by in last)
                     if place < before and not (self.excused(then, take.end) or self.undone(take)):
                         yield "order", f"{delivery.story.name} came after {before} of {push.by}"
                     last[push.by] = place, take
@@ -423,6 +471,7 @@ class Judge:
         places = self._history.places
         for index, seen in places.items():
             names = {name for _, _, name in seen}
+            self.saw("place", len(seen) > 1)
             if len(names) > 1 and not any(self.undone(request) for request, _, _ in seen):
                 yield "place", f"index {index} was given to {sorted(names)[:3]}"
         for reader in self._history.readers if places else ():
@@ -452,6 +501,7 @@ class Judge:
             begins = [push.begin for push, _, _ in entries]
             for push, gone, name in entries:
                 for later, _, other in entries[bisect.bisect_left(begins, push.end) :]:
+                    self.saw("unique")
                     if later.begin >= gone:
                         break
                     if later.end <= gone:
@@ -534,6 +584,13 @@ RULES: dict[str, Callable[[Judge, Story], Iterable[str]]] = {
     "dead": Judge.dead,
 }
 RULES_OF_A_MESSAGE = tuple(RULES)
+#: What `Verdict.subjects` counts: the rules that need something to compare.
+JUDGED = (
+    *("lost", "phantom", "changed", "after ack", "lease", "fencing", "silent refusal"),
+    *("acked twice", "holder refused", "count", "early", "dead", "stuck", "order", "place"),
+    *("unique", "rows", "totals", "group order", "group limit", "group rate", "limit"),
+    "group passed over",
+)
 
 
 def check(folder: Path) -> Verdict:

@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.subjects import Subjects
+
 #: Violations of each kind that are kept in words.
 EXAMPLES = 5
 
@@ -22,6 +24,7 @@ class Verdict:
     window: float = 0.0  #: s before such a fault in which answers were undone, the longest seen
     faults: Counter[str] = field(default_factory=Counter)
     violations: Counter[str] = field(default_factory=Counter)
+    subjects: Subjects = field(default_factory=Subjects)  #: what each rule compared, by rule
     examples: list[str] = field(default_factory=list)
 
     def broke(self, rule: str, words: str) -> None:

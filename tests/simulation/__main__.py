@@ -10,15 +10,22 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.campaign.run import environment
+from tests.histories.rules import JUDGED
+from tests.subjects import Subjects
 
+from .faults import KINDS
 from .planted import OTHERS, SHARED, find
+from .products import PRODUCTS
 from .run import Result, simulate
 from .server import Server
 from .shrink import shrink
+
+#: Histories in which every fault, verb and rule must have been there.
+ENOUGH = 1000
 
 
 def main() -> int:
@@ -44,6 +51,7 @@ def _search(
     begin, used = time.monotonic(), time.process_time() + server.processor_time
     histories, broken = 0, 0
     faults: Counter[str] = Counter()
+    subjects = Subjects()
     products: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for seed in seeds:
         found = simulate(server, seed, folder)
@@ -56,6 +64,7 @@ def _search(
             redelivered=found.verdict.redelivered,
             broken=len(found.broken),
         )
+        subjects.update(found.subjects)
         if found.broken:
             broken += 1
             _explain(shrink(server, found, folder))
@@ -75,7 +84,20 @@ def _search(
         f"{histories} histories in {seconds:.0f} s and {used:.0f} s of a processor;"
         f" {broken} broke a rule\n  faults: {struck}"
     )
-    return bool(broken)
+    print(f"  seen: {subjects}")
+    missing = subjects.missing(expected()) if histories >= ENOUGH else []
+    if missing:
+        print(f"  never seen: {', '.join(missing)}")
+    return bool(broken or missing)
+
+
+def expected() -> Iterator[str]:
+    """Yield what must be there in enough histories."""
+    yield from (f"fault: {kind}" for kind in KINDS)
+    yield from (f"rule: {rule}" for rule in JUDGED)
+    for product in PRODUCTS:
+        verbs = {"ack" if verb == "fused" else verb for verb in product.verbs}
+        yield from (f"{product.__name__}: {verb}" for verb in (*verbs, *product.chosen))
 
 
 def _replay(server: Server, options: argparse.Namespace, folder: Path) -> int:

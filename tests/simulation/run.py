@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import secrets
 import shutil
 from collections import Counter
@@ -16,6 +17,7 @@ from typing import Any
 from ackq.core.io import outside
 from tests import histories
 from tests.products.product import Settings
+from tests.subjects import Subjects
 
 from .faults import Faults
 from .journal import Journal
@@ -40,6 +42,15 @@ class Result:
     history: bytes
     verdict: histories.Verdict
     struck: dict[str, str]  #: the faults, by request
+
+    @property
+    def subjects(self) -> Subjects:
+        """What was there: the faults, what was done with the product, what rules compared."""
+        found = Subjects(f"fault: {kind}" for kind in self.struck.values())
+        for verb in re.findall(rb'"do":"([a-z ]+)"', self.history):
+            found.saw(f"{self.product}: {verb.decode()}")
+        found.update({f"rule: {rule}": n for rule, n in self.verdict.subjects.items()})
+        return found
 
     @property
     def broken(self) -> frozenset[str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a claim lasts: the shortest there is, or longer than a history.
 TIMEOUTS = (1.0, 60.0)
+#: Seconds by which a lease may last longer than was asked for.
+JITTER = 0.07
 
 
 @dataclass
@@ -51,8 +53,8 @@ class ClaimedListQueue(ListQueue):
 
     rules: ClassVar[dict[str, Any]] = {}
     #: Of those who pop. A claim forgets receive counts, and the end of a lease shows the order of
-    #: deliveries only if nothing is returned before it, and if no clock is set.
-    verbs: ClassVar[dict[str, int]] = {"ack": 70, "fused": 30}
+    #: deliveries only if no clock is set.
+    verbs: ClassVar[dict[str, int]] = {"ack": 60, "fused": 20, "nack": 10, "release": 10}
     sets_clock = False
     checkpoint = Checkpoint()
 
@@ -103,6 +105,11 @@ class ClaimedListQueue(ListQueue):
             self._claims = None
             await sleep(0.3)  # its user starts it again
         return [], {}
+
+    async def settle(self, verb: str, handles: Sequence[Any], delay: float) -> int:
+        if verb in ("nack", "release"):
+            await sleep(JITTER)  # so that the next lease ends later than this one would
+        return await super().settle(verb, handles, delay)
 
     async def _process(self, most: int) -> None:
         """Plan the next batch, read it, write it and finish it."""

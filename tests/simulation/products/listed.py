@@ -28,7 +28,14 @@ UNIQUE_IDS = 5
 class ListQueue(SimulatedProduct, products.ListQueue):
     """The list queue."""
 
-    verbs: ClassVar[dict[str, int]] = {"ack": 40, "nack": 20, "release": 15, "fused": 25}
+    verbs: ClassVar[dict[str, int]] = {
+        "ack": 40,
+        "nack": 20,
+        "release": 15,
+        "fused": 25,
+        "reject": 5,
+    }
+    chosen = ("redrive", "run now", "cancel")
     delayed = 0.15
     is_operated = True
     has_unique = True
@@ -54,10 +61,12 @@ class ListQueue(SimulatedProduct, products.ListQueue):
     async def plan(self, draw: random.Random) -> Order | None:
         """Choose dead letters to redrive, or messages to cancel or to run now."""
         if self.settings.get("unique"):
-            return None  # an id does not say which of its messages is meant
+            return None  # what becomes of a dead letter depends on the others of its id
+        # An id does not say which of the messages that share it is meant.
         if draw.random() < 0.5:
-            return await self._plan_delayed(draw)
-        if draw.random() < 0.4:
+            by_id = self.sharers == 1 and draw.random() < 0.5
+            return await _plan_delayed(self.queue, draw, by_id)
+        if self.sharers == 1 and draw.random() < 0.4:
             return await self._plan_by_id(draw)
         letters = await self.queue.dead_letters(20)
         if not letters:
@@ -66,20 +75,6 @@ class ListQueue(SimulatedProduct, products.ListQueue):
         entries = [each.entry for each in chosen]
         ids = [id_of(each.body) for each in chosen]
         return Order("redrive", ids, lambda: self.queue.redrive(entries=entries))
-
-    async def _plan_delayed(self, draw: random.Random) -> Order | None:
-        """Choose delayed messages to run now or to cancel, by entry or by id, perhaps too late."""
-        seen = await self.queue.peek(20, "delayed")
-        if not seen:
-            return None
-        chosen = draw.sample(seen, min(len(seen), draw.choice((1, 1, 2, 5))))
-        entries = [each.entry for each in chosen]
-        ids = [each.id for each in chosen]
-        await sleep(draw.choice((0.0, 0.0, 0.2)))
-        by_id = draw.random() < 0.5
-        verb, act = draw.choice((("run now", self.queue.run_now), ("cancel", self.queue.cancel)))
-        names = [id_of(each.body) for each in chosen]
-        return Order(verb, names, lambda: act(ids=ids) if by_id else act(*entries))
 
     async def _plan_by_id(self, draw: random.Random) -> Order | None:
         """Choose messages that are ready or in flight, which may have changed by then."""
@@ -96,10 +91,9 @@ class ListQueue(SimulatedProduct, products.ListQueue):
 
 
 class EqualIds(ListQueue):
-    """The list queue with messages that share their ids. No operator names messages by id."""
+    """The list queue with messages that share their ids. Operators name messages by entry."""
 
     rules: ClassVar[dict[str, Any]] = {**ListQueue.rules, "shared": True}
-    is_operated = False
     has_unique = False
     sharers = 3
 
@@ -108,6 +102,7 @@ class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
     """The list queue with groups."""
 
     verbs: ClassVar[dict[str, int]] = {**ListQueue.verbs, "reject": 10}
+    chosen = ("redrive", "drop", "resume", "run now", "cancel")
     delayed = 0.1
     groups = 4
     is_operated = True
@@ -136,7 +131,12 @@ class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
         )
 
     async def plan(self, draw: random.Random) -> Order | None:
-        """Choose dead letters to redrive or to drop, or one whose group goes on without it."""
+        """Choose dead letters to redrive or to drop, or one whose group goes on without it.
+
+        Or choose delayed messages to run now or to cancel.
+        """
+        if draw.random() < 0.3:
+            return await _plan_delayed(self.queue, draw, draw.random() < 0.5)
         letters = await self.queue.dead_letters(20) if self.settings["group_stops"] else []
         if not letters:
             return None
@@ -149,3 +149,17 @@ class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
             return Order(verb, ids, lambda: self.queue.drop_dead_letters(*entries))
         group = group_of(ids[0]) or ""
         return Order(verb, [group], lambda: self.queue.resume_group(group))
+
+
+async def _plan_delayed(queue: AsyncQueue, draw: random.Random, by_id: bool) -> Order | None:
+    """Choose delayed messages to run now or to cancel, by entry or by id, perhaps too late."""
+    seen = await queue.peek(20, "delayed")
+    if not seen:
+        return None
+    chosen = draw.sample(seen, min(len(seen), draw.choice((1, 1, 2, 5))))
+    entries = [each.entry for each in chosen]
+    ids = [each.id for each in chosen]
+    await sleep(draw.choice((0.0, 0.0, 0.2)))
+    verb, act = draw.choice((("run now", queue.run_now), ("cancel", queue.cancel)))
+    names = [id_of(each.body) for each in chosen]
+    return Order(verb, names, lambda: act(ids=ids) if by_id else act(*entries))

@@ -52,6 +52,8 @@ class SimulatedProduct(Product):
     sets_clock = True
     #: Whether an operator is at work in some histories; see `plan`.
     is_operated = False
+    #: What operators do, by the verbs of histories.
+    chosen: ClassVar[tuple[str, ...]] = ()
     #: How many messages in a row have the same id.
     sharers = 1
     #: Whether producers stage rows and commit them in batches; see `staging`.

@@ -19,6 +19,7 @@ from ackq.membership.shards import Shards
 from ackq.sharded import client_async, operations, shards_async
 from ackq.sharded.client_async import AsyncShardedQueue
 from tests import products
+from tests.products.bodies import id_of
 from tests.products.product import Settings
 from tests.simulation.steps import Steps, sleep
 
@@ -93,6 +94,7 @@ class ShardedQueue(SimulatedProduct, products.ShardedQueue):
     delayed = 0.15
     is_operated = True
     is_accounted = True
+    chosen = ("redrive",)
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
@@ -141,8 +143,18 @@ class ShardedQueue(SimulatedProduct, products.ShardedQueue):
                     due[number] = (yield Clock()) + group.member.session.next_heartbeat
 
     async def plan(self, draw: random.Random) -> Order | None:
-        """Change the number of shards."""
+        """Change the number of shards, or choose dead letters of a shard to redrive."""
+        if draw.random() < 0.5:
+            return await self._plan_redrive(draw)
         return Order("", [], lambda: self.queue.resize(draw.choice((1, 2, 3, 4))))
+
+    async def _plan_redrive(self, draw: random.Random) -> Order | None:
+        shard = draw.choice(await self.queue.shards())
+        if not (letters := await shard.dead_letters(20)):
+            return None
+        chosen = draw.sample(letters, min(len(letters), draw.choice((1, 2, 5))))
+        entries, ids = [each.entry for each in chosen], [id_of(each.body) for each in chosen]
+        return Order("redrive", ids, lambda: shard.redrive(entries=entries))
 
 
 class GroupedShardedQueue(products.GroupedShardedQueue, ShardedQueue):
@@ -150,6 +162,7 @@ class GroupedShardedQueue(products.GroupedShardedQueue, ShardedQueue):
 
     groups = 4
     delayed = 0.0
+    chosen = ()
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
