@@ -35,6 +35,9 @@ def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
         def __init__(self, queues: Any, handler: Recorder, **settings: Any) -> None:
             made.update(settings, queues=queues, handler=handler)
 
+        def handle_at_most(self, number: int) -> None:
+            made["handle_at_most"] = number
+
         def run(self, *, drain: bool) -> None:
             made["drain"] = drain
 
@@ -95,6 +98,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         "expiry_field": "until",
         "schedules": SCHEDULES,
         "drain": True,
+        "handle_at_most": 1000,
         "log_errors": "type",
         "name": "mailer",
         "heartbeat": 3.0,

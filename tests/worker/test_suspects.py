@@ -12,6 +12,7 @@ from ackq.queue.messages import Message
 from ackq.worker import Batch
 from ackq.worker.effects import Call, Wait
 from ackq.worker.suspects import run_alone
+from ackq.worker.upkeep import _release_stale
 from tests.waiting import wait_until
 from tests.worker.by_hand import message_of, state_of
 from tests.worker.conftest import Rig, settled
@@ -144,3 +145,15 @@ def test_a_suspect_does_not_begin_before_everything_else_has_ended(busy: str) ->
     assert begins.args[1] is suspect
     assert isinstance(routine.send(True), Wait)
     assert [*state.feed.buffer] == [suspect]
+
+
+def test_a_suspect_that_waited_long_for_its_turn_is_not_given_back() -> None:
+    state, time = state_of()
+    suspect = message_of(time, id="suspect", taken=3600.0)
+    state.feed.buffer.append(suspect)
+    state.alone = True
+    _release_stale(state)
+    assert [*state.feed.buffer] == [suspect]
+    state.stopping = True
+    _release_stale(state)
+    assert not state.feed.buffer
