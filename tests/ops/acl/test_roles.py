@@ -111,7 +111,7 @@ BESIDES = {
 _CONFIRMS = {"push", "push later", "confirm"}
 BESIDES_WITH_SELECTORS = {
     "scheduler": {"list claims", "peek"},
-    "consumer": {*_CONFIRMS, "count", "cancel"},
+    "consumer": {*_CONFIRMS, "push unique", "count", "cancel"},
     "worker": {*_CONFIRMS, "push unique", "cancel", "peek", "find", "search", "list claims"},
     "operator": {"push later", "ack by id"},
     "claimer": {"push later", "ack by id"},
