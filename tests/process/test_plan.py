@@ -62,6 +62,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         max_body=37,
         time_limit=17.0,
         max_messages=1000,
+        max_memory=500,
         grace=19.0,
         rate="23/29",
         expiry_field="until",

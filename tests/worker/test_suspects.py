@@ -14,7 +14,7 @@ from ackq.worker.effects import Call, Wait
 from ackq.worker.suspects import run_alone
 from ackq.worker.upkeep import _release_stale
 from tests.waiting import wait_until
-from tests.worker.by_hand import message_of, state_of
+from tests.worker.by_hand import AHEAD, message_of, state_of
 from tests.worker.conftest import Rig, settled
 
 
@@ -149,7 +149,8 @@ def test_a_suspect_does_not_begin_before_everything_else_has_ended(busy: str) ->
 
 def test_a_suspect_that_waited_long_for_its_turn_is_not_given_back() -> None:
     state, time = state_of()
-    suspect = message_of(time, id="suspect", taken=3600.0)
+    state.lanes[0].clocks["q0"] = AHEAD
+    suspect = message_of(time, id="suspect", taken=60.0)
     state.feed.buffer.append(suspect)
     state.alone = True
     _release_stale(state)
