@@ -103,14 +103,22 @@ def _tests_of(script: str) -> tuple[list[str], list[str]]:
         where = ROOT / "tests" / place
         for path in [where] if where.is_file() else sorted(where.rglob("test_*.py")):
             files.append(str(path.relative_to(ROOT)))
-            text = path.read_text()
-            for function in ast.parse(text).body:
-                if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
-                    count = len(word.findall(ast.get_source_segment(text, function) or ""))
-                    if count:
-                        other = path.stem != f"test_{name}"
-                        named.append((other, -count, f"{files[-1]}::{function.name}"))
+            for test, text in _tests_in(path):
+                if count := len(word.findall(text)):
+                    named.append((path.stem != f"test_{name}", -count, f"{files[-1]}::{test}"))
     return [test for *_, test in sorted(named)], files
+
+
+@functools.cache
+def _tests_in(path: Path) -> list[tuple[str, str]]:
+    """Return the names and the texts of the tests of a file."""
+    text = path.read_text()
+    lines = text.splitlines()
+    return [
+        (node.name, "\n".join(lines[node.lineno - 1 : node.end_lineno]))
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
 
 
 def planned(mutant: Mutant, budget: float) -> dict[str, Any]:
