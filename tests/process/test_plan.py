@@ -17,7 +17,6 @@ from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.process import plan
 from ackq.process.plan import Plan
-from ackq.process.retirement import Recycling
 from ackq.sharded import ShardedQueue
 from ackq.worker import RateLimit
 from tests.worker.conftest import Recorder
@@ -62,7 +61,6 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         max_body=37,
         time_limit=17.0,
         max_messages=1000,
-        max_memory=500,
         grace=19.0,
         rate="23/29",
         expiry_field="until",
@@ -83,8 +81,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         config = queue.config
         assert (config.visibility_timeout, config.max_receives) == (11.0, 13)
         assert (config.max_body_bytes, config.record_errors) == (37, "type")
-    (recycling,) = made.pop("hooks")
-    assert isinstance(recycling, Recycling)
+    assert made.pop("hooks") == []
     health = made.pop("health")
     assert health.reason == ""
     assert health._endpoint == ("127.0.0.2", 0)
