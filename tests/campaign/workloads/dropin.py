@@ -27,7 +27,7 @@ class DropInRig(ListRig):
 
             self._redis = asyncio.Redis(site.async_client(), visibility_timeout=LEASE, hold=0)
         else:
-            self._redis = Redis(site.client(), visibility_timeout=LEASE)
+            self._redis = Redis(site.client(), visibility_timeout=LEASE, hold=0)
 
     async def serve(self, role: Role) -> None:
         log = role.log

@@ -35,7 +35,7 @@ class ListQueue(SimulatedProduct, products.ListQueue):
         "fused": 25,
         "reject": 5,
     }
-    chosen = ("redrive", "run now", "cancel")
+    chosen: ClassVar[tuple[str, ...]] = ("redrive", "run now", "cancel")
     delayed = 0.15
     is_operated = True
     has_unique = True
@@ -102,7 +102,7 @@ class GroupedListQueue(SimulatedProduct, products.GroupedListQueue):
     """The list queue with groups."""
 
     verbs: ClassVar[dict[str, int]] = {**ListQueue.verbs, "reject": 10}
-    chosen = ("redrive", "drop", "resume", "run now", "cancel")
+    chosen: ClassVar[tuple[str, ...]] = ("redrive", "drop", "resume", "run now", "cancel")
     delayed = 0.1
     groups = 4
     is_operated = True

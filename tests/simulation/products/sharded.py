@@ -94,7 +94,7 @@ class ShardedQueue(SimulatedProduct, products.ShardedQueue):
     delayed = 0.15
     is_operated = True
     is_accounted = True
-    chosen = ("redrive",)
+    chosen: ClassVar[tuple[str, ...]] = ("redrive",)
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
@@ -162,7 +162,7 @@ class GroupedShardedQueue(products.GroupedShardedQueue, ShardedQueue):
 
     groups = 4
     delayed = 0.0
-    chosen = ()
+    chosen: ClassVar[tuple[str, ...]] = ()
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:
