@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from ackq.errors import ConfigurationError
@@ -20,12 +21,15 @@ def call(
     definition: Definition, message: Message, args: Iterable[Any], keywords: Mapping[str, Any]
 ) -> Any:
     """Call the function of a task, and await its result."""
-    return completed(definition.function(*args, **keywords))
-
-
-def completed(result: Any) -> Any:
-    """Return the plain value of what a task or a middleware returned; see `plain_value`."""
+    result = definition.function(*args, **keywords)
     return None if result is None else plain_value(result, finish)
+
+
+def call_through(middleware: Iterable[Any], message: Any, call: Callable[[], Any]) -> Any:
+    """Call something within middleware, the first of which is the outermost."""
+    for each in reversed([*middleware]):
+        call = partial(each, message, call)
+    return plain_value(call(), finish)
 
 
 @contextmanager

@@ -28,12 +28,31 @@ async def call(
         result = await definition.function(*args, **keywords)
     else:
         result = await _in_thread(partial(definition.function, *args, **keywords), message)
-    return await completed(result)
-
-
-async def completed(result: Any) -> Any:
-    """Return the plain value of what a task or a middleware returned; see `plain_value`."""
     return None if result is None else await plain_value_async(result)
+
+
+async def call_through(middleware: Iterable[Any], message: Any, call: Callable[[], Any]) -> Any:
+    """Call something within middleware, the first of which is the outermost.
+
+    Raises:
+        TypeError: a middleware did not await its ``call()``, so that has not run to its end.
+    """
+    begun: list[Any] = []
+
+    def noted(call: Callable[[], Any]) -> Any:
+        begun.append(call())
+        return begun[-1]
+
+    for each in reversed([*middleware]):
+        call = partial(each, message, partial(noted, call))
+    result = await plain_value_async(await call())
+    unfinished = [one for one in begun if inspect.iscoroutine(one) and one.cr_frame is not None]
+    for one in unfinished:
+        if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+            one.close()  # so that Python does not warn as well
+    if unfinished:
+        raise TypeError("a middleware has not awaited call(): return await call()")
+    return result
 
 
 async def _in_thread(function: Callable[[], Any], message: Message) -> Any:

@@ -97,7 +97,7 @@ def ended(definition: Definition, message: Message, error: BaseException | None)
     circuit, verdict = definition.circuit, verdict_in(error)
     if circuit is None or message.lease_lost:
         return
-    if verdict is not None and not isinstance(verdict, Again):
+    if verdict is not None and not issubclass(type(verdict), Again):
         return
     if error is None and message.timed_out:
         error = TimeoutError()

@@ -35,14 +35,14 @@ from ackq.queue.schedules import CatchUp, zone_of
 from ackq.queue.unique import Uniqueness
 from ackq.setting_types import checked
 from ackq.sharded import ShardedQueue
-from ackq.tasks.calls import call, completed, entered, is_middleware
+from ackq.tasks.calls import call, call_through, entered, is_middleware
 from ackq.tasks.definition import Definition, Options, Settings, check_options, define
 from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.wire import expiry, written
 from ackq.worker import Schedule, Worker
 from ackq.worker.batch import Batch, Failed, failures_of
 from ackq.worker.policy import MAX_RECEIVES, Terms
-from ackq.worker.verdicts import Reject, Verdict
+from ackq.worker.verdicts import Reject
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -460,10 +460,8 @@ class Tasks(Closable):
             return stored
         # Unlike orjson, this keeps integers over 64 bits, which the push then refuses.
         plain: dict[str, Any] = msgspec.json.decode(orjson.dumps(message))
-        call: Any = partial(push, plain, **others)
-        for middleware in reversed(self._push_middleware):
-            call = partial(middleware, plain, call)
-        pushed: Pushed = call()
+        innermost = partial(push, plain, **others)
+        pushed: Pushed = call_through(self._push_middleware, plain, innermost)
         return pushed
 
     # --- handling ---------------------------------------------------------------------------
@@ -507,8 +505,8 @@ class Tasks(Closable):
                     raise Reject(f"the queue of task {definition.name!r} is {definition.queue!r}")
             except Dropped:
                 continue
-            except Verdict as verdict:
-                errors[message] = verdict
+            except BaseException as error:
+                errors[message] = error
             else:
                 groups.setdefault(definition, {})[message] = arguments
         for definition, group in groups.items():
@@ -524,11 +522,9 @@ class Tasks(Closable):
         if definition.arguments.injected:
             keywords |= definition.parameters(list(admitted), self.state)
         message = next(iter(admitted))
-        through: Any = partial(call, definition, message, (), keywords)
-        for middleware in reversed(self._middleware):
-            through = partial(middleware, message, through)
+        innermost = partial(call, definition, message, (), keywords)
         try:
-            completed(through())
+            call_through(self._middleware, message, innermost)
         except BaseException as error:
             ended(definition, message, error)
             raise

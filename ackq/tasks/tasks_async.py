@@ -36,14 +36,14 @@ from ackq.queue.schedules import CatchUp, zone_of
 from ackq.queue.unique import Uniqueness
 from ackq.setting_types import checked
 from ackq.sharded import AsyncShardedQueue
-from ackq.tasks.calls_async import call, completed, entered, is_middleware
+from ackq.tasks.calls_async import call, call_through, entered, is_middleware
 from ackq.tasks.definition import Definition, Options, Settings, check_options, define
 from ackq.tasks.intake import Dropped, Intake, ended
 from ackq.tasks.wire import expiry, written
 from ackq.worker import AsyncWorker, Schedule
 from ackq.worker.batch import Batch, Failed, failures_of
 from ackq.worker.policy import MAX_RECEIVES, Terms
-from ackq.worker.verdicts import Reject, Verdict
+from ackq.worker.verdicts import Reject
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -468,10 +468,8 @@ class AsyncTasks(Closable):
             return stored
         # Unlike orjson, this keeps integers over 64 bits, which the push then refuses.
         plain: dict[str, Any] = msgspec.json.decode(orjson.dumps(message))
-        call: Any = partial(push, plain, **others)
-        for middleware in reversed(self._push_middleware):
-            call = partial(middleware, plain, call)
-        pushed: Pushed = await call()
+        innermost = partial(push, plain, **others)
+        pushed: Pushed = await call_through(self._push_middleware, plain, innermost)
         return pushed
 
     # --- handling ---------------------------------------------------------------------------
@@ -515,8 +513,8 @@ class AsyncTasks(Closable):
                     raise Reject(f"the queue of task {definition.name!r} is {definition.queue!r}")
             except Dropped:
                 continue
-            except Verdict as verdict:
-                errors[message] = verdict
+            except BaseException as error:
+                errors[message] = error
             else:
                 groups.setdefault(definition, {})[message] = arguments
         for definition, group in groups.items():
@@ -532,11 +530,9 @@ class AsyncTasks(Closable):
         if definition.arguments.injected:
             keywords |= definition.parameters(list(admitted), self.state)
         message = next(iter(admitted))
-        through: Any = partial(call, definition, message, (), keywords)
-        for middleware in reversed(self._middleware):
-            through = partial(middleware, message, through)
+        innermost = partial(call, definition, message, (), keywords)
         try:
-            await completed(await through())
+            await call_through(self._middleware, message, innermost)
         except BaseException as error:
             ended(definition, message, error)
             raise

@@ -75,25 +75,26 @@ def failures_of(
 ) -> Mapping[Message, BaseException]:
     """Return what each failed message of a batch failed with, after its handler raised ``error``.
 
-    A group of errors counts as the first verdict in it. Several `Failed` in a group, and nothing
-    else, are one.
+    A group of errors counts as the first verdict in it. One of nothing but `Failed` decides about
+    the messages that they name. The others have failed, too, since a `TaskGroup` cancels the tasks
+    that still work on them, and does not say so.
     """
     leaves = list(leaves_of(error))
     if all(issubclass(type(each), Failed) for each in leaves):
         named = {message: why for each in leaves for message, why in _named(each).items()}
         strangers = [message for message in named if message not in {*batch}]
-        if not strangers:
+        if strangers:
+            error = ConfigurationError(
+                f"Failed names {strangers[0].id!r}, which is not in this batch, so the whole batch"
+                " has failed: pass the messages that the handler got"
+            )
+        elif error is leaves[0]:
             return named
-        wrong = ConfigurationError(
-            f"Failed names {strangers[0].id!r}, which is not in this batch, so the whole batch has"
-            " failed: pass the messages that the handler got"
-        )
-        return {message: named.get(message, wrong) for message in batch}
+        return {message: named.get(message, error) for message in batch}
     verdicts = (each for each in leaves if issubclass(type(each), Verdict))
     others = (each for each in verdicts if not issubclass(type(each), Failed))
     return dict.fromkeys(batch, next(others, error))
 
 
 def _named(failed: Any) -> Mapping[Message, BaseException]:
-    errors: Mapping[Message, BaseException] = failed.errors
-    return errors
+    return Failed(failed.errors).errors  # which may have been changed, or set by a subclass

@@ -6,14 +6,23 @@ import os
 
 from ackq.worker.logs import log
 
-#: The process in which workers run.
-_home = 0
+#: Whether workers run in this process, and whether it was forked where they did.
+_home = _forked = False
 
 
 def settle_here() -> None:
     """Let workers run in this process."""
-    global _home
-    _home = os.getpid()
+    global _home, _forked
+    _home, _forked = True, False
+
+
+def _has_forked() -> None:
+    global _forked
+    _forked = _home
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_has_forked)
 
 
 def end_if_forked(error: BaseException | None = None) -> None:
@@ -25,7 +34,7 @@ def end_if_forked(error: BaseException | None = None) -> None:
     Args:
         error: what the handler raised. ``sys.exit`` in the child has the intended code.
     """
-    if os.getpid() == _home or not _home:
+    if not _forked:
         return
     if isinstance(error, SystemExit) and isinstance(error.code, int | None):
         os._exit(error.code or 0)

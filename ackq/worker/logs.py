@@ -11,11 +11,25 @@ import logging
 import traceback
 from typing import Any
 
+from ackq.core.failure import true
 from ackq.errors import redact
 from ackq.escaping import json_line, printable
 from ackq.queue.messages import Message
 
 log = logging.getLogger("ackq.worker")
+
+
+def _handle(record: logging.LogRecord) -> None:
+    """Pass a record on. What shows it may fail, as may the error in it, and no worker ends then."""
+    try:
+        logging.Logger.handle(log, record)
+    except BaseException:
+        if record.exc_info is not None:
+            record.exc_info = None
+            _handle(record)
+
+
+log.handle = _handle  # type: ignore[method-assign]
 
 _FIELDS = (
     "queue",
@@ -49,16 +63,13 @@ def fields_of(message: Message, **more: Any) -> dict[str, Any]:
 def about(
     level: int, event: str, message: Message, *, exc_info: BaseException | None = None, **more: Any
 ) -> None:
-    """Log ``event`` about a message. This never raises, although handlers of logs may."""
+    """Log ``event`` about a message."""
     if not log.isEnabledFor(level):
         return
     fields = fields_of(message, **more)
     text = " ".join(f"{name}={_value(value)}" for name, value in fields.items())
-    try:
-        log.log(level, "%s %s", event, text, extra=fields, exc_info=exc_info)
-    except BaseException:  # such as a SystemExit of the error whose traceback is to be shown
-        if exc_info is not None:
-            about(level, event, message, **more)
+    raised = exc_info and (type(exc_info), exc_info, true(exc_info, "__traceback__"))
+    log.log(level, "%s %s", event, text, extra=fields, exc_info=raised)
 
 
 def _value(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import sys
@@ -473,17 +474,20 @@ class State:
         for message in batch:
             slot.message = message
             try:
-                self._ended(slot, errors.get(message))
+                if message in errors:
+                    self._failed(slot, errors[message])
+                else:
+                    self.succeeded(slot)
             except BaseException as broken:
-                self._log_broken(message, broken)
-                if slot.message is not None:
-                    self.by_name[message.queue].upkeep.returned.append((message, _usual(message)))
-                    slot.message = None
+                with contextlib.suppress(BaseException):  # if this fails, too, its lease just ends
+                    self._log_broken(message, broken)
+                    if slot.message is not None:
+                        returned = self.by_name[message.queue].upkeep.returned
+                        returned.append((message, _usual(message)))
+                slot.message = None
 
-    def _ended(self, slot: Slot, error: BaseException | None) -> None:
-        if error is None:
-            self.succeeded(slot)
-        elif issubclass(type(error), asyncio.CancelledError):
+    def _failed(self, slot: Slot, error: BaseException) -> None:
+        if issubclass(type(error), asyncio.CancelledError):
             self.cancelled(slot, error)
         else:
             self.failed(slot, error)
@@ -568,7 +572,7 @@ class State:
         return [
             message
             for message in held
-            if self.by_name[message.queue] is lane
+            if self.by_name.get(message.queue) is lane  # a handler may have changed it
             and not message.lease_lost
             and lane.remaining(message, now) < least
         ]

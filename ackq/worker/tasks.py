@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import types
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator
@@ -38,9 +37,12 @@ class TaskBell:
 
     async def wait(self, seconds: float) -> None:
         """Wait for a ring."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
+        # Not asyncio.timeout, which cancels its task: to `_cancelled`, the program would end.
+        timer = asyncio.get_running_loop().call_later(seconds, self._event.set)
+        try:
+            await self._event.wait()
+        finally:
+            timer.cancel()
         self._event.clear()
 
 
@@ -73,6 +75,7 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         state = self._begin(drain)
         self._parked: deque[asyncio.Future[None]] = deque()
         self._waking = False
+        self._main: Any = asyncio.current_task()
         self._cancels = is_async(self._handler)
         daemons = None if self._cancels else DaemonThreads()
         if daemons is not None:
@@ -122,8 +125,11 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                     await _awaited_in(context, plain_value_async(result))
             except BaseException as raised:
                 error = raised
-            self._ended(slot, error)
-            error = None
+            if slot.runner.cancelling():
+                await self._cancelled(slot, error)
+            else:
+                state.ended(slot, error)
+            slot.interrupted, error = "", None
 
     async def _serve_batches(self, slot: Slot) -> None:
         state, parked = self._state, self._parked
@@ -150,25 +156,32 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                     await _awaited_in(context, plain_value_async(result))
             except BaseException as raised:
                 error = raised
-            self._ended(slot, error)
-            error = None
+            if slot.runner.cancelling():
+                await self._cancelled(slot, error)
+            else:
+                state.ended(slot, error)
+            slot.interrupted, error = "", None
 
-    def _ended(self, slot: Slot, error: BaseException | None) -> None:
-        """Record how the handler of a slot ended, and forget that it was cancelled.
+    async def _cancelled(self, slot: Slot, error: BaseException | None) -> None:
+        """Record how a handler ended whose task was cancelled: by the worker, or the user's code.
 
         Raises:
             CancelledError: the program ends.
         """
-        if slot.runner.cancelling() and not slot.interrupted:
-            slot.interrupted = STOP  # the end of the program
-            self._state.ended(slot, error)
-            raise asyncio.CancelledError
+        runner = slot.runner
+        if ends := not slot.interrupted and bool(self._main.cancelling()):
+            slot.interrupted = STOP
         self._state.ended(slot, error)
-        if slot.interrupted:
-            # It was cancelled twice if the lease was lost after the time limit had passed.
-            while slot.runner.cancelling():
-                slot.runner.uncancel()
-            slot.interrupted = ""
+        if ends:
+            raise asyncio.CancelledError
+        # It was cancelled twice if the lease was lost after the time limit had passed.
+        while runner.cancelling():
+            runner.uncancel()
+        try:
+            await asyncio.sleep(0)  # where a handler that cancelled itself and returned ends
+        except asyncio.CancelledError:
+            if runner.cancelling():
+                raise
 
     async def _park(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncContextDecorator, ContextDecorator
 from functools import partial
+from itertools import starmap
 from subprocess import Popen
 from threading import Thread
 from types import AsyncGeneratorType, FunctionType, GeneratorType, MethodType
@@ -22,7 +23,7 @@ MAX_AWAITS = 10
 _UNDONE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (GeneratorType, "a generator, of which nothing has run: remove the yield, or loop over it"),
     (AsyncGeneratorType, "an async generator, of which nothing has run: loop over it"),
-    ((map, filter), "a lazy iterator, of which nothing has run: loop over it"),
+    ((map, filter, starmap), "a lazy iterator, of which nothing has run: loop over it"),
     (Future, "a future whose work may still run: return future.result() instead"),
     (Thread, "a thread that may still run: join() it before you return"),
     (Popen, "a process that may still run: wait() for it before you return"),
@@ -35,6 +36,8 @@ _UNDONE: tuple[tuple[type | tuple[type, ...], str], ...] = (
         "a function that nobody called: call it, or write @decorator() instead of @decorator",
     ),
 )
+#: Where the classes of results of pools and of processes are, which most programs never import.
+_MULTIPROCESSING = frozenset({"multiprocessing.pool", "multiprocessing.context"})
 _PLAIN = frozenset({bool, int, float, str, bytes, list, tuple, dict, set})
 
 
@@ -122,6 +125,11 @@ def pending(result: Any) -> Awaitable[Any] | None:
     for kinds, advice in _UNDONE:
         if isinstance(result, kinds):
             raise TypeError(f"the handler returned {advice}")
+    if type(result).__module__ in _MULTIPROCESSING:
+        raise TypeError(
+            "the handler returned work of multiprocessing that may still run: get() its result, or"
+            " join() the process, before you return"
+        )
     return None
 
 

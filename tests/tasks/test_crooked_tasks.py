@@ -1,7 +1,9 @@
 """Whatever a task returns, raises or is: its message is settled, and counted where it failed."""
 
+import contextlib
 import sys
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -134,3 +136,57 @@ def test_a_verdict_is_not_an_error_that_a_retry_excludes(rig: Rig) -> None:
     rig.drain()
     stats = rig.queue.stats()
     assert (stats.dead, stats.delayed + stats.ready) == (0, 1)
+
+
+async def forgets(message: Any, call: Any) -> None:
+    call()
+
+
+@pytest.mark.parametrize("above", [False, True], ids=["inner", "outer"])
+def test_a_middleware_that_awaits_no_call_fails_the_message_and_the_push(
+    rig: Rig, above: bool
+) -> None:
+    if not rig.is_async:
+        return  # calling is running
+
+    @rig.tasks.task(name="run", max_receives=1)
+    def run() -> None:
+        pass
+
+    rig.push(run)
+    if not above:
+        rig.middleware(rig.tasks.middleware, lambda _: contextlib.nullcontext())
+    rig.tasks.middleware(forgets)
+    rig.drain()
+    (letter,) = rig.queue.dead_letters()
+    assert letter.errors[-1].text == "a middleware has not awaited call(): return await call()"
+    rig.tasks.push_middleware(forgets)
+    with pytest.raises(TypeError, match="return await call"):
+        rig.push(run)
+
+
+@dataclass
+class Row:
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number == 1 and failing:
+            raise KeyError("no such number")
+
+
+failing: list[bool] = []
+
+
+def test_a_row_that_cannot_be_made_fails_alone(rig: Rig) -> None:
+    stored: list[int] = []
+
+    @rig.tasks.batch(size=3, wait=5, name="run", queue=rig.queue.name, max_receives=2)
+    def run(rows: list[Row]) -> None:
+        stored.extend(row.number for row in rows)
+
+    failing.clear()
+    for number in range(3):
+        rig.push(run, Row(number))
+    failing.append(True)
+    rig.drain(concurrency=1, backoff=Backoff(base=300))
+    assert (sorted(stored), rig.queue.stats().delayed) == ([0, 2], 1)

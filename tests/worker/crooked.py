@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import product
+from itertools import product, starmap
+from multiprocessing import Process
 from typing import Any
 
 from ackq.worker import Reject, Release
@@ -125,6 +126,8 @@ RESULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "async generator": (generates_async, "loop over it"),
     "map": (lambda name: map(RAN.add, [name]), "loop over it"),
     "filter": (lambda name: filter(RAN.add, [name]), "loop over it"),
+    "starmap": (lambda name: starmap(RAN.add, [(name,)]), "loop over it"),
+    "process": (lambda name: Process(), "join() the process"),
     "future": (lambda name: Future(), "return future.result()"),
     "thread": (lambda name: threading.Thread(), "join()"),
     "context manager": (lambda name: bound(name), "in a with statement"),
