@@ -56,7 +56,9 @@ def killed() -> TimeoutError:
 
 def ended(code: int) -> ChildProcessError:
     """Return the error of a handler that ended its process, by the exit code of that."""
-    how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+    # Most real-time signals have no name.
+    name = next((each.name for each in signal.Signals if each == -code), -code)
+    how = f"exit code {code}" if code >= 0 else f"signal {name}"
     return ChildProcessError(f"ended its process, {how}")
 
 

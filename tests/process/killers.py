@@ -42,6 +42,7 @@ def _end_the_machine() -> None:
 #: By the name that the message has for them.
 WAYS: dict[str, Callable[[], Any]] = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "signal": lambda: os.kill(os.getpid(), signal.SIGRTMIN + 1),
     "exit": lambda: os._exit(9),
     "segfault": lambda: ctypes.string_at(0),
     "machine": _end_the_machine,

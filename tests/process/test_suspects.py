@@ -1,6 +1,7 @@
 """A message that ends its process takes no other message along."""
 
 import json
+import signal
 from base64 import b64decode
 from collections import Counter
 from functools import partial
@@ -34,7 +35,7 @@ def ended(command: Command, queue: ackq.Queue) -> bool:
 
 
 @pytest.mark.parametrize("handler", ["handle", "handle_async"])
-@pytest.mark.parametrize("way", ["kill", "exit", "segfault", "memory"])
+@pytest.mark.parametrize("way", ["kill", "signal", "exit", "segfault", "memory"])
 def test_only_the_message_that_ends_its_process_dies(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str, way: str
 ) -> None:
@@ -49,8 +50,14 @@ def test_only_the_message_that_ends_its_process_dies(
         log = command.log()
     (dead,) = queue.dead_letters()
     assert (dead.id, dead.receive_count) == ("killer", 2), log
-    how = {"kill": "signal SIGKILL", "exit": "exit code 9", "segfault": "signal SIGSEGV"}
-    assert dead.reason == f"ended its process, {how.get(way, 'signal SIGABRT')}"
+    how = {
+        "kill": "signal SIGKILL",
+        "signal": f"signal {signal.SIGRTMIN + 1}",
+        "exit": "exit code 9",
+        "segfault": "signal SIGSEGV",
+        "memory": "signal SIGABRT",
+    }
+    assert dead.reason == f"ended its process, {how[way]}"
     assert dead.errors[-1].text == dead.reason
     assert counts.pop("killer") == 3
     assert len(counts) == 12
