@@ -1,5 +1,7 @@
 """What is counted while a client watches, and what follows from the counts."""
 
+from typing import Any
+
 import pytest
 
 from ackq.queue.inspection import read_counters
@@ -90,7 +92,8 @@ def test_a_death_without_a_body_has_a_reason_of_its_own(space: Space, ended: boo
         watched.pop(5, jitter=1, max_receives=3)
     else:
         watched.nack((FUTURE, 0, "bodiless", "dies", "bodiless too"), max_receives=3)
-    assert shown(watched)["dead"] == {"body missing": 2, "max receives": 1}
+    dead: Any = shown(watched)["dead"]
+    assert dead == {"body missing": 2, "max receives": 1}
 
 
 def test_a_redelivery_and_a_death_after_a_lease_ended(space: Space) -> None:
