@@ -221,7 +221,7 @@ class Arguments:
             unknown = reason.startswith("There is no argument") and " - at `$" not in reason
             kind = UnknownArgument if unknown else InvalidArguments
             raise kind(reason, task=self._task) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, TypeError) as error:  # TypeError: a list in a set
             raise InvalidArguments(str(error), task=self._task) from None
         except RecursionError:
             raise InvalidArguments(TOO_DEEP, task=self._task) from None

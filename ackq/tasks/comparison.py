@@ -75,7 +75,8 @@ def _compare_mappings(given: Any, read: Any, depth: int) -> Difference | None:
         )
     for (name, value), (read_name, other) in zip(given.items(), read.items(), strict=True):
         kind = type(name)
-        if (kind is not str or name != read_name) and difference(name, read_name, depth):
+        plain = kind is str is type(read_name) and name == read_name
+        if not plain and difference(name, read_name, depth):
             return step(name), f"has a name of type {kind.__name__}, which arrives as another"
         kind = type(value)
         if kind in _PLAIN and kind is type(other) and value == other:
@@ -107,7 +108,8 @@ def _compare_times(given: Any, read: Any, _: int) -> Difference | None:
         return _CHANGED
     zone = given.tzinfo
     if zone is read.tzinfo is None:
-        return None
+        folded = "is the second of two equal local times: push it with a zone"
+        return None if given.fold == read.fold else ("", folded)
     # Only a fixed offset is known without a date.
     if zone and read.tzinfo and zone.utcoffset(None) == read.utcoffset():
         return None

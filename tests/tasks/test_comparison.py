@@ -210,6 +210,10 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (time, time(1, tzinfo=BERLIN), "has the zone|JSON"),
     (Any, [DEEPEST], f"nested too deeply: at most {MAX_DEPTH} levels"),
     (float, math.nan, "is nan"),
+    (datetime, datetime(2026, 10, 25, 2, 30, fold=1), "the second of two equal local times"),
+    (list[time], [time(2, 30, fold=1)], r"\$\.value\[0\] is the second of two"),
+    (dict[Word, int], {"red": 1}, r"\$\.value\.red has a name of type str"),
+    (set, [[1]], "unhashable type: 'list'"),
 ]
 
 
