@@ -193,7 +193,7 @@ def parse(cron: str) -> Cron:
 
 def normal(cron: str) -> str:
     """Return a cron with its fields: what a name such as ``@daily`` stands for."""
-    return NAMED.get(cron.strip().lower(), cron)
+    return NAMED.get(cron.strip().lower(), " ".join(cron.split()))
 
 
 def _spans(begin: int, end: int, zone: tzinfo) -> Iterator[tuple[int, int, int]]:

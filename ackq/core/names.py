@@ -106,6 +106,11 @@ def check_text(name: object) -> None:
         raise QueueNameError(f"the name of a queue is text, not {_described(name)}")
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written: one with half a surrogate pair cannot."""
+    return text.encode(errors="ignore").decode() == text
+
+
 def _described(name: object) -> str:
     if name is None:
         return "None"
@@ -120,11 +125,9 @@ def _described(name: object) -> str:
 def _problem_of(name: str) -> str | None:
     if not name:
         return "is empty"
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
+    if not is_unicode(name):
         return "is not valid Unicode"
-    if size > MAX_NAME:
+    if (size := len(name.encode())) > MAX_NAME:
         return f"is {size} bytes long, over the limit of {MAX_NAME}"
     if matched := _FORBIDDEN.search(name):
         return f"contains {matched[0]!r}, which Redis patterns or terminals misread"

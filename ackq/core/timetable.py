@@ -7,12 +7,20 @@ from datetime import UTC, tzinfo
 
 from ackq.config import check_seconds
 from ackq.core.cron import parse
+from ackq.core.names import is_unicode
 from ackq.errors import ConfigurationError
 
 #: One second, in µs.
 SECOND = 1_000_000
 #: Most missed ticks that are counted for one gap: the most that ``tick.lua`` takes.
 MAX_MISSED = 1_000_000_000
+
+
+def check_schedule_name(name: str) -> None:
+    """Raise `ConfigurationError` unless a schedule can have this name."""
+    text = isinstance(name, str) and name != "" and is_unicode(name)
+    if not text or name.endswith(":missed"):
+        raise ConfigurationError(f"a schedule cannot be named {name!r}: its name is text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +43,7 @@ class Timetable:
         Raises:
             ConfigurationError: a setting is invalid; the text names it.
         """
-        if not self.name or self.name.endswith(":missed"):
-            raise ConfigurationError(f"a schedule cannot be named {self.name!r}")
+        check_schedule_name(self.name)
         if (self.every is None) == (self.cron is None):
             raise ConfigurationError(f"schedule {self.name!r} takes every= or cron=")
         if self.every is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -14,11 +14,13 @@ from ackq import scripts
 from ackq.core.call import Keys, call
 from ackq.core.cron import normal
 from ackq.core.effects import Operation, Request
+from ackq.core.encode import Pushable, encode, mapping_of
 from ackq.core.json_values import to_json
-from ackq.core.timetable import Timetable
+from ackq.core.outside import Outside
+from ackq.core.timetable import Timetable, check_schedule_name
 from ackq.errors import ConfigurationError
 from ackq.queue.spec import QueueSpec
-from ackq.queue.unique import Uniqueness, check_uniqueness
+from ackq.queue.unique import Uniqueness, check_found, check_uniqueness, identified
 
 #: Which missed ticks are pushed when a worker starts: none, or the last one.
 CatchUp = Literal["none", "last"]
@@ -106,9 +108,11 @@ def put(
             f"schedule {name!r}: the message is a mapping, which becomes a JSON object, not"
             f" {type(message).__name__}"
         )
+    limit, field = spec.config.max_body_bytes, spec.config.time_field
+    body_of(name, message, unique, datetime.fromtimestamp(0, UTC), limit, spec.outside, field)
     given = {
         "message": message,
-        "every": every,
+        "every": None if every is None else float(every),  # so that 5 and 5.0 are equal
         "cron": None if cron is None else normal(cron),
         "zone": zone,
         "catch_up": catch_up,
@@ -134,14 +138,41 @@ def put(
     return status  # type: ignore[return-value]
 
 
+def body_of(
+    name: str,
+    message: Pushable,
+    unique: Uniqueness | None,
+    tick: datetime,
+    limit: int,
+    outside: Outside,
+    time_field: str | None,
+) -> bytes:
+    """Return the body that a schedule pushes for a tick.
+
+    Raises:
+        MessageError: the message cannot be pushed.
+    """
+    if not isinstance(message, bytes | bytearray | memoryview):
+        message = {"id": name if unique else f"{name}@{tick.isoformat()}", **mapping_of(message)}
+    if unique:
+        message = identified(message, None)
+    id, body = encode(message, limit, outside, time_field)
+    if unique:
+        check_found(id, body)
+    return body
+
+
 def remove(spec: QueueSpec, name: str) -> Operation[bool]:
     """Remove a schedule. Return whether there was one of this name."""
+    check_schedule_name(name)
     status, *_ = yield from _put(spec, name, b"", b"", False)
     return bool(status == b"removed")
 
 
 def set_paused(spec: QueueSpec, name: str, paused: bool) -> Operation[bool]:
     """Pause a schedule, or let it tick again from now on. Return False if there is none."""
+
+    check_schedule_name(name)
 
     def change(former: Fields | None) -> Fields | None:
         return None if former is None else {**former, "paused": paused}

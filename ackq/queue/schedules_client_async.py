@@ -59,6 +59,7 @@ class AsyncSchedules:
         Raises:
             ConfigurationError: a setting is invalid, the definition is longer than 16 KiB, or the
                 queue has 256 schedules already.
+            MessageError: the message cannot be pushed, for instance because of its id.
         """
         seconds = None if every is None else in_seconds(every)
         settings = seconds, cron, zone, catch_up, unique

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -14,20 +15,18 @@ from ackq import scripts
 from ackq.config import QueueConfig, Seconds, in_seconds
 from ackq.core.call import Keys, call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.encode import Pushable, encode, mapping_of
+from ackq.core.encode import Pushable
 from ackq.core.ids import usable_id
 from ackq.core.io.outside import SYSTEM
 from ackq.core.timetable import Timetable
 from ackq.errors import InvalidMessage, MessageError
 from ackq.ops.trials import is_denial
 from ackq.queue.group_names import group_of
-from ackq.queue.schedules import CatchUp, StoredSchedule, read
+from ackq.queue.schedules import CatchUp, StoredSchedule, body_of, read
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import (
     SEARCHES,
     Uniqueness,
-    check_found,
-    identified,
     search,
 )
 from ackq.setting_types import check_fields
@@ -80,9 +79,12 @@ class Schedule:
 
         Raises:
             ConfigurationError: a setting is invalid; the text names it.
+            MessageError: the message cannot be pushed.
         """
         check_fields(self, "")
         _ = self.timetable
+        if not callable(self.message):
+            self.body(0, sys.maxsize)
 
     @property
     def timetable(self) -> Timetable:
@@ -98,15 +100,7 @@ class Schedule:
         """
         when = datetime.fromtimestamp(tick / 1_000_000, self.tz)
         message = self.message(when) if callable(self.message) else self.message
-        if not isinstance(message, bytes | bytearray | memoryview):
-            id = self.name if self.unique else f"{self.name}@{when.isoformat()}"
-            message = {"id": id, **mapping_of(message)}
-        if self.unique:
-            message = identified(message, None)
-        id, body = encode(message, limit, SYSTEM, time_field)
-        if self.unique:
-            check_found(id, body)
-        return body
+        return body_of(self.name, message, self.unique, when, limit, SYSTEM, time_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +303,8 @@ def _begin(
 ) -> Ticking:
     times = {"every": stored.every, "cron": stored.cron, "tz": stored.timetable.tz}
     rules = {"catch_up": stored.catch_up, "unique": stored.unique}
-    schedule = Schedule(stored.name, stored.message, **times, **rules)  # type: ignore[arg-type]
+    # A function, since an earlier version stored messages that cannot be pushed.
+    schedule = Schedule(stored.name, lambda _: stored.message, **times, **rules)  # type: ignore[arg-type]
     version = stored.version
     return Ticking(version, run_schedule(running, queue, schedule, bell, outages, version))
 

@@ -14,7 +14,7 @@ import pytest
 
 from ackq import Message
 from ackq.config import QueueConfig
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, InvalidMessage
 from ackq.queue import schedules
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
@@ -95,6 +95,16 @@ def test_a_program_may_put_its_schedules_whenever_it_starts(rig: Rig, plain_clie
     schedules.remove("s")
     assert schedules.put("s", {"n": 2}, **settings) is False
     assert not schedules.list()[0].paused
+    equals: tuple[Any, ...] = (
+        ("every", (5, 5.0, timedelta(seconds=5))),
+        ("cron", ("5 * * * *", " 5  * * * * ")),
+    )
+    for name, (one, *others) in equals:
+        schedules.put("s", {}, **{name: one})
+        (stored,) = schedules.list()
+        for other in others:
+            schedules.put("s", {}, **{name: other})
+            assert schedules.list() == [stored]
 
 
 def test_a_zone_that_an_earlier_version_stored_beside_a_period_has_no_effect(
@@ -178,6 +188,10 @@ class Table:
         ({"every": 1, "message": ["a list"]}, "not list"),
         ({"every": 1, "message": {"x": "x" * 17_000}}, "over the limit of 16384"),
         ({"every": 1, "name": "x" * 201}, "at most 200 bytes"),
+        *(({"every": 1, "name": name}, "its name is text") for name in ("", 5, b"s", "\ud800")),
+        ({"every": 1, "message": {"id": ""}}, "id '' is invalid"),
+        ({"every": 1, "message": {"id": [5]}, "unique": "done"}, r"id \[5\] is invalid"),
+        ({"every": 1, "message": {"x": {1}}}, r"\$\.x is of type set"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -186,9 +200,14 @@ def test_what_is_wrong_with_a_schedule_is_said_and_nothing_is_stored(
 ) -> None:
     schedules = make_queue().schedules
     given = {"name": "s", "message": {}, **settings}
-    with pytest.raises(ConfigurationError, match=text):
-        schedules.put(given.pop("name"), given.pop("message"), **given)
+    name = given.pop("name")
+    with pytest.raises((ConfigurationError, InvalidMessage), match=text):
+        schedules.put(name, given.pop("message"), **given)
     assert schedules.list() == []
+    if text == "its name is text":
+        for verb in (schedules.pause, schedules.resume, schedules.remove):
+            with pytest.raises(ConfigurationError, match=text):
+                verb(name)
 
 
 def test_a_definition_that_nobody_can_read_does_not_hide_the_others(
