@@ -12,6 +12,7 @@ from ackq.config import Seconds, microseconds
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import key_of_id
 from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.core.names import is_unicode
 from ackq.core.retries import raise_if_unknown
 from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.queue import front
@@ -43,7 +44,7 @@ def keys_of(dedup: DedupKeys, messages: Sequence[Any]) -> list[str]:
 
 def check_key(key: str) -> None:
     """Raise an error unless this can be the key of a push."""
-    if not isinstance(key, str) or not key or len(key.encode()) > 512:
+    if not isinstance(key, str) or not is_unicode(key) or not 0 < len(key.encode()) <= 512:
         raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {key!r}")
 
 

@@ -21,11 +21,14 @@ from ackq.config import (
 )
 from ackq.core.ids import key_of_id
 from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.core.names import check_name, is_unicode
 from ackq.core.task_name import MAX_NAME
 from ackq.errors import ConfigurationError
 from ackq.queue import push_options
+from ackq.queue.dedup import check_key
+from ackq.queue.group_names import text_of_group
 from ackq.queue.messages import Message
-from ackq.queue.unique import Uniqueness
+from ackq.queue.unique import Uniqueness, UniqueTerms
 from ackq.setting_types import check_types
 from ackq.tasks.arguments import Arguments
 from ackq.tasks.policy import Breaker, Circuit, Retry
@@ -33,6 +36,8 @@ from ackq.worker.batch import Batch
 from ackq.worker.policy import Terms
 from ackq.worker.verdicts import check_handler
 
+#: Options that are checked one by one.
+_CHECKED = ("id", "expires", "group", "confirm")
 #: What happens to an expired message: it becomes a dead letter, or is acked.
 OnExpiry = Literal["dead", "drop"]
 
@@ -146,7 +151,7 @@ class Definition:
 
 
 def define(
-    function: Callable[..., Any], batch: Batch | None = None, **settings: Unpack[Settings]
+    function: Callable[..., Any], batch: Batch | None, /, **settings: Unpack[Settings]
 ) -> Definition:
     """Return a task; see `ackq.tasks.Tasks.task`. Its queue has its name unless one is given.
 
@@ -158,11 +163,11 @@ def define(
     name = settings.get("name")
     if name is None:
         name = _name_of(function)
-    elif not 0 < len(name) <= MAX_NAME:
+    elif not (0 < len(name) <= MAX_NAME and is_unicode(name)):
         raise ConfigurationError(f"name is text of 1 to {MAX_NAME} characters, not {name!r}")
     retry, breaker = settings.get("retry") or Retry(), settings.get("breaker")
-    if (queue := settings.get("queue")) == "":
-        raise ConfigurationError("queue is the name of a queue, not ''")
+    queue = settings.get("queue")
+    check_name(queue := name if queue is None else queue)
     if (max_receives := settings.get("max_receives")) is not None:
         check_integer(max_receives, "max_receives", 1, 1_000_000)
     if (time_limit := settings.get("time_limit")) is not None:
@@ -173,7 +178,7 @@ def define(
     arguments.check(early=True)
     return Definition(
         name=name,
-        queue=name if queue is None else queue,
+        queue=queue,
         function=function,
         arguments=arguments,
         terms=Terms(
@@ -211,8 +216,19 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("dedup_window", "unique_for"):
         if name in options:
             microseconds(options[name], name, MAX_DEDUP_WINDOW)
-    if times := {name: options[name] for name in ("delay", "at", "front") if name in options}:
-        push_options.Terms.of(push_options.PushOptions(**times))
+    if (dedup := options.get("dedup")) is not None:
+        check_key(dedup)
+    if (group := options.get("group")) is not None and text_of_group(group) is None:
+        raise ConfigurationError(f"group is a text or an integer below 2**53, not {group!r}")
+    if (confirm := options.get("confirm")) is not None:
+        Confirm.of(confirm)
+    others: Any = {name: each for name, each in options.items() if name not in _CHECKED}
+    terms = push_options.Terms.of(push_options.PushOptions(**others))
+    if others.get("unique_by") is not None or others.get("replace"):  # unique may still follow
+        others["unique"] = others.get("unique") or "done"
+    if others.get("replace") and not terms.is_later:  # so may the time
+        terms = push_options.Terms("delay", 0, None)
+    UniqueTerms.of(push_options.PushOptions(**others), terms)
     return dict(options)
 
 

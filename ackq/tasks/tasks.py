@@ -28,6 +28,7 @@ from ackq.config import Seconds, check_seconds
 from ackq.core.client import Closable, client_of
 from ackq.core.encode import encode
 from ackq.core.io.outside import SYSTEM
+from ackq.core.names import check_name
 from ackq.errors import ConfigurationError
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, Pushed
@@ -38,7 +39,7 @@ from ackq.sharded import ShardedQueue
 from ackq.tasks.calls import call, call_through, entered, is_middleware
 from ackq.tasks.definition import Definition, Options, Settings, check_options, define
 from ackq.tasks.intake import Dropped, Intake, ended
-from ackq.tasks.wire import expiry, written
+from ackq.tasks.wire import check_source, expiry, written
 from ackq.worker import Schedule, Worker
 from ackq.worker.batch import Batch, Failed, failures_of
 from ackq.worker.policy import MAX_RECEIVES, Terms
@@ -187,15 +188,19 @@ class Tasks(Closable):
         self._kind: Any = Queue if given is None else type(given)
         self._settings = {} if given is None else given.config.settings()
         self._queues: dict[str, Any] = {} if given is None else {given.name: given}
-        self._default = queue or (given.name if given is not None else "jobs")
+        usual = "jobs" if given is None else given.name
+        check_name(usual if queue is None else queue)
+        self._default = usual if queue is None else queue
         self._lifespan = lifespan
-        self._source = source
+        self._source = None if source is None else check_source(source)
         self._definitions: dict[str, Definition] = {}
         self._intake = Intake(self._definitions, check_seconds(unknown_for, "unknown_for"))
         self._middleware: list[Callable[..., Any]] = []
         self._push_middleware: list[Callable[..., Any]] = []
         self._schedules: list[Schedule] = []
-        self._inline = self._redirected = False
+        self._inline = False
+        #: What `redirected` puts before the names of queues.
+        self._prefix = ""
         #: What the lifespan yielded; None outside of it.
         self.state: Any = None
 
@@ -240,7 +245,7 @@ class Tasks(Closable):
         """
         if settings.get("queue") is None:
             settings["queue"] = self._default
-        add = partial(self._add, Task, settings)
+        add = partial(self._add, Task, None, settings)
         return add if function is None else add(function)
 
     @checked
@@ -268,10 +273,18 @@ class Tasks(Closable):
         Raises:
             ConfigurationError: see `task`.
         """
-        return partial(self._add, BatchTask, {**settings, "batch": Batch(size, wait)})
+        return partial(self._add, BatchTask, Batch(size, wait), settings)
 
-    def _add(self, kind: Any, settings: Mapping[str, Any], function: Callable[..., Any]) -> Any:
-        definition = define(function, **settings)
+    def _add(
+        self,
+        kind: Any,
+        batch: Batch | None,
+        settings: Mapping[str, Any],
+        function: Callable[..., Any],
+    ) -> Any:
+        definition = define(function, batch, **settings)
+        if not definition.queue.startswith(self._prefix):
+            definition.queue = self._prefix + definition.queue
         before = self._definitions.get(definition.name)
         if before is not None and not _is_again(before.function, function):
             raise ConfigurationError(
@@ -331,7 +344,7 @@ class Tasks(Closable):
                 expires_at = expiry(definition.expires, now, {})
                 return written(definition.name, encoded, None, expires_at, now, self._source)
 
-            title, queue = name or definition.name, definition.queue
+            title, queue = definition.name if name is None else name, definition.queue
             times = {"every": every, "cron": cron, "tz": zone_of(zone)}
             rules = {"catch_up": catch_up, "unique": unique}
             if any((one.name, one.queue) == (title, queue) for one in self._schedules):
@@ -380,7 +393,7 @@ class Tasks(Closable):
         Args:
             name: of the queue. Defaults to the queue of tasks that name none.
         """
-        if self._inline and not self._redirected:
+        if self._inline and not self._prefix:
             raise ConfigurationError(
                 "within inline(), tasks have no queues: push tasks, or connect them to the server"
                 " of tests by the fixture ackq_tasks"
@@ -422,14 +435,14 @@ class Tasks(Closable):
             prefix: put before the names of all queues.
             queues: gets the queues that are opened.
         """
-        before = self._server, self._queues, self._redirected
-        self._server, self._queues, self._redirected = url, queues, True
+        before = self._server, self._queues, self._prefix
+        self._server, self._queues, self._prefix = url, queues, prefix + self._prefix
         self._rename(lambda name: prefix + name)
         try:
             yield
         finally:
             self._rename(lambda name: name.removeprefix(prefix))
-            self._server, self._queues, self._redirected = before
+            self._server, self._queues, self._prefix = before
 
     def _rename(self, renamed: Callable[[str], str]) -> None:
         self._default = renamed(self._default)

@@ -6,6 +6,7 @@ whose ``type`` is the task and whose ``data`` are the arguments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -15,9 +16,11 @@ import orjson
 
 from ackq.config import Seconds, in_seconds
 from ackq.core.creation_time import CLOUDEVENT
+from ackq.errors import ConfigurationError
 
 #: The version of the CloudEvents specification that is written.
 SPECVERSION = "1.0"
+_URI = re.compile("[!-~]+")
 _NO_ARGUMENTS = msgspec.Raw(b"{}")
 
 
@@ -89,6 +92,8 @@ def written(
     if source is None:
         message |= {"task": task, "args": orjson.Fragment(arguments)}
         return message if expires_at is None else {**message, "expires_at": round(expires_at, 6)}
+    if id is not None:
+        message["id"] = str(id)  # that of a CloudEvent is text
     message |= {
         CLOUDEVENT: SPECVERSION,
         "type": task,
@@ -99,6 +104,19 @@ def written(
     if expires_at is not None:
         message["expirytime"] = _rfc_3339(expires_at)
     return {**message, "data": orjson.Fragment(arguments)}
+
+
+def check_source(source: str) -> str:
+    """Return the source of CloudEvents.
+
+    Raises:
+        ConfigurationError: it is no URI.
+    """
+    if not _URI.fullmatch(source):
+        raise ConfigurationError(
+            f"source is a URI without spaces, such as '//example.org/shop', not {source!r}"
+        )
+    return source
 
 
 def expiry(expires: Seconds | None, now: float, options: Mapping[str, Any]) -> float | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import orjson
@@ -118,11 +119,9 @@ def test_a_cloudevent_is_a_task_too(rig_of: Callable[..., Rig]) -> None:
     rig.push(note.options(id=7), "event")
     (peeked,) = rig.queue.peek(1)
     event = orjson.loads(peeked.body)
-    assert (event["specversion"], event["type"], event["source"]) == (
-        "1.0",
-        "org.example.note",
-        "//tests",
-    )
+    # The id is text, as in the schema of these messages.
+    of_event = event["specversion"], event["type"], event["source"], event["id"]
+    assert of_event == ("1.0", "org.example.note", "//tests", "7")
     assert event["data"] == {"text": "event"}
     assert created_at(peeked.body, None) == pytest.approx(time.time(), abs=60)
     rig.queue.push({"id": "plain", "task": "org.example.note", "args": {"text": "plain"}})
@@ -796,7 +795,31 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda tasks: tasks.task("images.resize")(_first), r"by name, as in @tasks.task\(name="),
     (lambda tasks: tasks.task(name=5)(_first), "name is text or None, not 5"),
     (lambda tasks: tasks.task(name="x" * 201)(_first), "name is text of 1 to 200 characters"),
-    (lambda tasks: tasks.task(queue="")(_first), "queue is the name of a queue"),
+    (lambda tasks: tasks.task(queue="")(_first), "queue name '' is empty"),
+    (lambda tasks: tasks.task(queue="aDEAD")(_first), "'aDEAD' ends in DEAD"),
+    (lambda tasks: tasks.batch(name="a*")(_rows), r"queue name 'a\*' contains"),
+    (lambda tasks: tasks.task(name="\ud800")(_first), "name is text"),
+    (lambda tasks: tasks.task(batch=5)(_rows), "no setting 'batch'"),
+    (lambda tasks: tasks.task(function=5)(_first), "no setting 'function'"),
+    (lambda tasks: tasks.schedule("@daily", name="")(tasks.task(_first)), "cannot be named ''"),
+    (lambda tasks: type(tasks)(None, queue=""), "queue name '' is empty"),
+    *(
+        (partial(lambda source, tasks: Tasks(None, source=source), source), "source is a URI")
+        for source in ("", "my shop", "\ud800", "shop\n")
+    ),
+    *(
+        (partial(lambda given, tasks: tasks.task(_first).options(**given), given), text)
+        for given, text in (
+            ({"dedup": ""}, "dedup is 1 to 512"),
+            ({"dedup": "\ud800"}, "dedup is 1 to 512"),
+            ({"dedup": "a", "unique": "done"}, "dedup or unique, not both"),
+            ({"dedup": "a", "unique_by": ["task"]}, "dedup or unique, not both"),
+            ({"unique_by": [""]}, "unique_by is a list of fields"),
+            ({"group": ""}, "group is a text"),
+            ({"group": 2**53}, "group is a text"),
+            ({"confirm": 0}, "confirm asks for nothing"),
+        )
+    ),
     (lambda tasks: tasks.task(functools.partial(_row, 1)), "wrap a partial, a class or an object"),
     (lambda tasks: tasks.task(Row), "wrap a partial, a class or an object in a def"),
     (lambda tasks: tasks.task(_Callable()), "wrap a partial, a class or an object in a def"),
@@ -895,6 +918,12 @@ def test_what_operators_read_names_the_task(
     assert (process.attributes or {})["messaging.ackq.message.task"] == "shop.pay"
     listed = CliRunner().invoke(main, ["dead", "list", "--causes", rig.queue.name, "--url", url])
     assert [line.split("\t")[2] for line in listed.output.splitlines()] == ["shop.pay"]
+
+
+def test_options_that_need_each_other_may_come_one_by_one() -> None:
+    task = Tasks(None).task(name="t")(_first)
+    whole = task.options(replace=True).options(unique_by=["task"]).options(unique="done", delay=5)
+    assert len(whole._options) == 4
 
 
 def test_settings_that_cannot_work_are_refused(rig_of: Callable[..., Rig]) -> None:

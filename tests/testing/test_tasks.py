@@ -113,9 +113,11 @@ def test_tasks_are_as_before_when_their_test_has_ended(
     before = call(tasks.queue)
     with contextlib.suppress(ZeroDivisionError), connected(tasks, url=kit_url) as prefix:
         late = tasks.task(name="late")(lambda: None)
+        apart = tasks.task(name="apart", queue="apart")(lambda: None)
+        assert apart.definition.queue == f"{prefix}apart"
         call(lambda: tasks.queue().push({"n": 1}))
         assert 1 / (ends == "returns")
-    assert (tasks.queue_names, late.definition.queue) == ((token,), token)
+    assert (tasks.queue_names, late.definition.queue) == ((token, "apart"), token)
     assert tasks.queue() is before
     assert repr(before).endswith(f"{url.removeprefix('redis://')}/0>")
     assert [schedule.queue for schedule in tasks._schedules] == [token]
