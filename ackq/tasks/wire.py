@@ -39,6 +39,8 @@ class _Event(msgspec.Struct, gc=False):
     specversion: str = ""
     type: str = ""
     data: msgspec.Raw = _NO_ARGUMENTS
+    #: The data of a producer that writes bytes, here JSON; they arrive decoded.
+    data_base64: bytes | None = None
     #: Without a zone, it is in UTC.
     expirytime: datetime | None = None
 
@@ -65,7 +67,7 @@ def received(body: bytes) -> Received:
         time = time.replace(tzinfo=time.tzinfo or UTC)
     return Received(
         event.type if event.specversion else "",
-        event.data,
+        event.data if event.data_base64 is None else msgspec.Raw(event.data_base64),
         None if time is None else time.timestamp(),
     )
 

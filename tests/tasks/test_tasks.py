@@ -131,9 +131,15 @@ def test_a_cloudevent_is_a_task_too(rig_of: Callable[..., Rig]) -> None:
         "expirytime": "2020-01-01T00:00:00Z",
     }
     rig.queue.push({**expired, "data": {"text": "never"}})
+    encoded = {"specversion": "1.0", "type": "org.example.note", "data_base64": "eyJ0ZXh0IjoieCJ9"}
+    rig.queue.push({"id": "bytes", **encoded})
+    rig.queue.push({**encoded, "data_base64": "AAAA"})  # no JSON
     rig.drain()
-    assert sorted(ran) == [("event", "7"), ("plain", "plain")]
-    assert rig.reasons() == ["expired"]
+    assert sorted(ran) == [("event", "7"), ("plain", "plain"), ("x", "bytes")]
+    assert {reason.partition(":")[0] for reason in rig.reasons()} == {
+        "expired",
+        "JSON is malformed",
+    }
 
 
 MISFITS: list[tuple[Any, str]] = [
