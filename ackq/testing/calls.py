@@ -11,11 +11,13 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ackq.config import check_integer
 from ackq.core.inspection_results import PeekedMessage
 from ackq.errors import ConfigurationError
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
+from ackq.setting_types import checked
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.testing import comparison, deliveries, deliveries_async
 from ackq.worker.verdicts import check_handler, plain_value, plain_value_async
@@ -46,6 +48,7 @@ def drain(queue: Tasks, *, delayed: bool = True, limit: int = 10_000) -> list[Me
 def drain(
     queue: AsyncTasks, *, delayed: bool = True, limit: int = 10_000
 ) -> Awaitable[list[Message]]: ...
+@checked
 def drain(
     queue: Any, handler: Handler | None = None, *, delayed: bool = True, limit: int = 10_000
 ) -> list[Message] | Awaitable[list[Message]]:
@@ -72,6 +75,7 @@ def drain(
         ConfigurationError: a queue is not a test's, so nothing was taken from any; see `server_url`
             and `connected`. Or a queue was passed without a handler.
     """
+    check_integer(limit, "limit", 1, 1_000_000_000)
     if hasattr(queue, "queue_names"):
         if inspect.iscoroutinefunction(queue.handle):
             return deliveries_async.drain_tasks(queue, delayed, limit)
@@ -110,6 +114,7 @@ def assert_pushed(
 def assert_pushed(
     queue: AsyncQueue | AsyncShardedQueue, fields: Mapping[str, Any], *, count: int | None = None
 ) -> Awaitable[list[PeekedMessage]]: ...
+@checked
 def assert_pushed(
     queue: Queue | ShardedQueue | AsyncQueue | AsyncShardedQueue,
     fields: Mapping[str, Any],

@@ -11,6 +11,7 @@ from typing import Any
 
 from ackq.core.client import client_of
 from ackq.core.names import literal
+from ackq.errors import ConfigurationError
 from ackq.testing.servers import PREFIX, server_url
 
 
@@ -26,9 +27,15 @@ def connected(*tasks: Any, url: str | None = None) -> Iterator[str]:
         tasks: one or more.
         url: of the server, as `server_url` yields it. Defaults to None: one for this block.
 
+    Raises:
+        ConfigurationError: something else than tasks was passed.
+
     Yields:
         How the names of the queues begin.
     """
+    for each in tasks:
+        if not hasattr(each, "redirected"):
+            raise ConfigurationError(f"connected takes Tasks or AsyncTasks, not {each!r}")
     prefix = f"{PREFIX}{secrets.token_hex(6)}-"
     with ExitStack() as stack:
         chosen = url or stack.enter_context(server_url())

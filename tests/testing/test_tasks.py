@@ -244,6 +244,18 @@ def test_inline_pushes_call_the_task_here_and_now() -> None:
         resize.push("a.png")
 
 
+def test_what_the_kit_cannot_use_is_refused_by_its_name(queue: Queue) -> None:
+    wrong: Any
+    for wrong in (0, -1, None, "5", 1.5, True):
+        with pytest.raises(ConfigurationError, match="limit is an integer"):
+            drain(queue, print, limit=wrong)
+    for wrong in (None, 5, []):
+        with pytest.raises(ConfigurationError, match="fields is a mapping"):
+            assert_pushed(queue, wrong)
+        with pytest.raises(ConfigurationError, match="takes Tasks or AsyncTasks"), connected(wrong):
+            pass
+
+
 def test_a_queue_needs_a_handler(queue: Queue) -> None:
     with pytest.raises(ConfigurationError, match="pass the handler"):
         drain(queue)  # type: ignore[call-overload]
