@@ -50,9 +50,9 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
 @scripts.command(epilog=examples("ackq scripts export vendor/ackq"))
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def export(folder: Path) -> None:
-    """Write all scripts into DIR, each whole in one file, such as DIR/rsmq/send.lua.
+    """Write each script into DIR, as one whole file.
 
-    Other files in DIR stay. Prints names and SHA1.
+    DIR/rsmq/send.lua is the script "rsmq/send". Other files in DIR stay. Prints names and SHA1.
     """
     for script in map(stored.load, stored.names()):
         path = folder / f"{script.name}.lua"

@@ -81,7 +81,8 @@ def test_a_server_that_no_url_names_has_none() -> None:
     sentinel = redis.sentinel.Sentinel([("127.0.0.1", 1)]).master_for("mine")
     provider = redis.UsernamePasswordCredentialProvider("a", "b")
     drawing = redis.Redis(credential_provider=provider)
-    special = redis.Redis(ssl=True, ssl_ca_data="x")
+    data: Any = b"x"
+    special = redis.Redis(ssl=True, ssl_ca_data=data)
     for client in (sentinel, drawing, special):
         assert url_of(client.connection_pool) is None
         client.close()
