@@ -599,6 +599,7 @@ def test_at_the_end_of_the_program_a_handler_is_cancelled_and_its_message_releas
     async def main() -> None:
         async with _async_worker(concurrency=1) as worker:
             worker._parked, worker._waking, worker._cancels = deque(), False, True
+            worker._main = asyncio.create_task(asyncio.sleep(60))
             state, (slot,) = worker._state, worker._state.slots
             message = _message()
             state.feed.buffer.append(message)
@@ -606,6 +607,7 @@ def test_at_the_end_of_the_program_a_handler_is_cancelled_and_its_message_releas
             slot.runner = asyncio.create_task(worker._serve(slot))
             while slot.message is None:
                 await asyncio.sleep(0)
+            worker._main.cancel()
             slot.runner.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await slot.runner
