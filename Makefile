@@ -66,7 +66,7 @@ campaign: .venv/installed
 	$(BIN)/python -m tests.campaign $(if $(CAMPAIGN),--hours $(CAMPAIGN))
 
 simulation-briefly: .venv/installed
-	$(BIN)/python -m tests.simulation --for 60
+	$(BIN)/python -m tests.simulation --for 30
 
 simulation: .venv/installed
 	$(BIN)/python -m tests.simulation --sabotage

@@ -14,7 +14,7 @@ from .recording import run_plan
 from .survivors import reason_of
 
 #: Mutants of each kind, and seconds of the processor for the tests of each mutant.
-SIZE, BUDGET = 2, 1.5
+SIZE, BUDGET = 1, 1.5
 
 
 @pytest.mark.timeout(600)

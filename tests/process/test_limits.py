@@ -93,9 +93,14 @@ TAKING = {
     "batches on asyncio": ("BATCHING_ASYNC", ()),
     "two queues": ("quick", ("-q", "{name}-b")),
 }
+#: Those of the ordinary run.
+QUICK = ("batches on asyncio", "two queues")
 
 
-@pytest.mark.parametrize("how", TAKING)
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(how, marks=() if how in QUICK else pytest.mark.campaign) for how in TAKING],
+)
 def test_a_process_handles_its_number_of_messages_and_no_more(
     tmp_path: Path, server: Server, queue: ackq.Queue, how: str
 ) -> None:
@@ -158,7 +163,15 @@ def job(message: Message) -> None:
 """
 
 
-@pytest.mark.parametrize("how", ["url", "client", "sharded", "asyncio"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "url",
+        "sharded",
+        pytest.param("client", marks=pytest.mark.campaign),
+        pytest.param("asyncio", marks=pytest.mark.campaign),
+    ],
+)
 def test_a_stuck_task_is_settled_on_the_server_of_the_tasks(
     tmp_path: Path, server: Server, queue: ackq.Queue, how: str
 ) -> None:

@@ -25,6 +25,9 @@ from .commands import Command, working
 KILLERS = "tests.process.killers:"
 pytestmark = pytest.mark.timeout(300)
 
+#: Each starts several processes, so the ordinary run has two.
+QUICK = (("handle", "signal"), ("handle_async", "segfault"))
+
 
 def begun(command: Command, count: int) -> bool:
     return len(command.events("begin")) >= count
@@ -34,8 +37,14 @@ def ended(command: Command, queue: ackq.Queue) -> bool:
     return bool(queue.stats().dead) or command.process.poll() is not None
 
 
-@pytest.mark.parametrize("handler", ["handle", "handle_async"])
-@pytest.mark.parametrize("way", ["kill", "signal", "exit", "segfault", "memory"])
+@pytest.mark.parametrize(
+    ("handler", "way"),
+    [
+        pytest.param(handler, way, marks=() if (handler, way) in QUICK else pytest.mark.campaign)
+        for handler in ("handle", "handle_async")
+        for way in ("kill", "signal", "exit", "segfault", "memory")
+    ],
+)
 def test_only_the_message_that_ends_its_process_dies(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str, way: str
 ) -> None:
@@ -77,7 +86,9 @@ def test_a_suspect_keeps_its_lease_until_it_runs(
         assert [event["count"] for event in command.events("begin")] == [2, 2], command.log()
 
 
-@pytest.mark.parametrize("handler", ["handle", "handle_async"])
+@pytest.mark.parametrize(
+    "handler", ["handle", pytest.param("handle_async", marks=pytest.mark.campaign)]
+)
 def test_a_machine_that_goes_down_twice_buries_nobody(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
 ) -> None:

@@ -101,11 +101,11 @@ def test_no_error_ends_a_slot_or_takes_a_neighbour_along(
     slots = work.worker._state.slots
     wait_until(lambda: len(handled) == 2 * len(errors), "all", 60)
     wait_until(lambda: not queue.stats().in_flight and not queue.stats().ready, "settled", 60)
-    stats = queue.stats()
-    assert stats.dead + stats.delayed == len(errors)
+    stats = queue.stats()  # some are taken again by now
+    assert stats.dead + stats.delayed + stats.ready + stats.in_flight == len(errors)
     alive = [getattr(slot.runner, "is_alive", lambda: True)() for slot in slots]
     assert alive == [True] * 4
-    assert not any(slot.message or slot.batch for slot in slots)
+    wait_until(lambda: not any(slot.message or slot.batch for slot in slots), "free slots")
     work.stop()
     work.join()
 

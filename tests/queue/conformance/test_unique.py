@@ -94,7 +94,7 @@ def test_a_dead_letter_stays_while_its_id_is_queued(queue: Any) -> None:
         ({"id": "a"}, {"unique": "once"}, "once"),
         ({"id": "a"}, {"unique": "done", "dedup": "a"}, "not both"),
         ({"id": "a"}, {"unique": "done", "replace": True}, "delay or at"),
-        ({"id": "a"}, {"unique": "done", "unique_by": "id"}, "list of fields"),
+        ({"id": "a"}, {"unique": "done", "unique_by": "id"}, "unique_by is a sequence of text"),
         ({"id": "a"}, {"unique": "done", "unique_for": 0}, "unique_for"),
         ({"id": "a"}, {"unique_by": ["n"]}, "need unique"),
         ({"id": "a"}, {"replace": True}, "need unique"),
