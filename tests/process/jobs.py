@@ -190,7 +190,7 @@ async def batch_async(items: list[int], messages: list[Message]) -> None:
 
 def orphans(message: Message) -> None:
     """Leave a process behind whose parent has ended."""
-    assert subprocess.run(["sh", "-c", "sleep 1 & exit 7"], check=False).returncode == 7
+    assert subprocess.run(["sh", "-c", "sleep 3 & exit 7"], check=False).returncode == 7
     note("end", message)
 
 

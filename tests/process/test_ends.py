@@ -1,5 +1,6 @@
 """How processes end: by their handlers, by signals, with their parent; and what they leave."""
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -119,11 +120,12 @@ def test_the_kernel_ends_a_process_that_runs_no_python_when_its_parent_has_ended
 
 
 def left(command: Command) -> list[psutil.Process]:
-    return [
-        each
-        for each in psutil.Process(command.pid).children(recursive=True)
-        if each.name() == "sleep"
-    ]
+    found = []
+    for each in psutil.Process(command.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if each.name() == "sleep":
+                found.append(each)
+    return found
 
 
 @pytest.mark.parametrize("how", ["process 1", "subreaper"])
