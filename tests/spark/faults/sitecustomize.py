@@ -1,10 +1,12 @@
 """Imported by every Python process of a driver under test: dies where FAULT says, or lacks pandas.
 
-FAULT is ``place:batch:count``; the fault kills the driver's JVM and its Python process, whose ids
-are in the file PIDS, at the given time that the batch comes to that place. Then this process ends.
+FAULT is ``place:batch:count``, with batches counted from 0 as they come by. The fault kills the
+driver's JVM and its Python process, whose ids are in the file PIDS, at the given time that the
+batch comes to that place. Then this process ends.
 With NO_PANDAS, pandas cannot be imported, as after `pip install ackq[spark]`.
 """
 
+import fcntl
 import os
 import signal
 import sys
@@ -27,17 +29,30 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def ordinal(batch: object) -> int:
+    """Return how many batches came by in any process before this one did for the first time."""
+    number = str(batch).rpartition("-")[2].lstrip("0")
+    with open(f"{os.environ['PIDS']}.batches", "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        known = file.read().splitlines()
+        if number not in known:
+            file.write(f"{number}\n")
+            known.append(number)
+    return known.index(number)
+
+
 def plant(fault: str) -> None:
     """Put the fault into the classes that stage, commit and write dead letters."""
     place, batch_text, count_text = fault.split(":")
     wanted, left = int(batch_text), int(count_text)
     inner_stage, inner_commit = StagingBase.stage, StagingBase.commit
     inner_reject = RowDeadLetters.reject
-    current = [-1]
+    current: list[object] = [-1]
 
-    def come_by(here: str, batch: int) -> None:
+    def come_by(here: str, batch: object) -> None:
         nonlocal left
-        if here == place and batch == wanted:
+        if ordinal(batch) == wanted and here == place:
             left -= 1
             if left == 0:
                 die()
@@ -55,7 +70,7 @@ def plant(fault: str) -> None:
 
     def reject(self: Any, batch: str, rows: list[Any]) -> int:
         inner_reject(self, batch, rows[: len(rows) // 2])
-        come_by("reject", int(batch))
+        come_by("reject", batch)
         return inner_reject(self, batch, rows)
 
     setattr(RowDeadLetters, "reject", reject)  # noqa: B010
