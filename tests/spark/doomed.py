@@ -7,6 +7,7 @@ and the point; the URL, with its password, comes by the environment.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -42,6 +43,20 @@ def stop_at(point: str) -> None:
         time.sleep(600)
 
 
+def ordinal(claim: int) -> int:
+    """Return which claim this is of those that came by in any process, from 1; 0: none."""
+    if not claim:
+        return 0
+    with open(Path(os.environ[FOLDER], "claims"), "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        known = file.read().splitlines()
+        if str(claim) not in known:
+            file.write(f"{claim}\n")
+            known.append(str(claim))
+    return known.index(str(claim)) + 1
+
+
 class DoomedSource(AckqDataSource):
     """The format ``ackq_doomed``."""
 
@@ -54,27 +69,27 @@ class DoomedSource(AckqDataSource):
 
 
 class DoomedStream(QueueStream):
-    """Stops at its point in batch `BATCH`, whose claim has this number less one."""
+    """Stops at its point in batch `BATCH`, whose claim is the one after as many."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if start["batch"] == BATCH:
+        if ordinal(start["batch"]) == BATCH:
             _stop_within_a_claim()
-        elif start["batch"] == BATCH + 1:
+        elif ordinal(start["batch"]) == BATCH + 1:
             stop_at("logged")
         end = super().latestOffset(start, limit)
-        if end["batch"] == BATCH + 1:
+        if ordinal(end["batch"]) == BATCH + 1:
             stop_at("claimed")
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Any:
-        if end["batch"] == BATCH + 1:
+        if ordinal(end["batch"]) == BATCH + 1:
             stop_at("planned")
         return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         for batch in super().read(partition):
             yield batch
-            if partition.batch == BATCH + 1:  # type: ignore[attr-defined]
+            if ordinal(partition.batch) == BATCH + 1:  # type: ignore[attr-defined]
                 stop_at("reading")
 
 
