@@ -11,9 +11,10 @@ import threading
 import time
 
 from ackq.errors import ConfigurationError
-from ackq.process.children import CANNOT_WORK, LIFELINE_VARIABLE, MAX_REPORT
+from ackq.process.children import CANNOT_WORK, MAX_REPORT
 from ackq.process.kinship import die_after_parent, survive_parent
-from ackq.process.plan import PLAN_VARIABLE, Plan, ending, set_up_logs
+from ackq.process.plan import PLAN_VARIABLE, Plan, ending, import_object, set_up_logs
+from ackq.process.spares import LIFELINE_VARIABLE
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 
 
@@ -23,8 +24,16 @@ def main() -> int:
     lifeline = socket.socket(fileno=int(os.environ.pop(LIFELINE_VARIABLE)))
     # Ctrl-C is for the parent, which sends SIGINT when the grace is to end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with_parent(lifeline, plan.grace)
+    die_after_parent()
     set_up_logs(plan.log_json, plan.verbose)
+    if plan.is_spare:
+        text = _wait_for_plan(plan.handler, lifeline)
+        if not text:
+            return 0
+        plan = Plan.loads(text)
+        if plan.patience is None:
+            _close_input()
+    _end_with_parent(lifeline, plan.grace)
 
     def report(text: str) -> None:
         with contextlib.suppress(OSError):  # the parent is gone
@@ -37,6 +46,25 @@ def main() -> int:
         return CANNOT_WORK
 
 
+def _wait_for_plan(handler: str, lifeline: socket.socket) -> str:
+    """Import the handler, and return the plan of this spare; nothing if the parent is gone."""
+    suspects = os.dup(0)
+    _close_input()  # nothing that is imported can read it
+    with contextlib.suppress(ConfigurationError):  # it is raised again, and reported
+        import_object(handler)
+    os.dup2(suspects, 0)
+    os.close(suspects)
+    with lifeline.makefile() as lines:
+        line = lines.readline()
+    survive_parent()
+    return line if line.endswith("\n") else ""
+
+
+def _close_input() -> None:
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+
+
 def _end_with_parent(lifeline: socket.socket, grace: float) -> None:
     """Stop when the parent has ended for any reason: its end of the socket closes.
 
@@ -44,7 +72,6 @@ def _end_with_parent(lifeline: socket.socket, grace: float) -> None:
     in Python can run, the kernel does. A parent that ended before this was called is noticed, too:
     no handler runs yet.
     """
-    die_after_parent()
 
     def watch() -> None:
         lifeline.recv(1)

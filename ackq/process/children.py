@@ -8,9 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,20 +18,16 @@ from ackq.process.abandoned_messages import settle
 from ackq.process.figures import Reported
 from ackq.process.held_messages import HANDED, RUNNING, Held, HeldBy
 from ackq.process.kinship import adopts, reap_adopted
-from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, RECYCLED, UNNAMED, Plan
+from ackq.process.plan import ORDERED_TO_STOP, RECYCLED, UNNAMED, Plan
 from ackq.process.quarantine import Quarantine
 from ackq.process.service import Service
+from ackq.process.spares import Spares, Started
 from ackq.worker.base import SHUTDOWN_TIMEOUT
 from ackq.worker.logs import log
 from ackq.worker.signals import stopping_on_signals
 
 #: Exit code of a child whose plan cannot work. It is not restarted.
 CANNOT_WORK = 3
-#: Passes a child the descriptor of a socket that closes when its parent is gone. Over it, a child
-#: also reports the server of its tasks, if the plan does not name it; that it ends, with which
-#: code; and why its plan cannot work, so that the parent can log the reason once for all. An exit
-#: code without that report is a handler's: a crash.
-LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
 #: Of the parent's folder, and of the file in it that the parent keeps locked.
 FOLDER_PREFIX, LOCK_NAME = "ackq-work-", "lock"
 #: Seconds between two checks of the children.
@@ -49,6 +42,8 @@ MAX_REPORT = 4096
 _REPORTS = re.compile(r"(?:server (\S+)\n)?(?:end (\S+) (.*))?.*", re.DOTALL)
 #: Seconds after which the death of a child no longer counts as early.
 EARLY_DEATH = 10.0
+#: With more suspects than these, a process that messages have ended is replaced after a pause, too.
+MANY = 200
 
 
 class Child:
@@ -60,8 +55,7 @@ class Child:
         self.figures = self.health.with_suffix(".figures")
         self.held = HeldBy(self.health.with_suffix(".held"))
         self.plan = plan.of_child(self.health, self.figures, self.held.file)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._lifeline: socket.socket | None = None
+        self._started: Started | None = None
         self._reported = b""  #: what the process has reported
         self.server: str | None = None  #: the URL of its server, or `UNNAMED`, if it reported one
         self.reason = ""  #: why the plan cannot work, as the ended process reported it
@@ -77,38 +71,20 @@ class Child:
     @property
     def pid(self) -> int | None:
         """The id of the running process, or None."""
-        return self._process.pid if self._process is not None else None
+        return self._started.process.pid if self._started is not None else None
 
     @property
     def works(self) -> bool:
         """Whether the process has started to work, or waits for Redis."""
-        return self._process is not None and self.health.exists()
+        return self._started is not None and self.health.exists()
 
-    def start(self) -> None:
-        """Start a process. It is in a group of its own, so that Ctrl-C reaches only the parent."""
-        self._lifeline, theirs = socket.socketpair()
-        self._lifeline.setblocking(False)
-        environment = {
-            **os.environ,
-            PLAN_VARIABLE: self.plan.dumps(),
-            LIFELINE_VARIABLE: str(theirs.fileno()),
-        }
+    def start(self, spares: Spares) -> None:
+        """Start a process, or let a spare one begin."""
         self.health.unlink(missing_ok=True)
         self.held.forget()
         self.killed, self._reported = False, b""
-        try:
-            # -P: files in the current folder cannot hide modules that are imported at the start.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ackq.process"],
-                env=environment,
-                pass_fds=[theirs.fileno()],
-                process_group=0,
-                stdin=subprocess.DEVNULL if self.plan.patience is None else subprocess.PIPE,
-            )
-            if self._process.stdin is not None:
-                os.set_blocking(self._process.stdin.fileno(), False)
-        finally:
-            theirs.close()
+        self._started = spares.start(self.plan)
+        self._started.lifeline.setblocking(False)
         self.started = time.monotonic()
         self.restarting = self.finished = False
 
@@ -119,14 +95,14 @@ class Child:
 
     def kill_if_stuck(self) -> None:
         """Kill the process, and what it started, if a handler has not ended in time."""
-        if self._process is None or self.killed:
+        if self.pid is None or self.killed:
             return
-        self.overdue = self.held.overdue(self._process.pid)
+        self.overdue = self.held.overdue(self.pid)
         if not self.overdue:
             return
         # Its handlers may have started processes, which are in its group.
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         count = len(self.overdue)
         handlers = "a handler" if count == 1 else f"{count} handlers"
         log.warning("worker process %d: %s did not end in time: killed", self.pid, handlers)
@@ -135,24 +111,20 @@ class Child:
 
     def poll(self) -> int | None:
         """Read what the process reports. Return the exit code once, when it has ended."""
-        if self._process is None:
+        if self._started is None:
             return None
-        code = self._process.poll()
-        assert self._lifeline is not None
+        code = self._started.process.poll()
         with contextlib.suppress(BlockingIOError):
-            self._reported += self._lifeline.recv(2 * MAX_REPORT)
+            self._reported += self._started.lifeline.recv(2 * MAX_REPORT)
         found = _REPORTS.fullmatch(self._reported.decode(errors="replace"))
         assert found is not None
         server, stated, reason = found.groups()
         self.server = server or self.server
         if code is None:
             return None
-        self._lifeline.close()
+        self._started.close()
         self.reason, self.crashed = reason or "", stated != str(code)
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-        self._process = None
+        self._started = None
         if not self.restarting:
             if time.monotonic() - self.started >= EARLY_DEATH:
                 self._deaths = 0
@@ -163,22 +135,22 @@ class Child:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if the process runs."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(number)
+        if self._started is not None and self._started.process.poll() is None:
+            self._started.process.send_signal(number)
 
     def write(self, line: bytes) -> bool:
         """Pass a line to the process. Return False if it cannot be passed now."""
-        if self._process is None or self._process.stdin is None:
+        if self._started is None or self._started.process.stdin is None:
             return False
         try:
-            return os.write(self._process.stdin.fileno(), line) == len(line)
+            return os.write(self._started.process.stdin.fileno(), line) == len(line)
         except OSError:
             return False
 
     def problem(self, stalled_after: float) -> str:
         """Return why the process is not healthy, or an empty string."""
         now = time.monotonic()
-        if self._process is None:
+        if self._started is None:
             return ""
         try:
             age = time.time() - self.health.stat().st_mtime
@@ -236,6 +208,7 @@ class Processes:
         #: Of the queues, or `UNNAMED`. None: the embedded server.
         self._url = plan.url
         self._quarantine = Quarantine(lambda: self._url, self._settle)
+        self._spares = Spares(plan)
 
     def stop(self) -> None:
         """Stop all processes. A second call ends their grace at once."""
@@ -260,12 +233,14 @@ class Processes:
                 health or contextlib.nullcontext(),
                 Service() as service,
                 stopping_on_signals(self.stop),
+                contextlib.closing(self._spares),
             ):
                 while not self._is_over(everyone):
                     for child in children:
                         self._supervise(child)
                     self._supervise_alone(alone)
                     self._pass_on(everyone)
+                    self._spares.renew()
                     problems = [child.problem(self._plan.stalled_after) for child in everyone]
                     problem = "; ".join(filter(None, problems))
                     if health is not None:
@@ -276,7 +251,7 @@ class Processes:
                         stopping=bool(self._stop_requests),
                     )
                     if adopting:
-                        reap_adopted({child.pid for child in everyone})
+                        reap_adopted({child.pid for child in everyone} | self._spares.pids)
                     time.sleep(BUSY_INTERVAL if self._quarantine else CHECK_INTERVAL)
             self._quarantine.end()
             for thread in self._settling:
@@ -302,7 +277,7 @@ class Processes:
             self._ended(child, code)
         idle = child.pid is None and not child.finished and not self._stop_requests
         if idle and time.monotonic() >= child.due:
-            child.start()
+            child.start(self._spares)
 
     def _supervise_alone(self, child: Child) -> None:
         """Run suspects in their own process, as long as there are any."""
@@ -316,11 +291,13 @@ class Processes:
                 self._quarantine.process_finished()
             elif self._quarantine.process_crashed(code, held, on_purpose):
                 child.due = 0.0
+                if self._quarantine.due:
+                    self._spares.keep()
         child.finished = child.pid is None
         if self._stop_requests:
             return
         if child.finished and self._quarantine.due and time.monotonic() >= child.due:
-            child.start()
+            child.start(self._spares)
         if child.works:  # until then, it would not renew their leases
             self._quarantine.send(child.write)
 
@@ -329,10 +306,13 @@ class Processes:
         if not child.crashed:
             return
         on_purpose = child.killed or self._stop_requests
-        suspected = (HANDED,) if on_purpose else (HANDED, RUNNING)
         held = child.held.read(child.overdue if child.killed else ())
-        self._quarantine.take(one for one in held if one.state in suspected)
-        self._settle(one for one in held if one.state not in suspected)
+        ran = [one for one in held if one.state == RUNNING and not on_purpose]
+        self._quarantine.take([*ran, *(one for one in held if one.state == HANDED)])
+        self._settle(one for one in held if one.state != HANDED and one not in ran)
+        if ran and len(self._quarantine) <= MANY:  # one of them is the reason, and runs elsewhere
+            child.due = 0.0
+            self._spares.keep()
 
     def _ended(self, child: Child, code: int) -> None:
         if child.reason:
@@ -371,6 +351,7 @@ class Processes:
             self._changed.clear()
             self._last_warning = ""
             log.info("files changed: restarting")
+            self._spares.close()
             for child in children:
                 child.restart()
         while self._stops_sent < self._stop_requests:

@@ -134,6 +134,7 @@ class Plan:
     held_file: str | None = None  #: where a child writes which messages it holds
     #: Of the child that runs suspects: seconds without one after which it ends.
     patience: float | None = None
+    is_spare: bool = False  #: only import the handler, and wait for another plan
     stalled_after: float = 60.0
     log_errors: Detail = "text"
     log_json: bool = False

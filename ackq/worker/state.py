@@ -539,6 +539,7 @@ class State:
         if feed.waits:
             feed.made_room()
         if self.clearing or self.alone:
+            self.upkeep_bell.ring()
             self.suspects_bell.ring()
 
     def _go_on(self, message: Message, outcome: str) -> None:

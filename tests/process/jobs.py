@@ -33,6 +33,10 @@ SCHEDULES = [Schedule("beat", {"task": "beat"}, every=0.1)]
 _journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
+def write(line: dict[str, Any]) -> None:
+    os.write(_journal, json.dumps(line).encode() + b"\n")
+
+
 def note(event: str, message: Message) -> None:
     line: dict[str, Any] = {
         "event": event,
@@ -43,7 +47,7 @@ def note(event: str, message: Message) -> None:
         "lost": message.lease_lost,
         "at": time.monotonic(),
     }
-    os.write(_journal, json.dumps(line).encode() + b"\n")
+    write(line)
 
 
 def watch_itself(longest: float) -> None:
@@ -54,7 +58,7 @@ def watch_itself(longest: float) -> None:
         end = time.monotonic()
         if end - begin > longest:
             line = {"event": "stall", "pid": os.getpid(), "begin": begin, "end": end}
-            os.write(_journal, json.dumps(line).encode() + b"\n")
+            write(line)
         begin = end
 
 

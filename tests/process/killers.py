@@ -15,7 +15,12 @@ import psutil
 
 from ackq import Message
 
-from .jobs import note
+from .jobs import note, write
+
+_ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+#: When the process was started, by the clock of `time.monotonic`.
+STARTED = int(_ticks) / os.sysconf("SC_CLK_TCK")
+write({"event": "import", "pid": os.getpid(), "started": STARTED})
 
 
 def _fill_memory() -> None:

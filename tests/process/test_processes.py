@@ -26,6 +26,7 @@ from ackq.errors import ConfigurationError
 from ackq.ops.workers import workers
 from ackq.process.children import EARLY_DEATH, Child, private_folder
 from ackq.process.plan import Plan
+from ackq.process.spares import Spares
 from tests.waiting import wait_until
 from tests.worker.conftest import Silencer, settled
 
@@ -257,10 +258,11 @@ def test_a_worker_says_what_it_works_on_and_what_it_waits_for(
 
 
 def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(tmp_path: Path) -> None:
-    child = Child(0, Plan(QUICK, ("jobs",)), tmp_path)
+    plan = Plan(QUICK, ("jobs",))
+    child, spares = Child(0, plan, tmp_path), Spares(plan)
 
     def pause(age: float) -> float:
-        child.start()
+        child.start(spares)
         child.send(signal.SIGKILL)
         child.started -= age
         wait_until(lambda: child.poll() is not None, "its end")

@@ -49,14 +49,14 @@ def test_only_the_message_that_ends_its_process_dies(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str, way: str
 ) -> None:
     queue.push_many({"id": f"i{n}"} for n in range(6))
-    queue.push({"id": "killer", "way": way})
-    queue.push_many({"id": f"j{n}"} for n in range(6))
+    queue.push({"id": "killer", "way": way, "seconds": 0.2})
+    queue.push_many({"id": f"j{n}", "seconds": 0.25} for n in range(6))
     options = ("-q", queue.name, "--max-receives", "2", "--lease", "600", "--concurrency", "16")
     with working(tmp_path, server.url, KILLERS + handler, *options) as command:
         wait_until(lambda: queue.stats().dead == 1, "the dead letter", 120)
         wait_until(lambda: queue.stats().in_flight == 0, "the others", 120)
-        counts = Counter(event["id"] for event in command.events("begin"))
-        log = command.log()
+        begins, log = command.events("begin"), command.log()
+        started = {event["pid"]: event["started"] for event in command.events("import")}
     (dead,) = queue.dead_letters()
     assert (dead.id, dead.receive_count) == ("killer", 2), log
     how = {
@@ -68,9 +68,14 @@ def test_only_the_message_that_ends_its_process_dies(
     }
     assert dead.reason == f"ended its process, {how[way]}"
     assert dead.errors[-1].text == dead.reason
+    counts = Counter(event["id"] for event in begins)
     assert counts.pop("killer") == 3
     assert len(counts) == 12
     assert max(counts.values()) <= 3
+    crash = [event["at"] for event in begins if event["id"] == "killer"][1]
+    waited = {event["pid"] for event in begins if event["at"] > crash and event["id"] != "killer"}
+    assert waited
+    assert all(started[pid] < crash for pid in waited), "suspects waited for the start of a process"
 
 
 def test_a_suspect_keeps_its_lease_until_it_runs(
