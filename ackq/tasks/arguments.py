@@ -13,7 +13,7 @@ import msgspec
 from ackq.core.json_values import not_finite, step
 from ackq.errors import ConfigurationError, InvalidArguments
 from ackq.queue.messages import Message
-from ackq.tasks.comparison import TOO_DEEP, difference
+from ackq.tasks.comparison import TOO_DEEP, difference, is_same, is_untyped
 from ackq.tasks.foreign import decoded, encoded, schema_of, unknown_types
 
 T = TypeVar("T")
@@ -122,6 +122,12 @@ class Arguments:
         return items
 
     @cached_property
+    def _untyped(self) -> frozenset[str]:
+        """The parameters that take any JSON, or any object or array."""
+        kinds = self._types.items()
+        return frozenset(name for name, kind in kinds if is_untyped(kind) and kind is not str)
+
+    @cached_property
     def _struct(self) -> Any:
         fields: list[Any] = []
         for name, kind in self._types.items():
@@ -201,7 +207,10 @@ class Arguments:
             raise InvalidArguments(text, task=self._task)
         read = self.decode(written)
         for name, value in values.items():
-            if found := difference(value, getattr(read, name)):
+            its = getattr(read, name)
+            if name in self._untyped and is_same(value, its, written):
+                continue
+            if found := difference(value, its):
                 raise InvalidArguments(f"${step(name)}{found[0]} {found[1]}", task=self._task)
         return written
 
@@ -244,10 +253,11 @@ class Arguments:
                 task=self._task,
             )
         values = dict(zip(self.positions, args, strict=False))
-        if twice := values.keys() & kwargs.keys():
-            raise InvalidArguments(f"{min(twice)!r} is given twice", task=self._task)
-        values.update(kwargs)
-        if filled := self.injected & values.keys():
+        if kwargs:
+            if twice := values.keys() & kwargs.keys():
+                raise InvalidArguments(f"{min(twice)!r} is given twice", task=self._task)
+            values.update(kwargs)
+        if self.injected and (filled := self.injected & values.keys()):
             raise InvalidArguments(
                 f"the worker fills in {min(filled)!r}: do not push it",
                 task=self._task,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import marshal
 from collections.abc import Callable, Hashable
 from datetime import datetime, time
 from decimal import Decimal
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any, cast, get_args, get_origin
 
 from ackq.core.json_values import step
 
@@ -17,9 +18,34 @@ MAX_DEPTH = 100
 TOO_DEEP = f"nested too deeply: at most {MAX_DEPTH} levels"
 #: Types of JSON whose equal values are the same.
 _PLAIN = frozenset({str, int, bool, type(None)})
+#: Annotations of values that any JSON may be, or of which any JSON may be a part.
+_UNTYPED = frozenset({Any, dict, list, str})
 #: Where a value differs, as the rest of its path, and how.
 Difference = tuple[str, str]
 _CHANGED: Difference = ("", "arrives with another value: its type does not read what it writes")
+
+
+def is_untyped(kind: Any) -> bool:
+    """Return whether JSON decides what is read as this type, as for ``dict[str, Any]``."""
+    return (get_origin(kind) or kind) in _UNTYPED and all(map(is_untyped, get_args(kind)))
+
+
+def is_same(given: Any, read: Any, written: bytes) -> bool:
+    """Return whether a value is the same as what was read of it. False: perhaps; look closer.
+
+    Args:
+        given: what was pushed.
+        read: what was read, as a type that `is_untyped`.
+        written: JSON that holds the value.
+    """
+    # Each level has two brackets.
+    shallow = len(written) <= 2 * MAX_DEPTH or sum(map(written.count, b"[{")) <= MAX_DEPTH
+    try:
+        # Marshal refuses subclasses, and whatever else may be equal to a value of another type.
+        marshal.dumps(given, 2)
+    except ValueError:
+        return False
+    return bool(shallow and given == read)
 
 
 def difference(given: Any, read: Any, depth: int = 0) -> Difference | None:

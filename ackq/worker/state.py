@@ -460,10 +460,10 @@ class State:
         Whatever happens here, the message is settled or given back, and the slot goes on.
         """
         end_if_forked(error)
-        batch, slot.batch = slot.batch, []
-        if not batch:
-            assert slot.message is not None
-            batch = [slot.message]
+        if error is None and not slot.batch:  # nearly always
+            self._ended(slot, None)
+            return
+        batch, slot.batch = slot.held(), []
         errors: Mapping[Message, BaseException] = {}
         if error is not None:
             try:
@@ -473,27 +473,30 @@ class State:
                 errors = dict.fromkeys(batch, error)
         for message in batch:
             slot.message = message
-            try:
-                if message in errors:
-                    self._failed(slot, errors[message])
-                else:
-                    self.succeeded(slot)
-            except BaseException as broken:
-                with contextlib.suppress(BaseException):  # if this fails, too, its lease just ends
-                    self._log_broken(message, broken)
-                    if slot.message is not None:
-                        returned = self.by_name[message.queue].upkeep.returned
-                        returned.append((message, _usual(message)))
-                slot.message = None
+            self._ended(slot, errors.get(message))
 
-    def _failed(self, slot: Slot, error: BaseException) -> None:
-        if issubclass(type(error), asyncio.CancelledError):
-            self.cancelled(slot, error)
-        else:
-            self.failed(slot, error)
+    def _ended(self, slot: Slot, error: BaseException | None) -> None:
+        message = slot.message
+        assert message is not None
+        try:
+            if error is None:
+                self.succeeded(slot)
+            elif issubclass(type(error), asyncio.CancelledError):
+                self.cancelled(slot, error)
+            else:
+                self.failed(slot, error)
+        except BaseException as broken:
+            with contextlib.suppress(BaseException):  # if this fails, too, its lease just ends
+                self._log_broken(message, broken)
+                if slot.message is not None:
+                    returned = self.by_name[message.queue].upkeep.returned
+                    returned.append((message, _usual(message)))
+            slot.message = None
 
     def ready(self, slot: Slot) -> bool:
-        """Prepare to handle the batch of a slot; return whether any message of it is left."""
+        """Prepare to handle what a slot has; return whether any message of it is left."""
+        if not slot.batch:
+            return not (self.watched and self.skips(slot))
         if self.watched:
             kept = []
             for message in slot.batch:

@@ -85,9 +85,8 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         with stopping_on_signals(self.stop, self.supervised), self._healthy():
             helpers = [*map(self._start, sources)]
             reporters = [*map(self._start, reports)]
-            serve = self._serve_batches if state.batching else self._serve
             for slot in state.slots:
-                slot.runner = asyncio.create_task(serve(slot))
+                slot.runner = asyncio.create_task(self._serve(slot))
             try:
                 await self._run_upkeep(helpers)
             finally:
@@ -104,59 +103,33 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
 
     async def _serve(self, slot: Slot) -> None:
         state, parked, handler = self._state, self._parked, self._handler
-        feed, clock, watched = state.feed, state.clock, state.watched
-        buffer = feed.buffer
+        feed, clock, looks = state.feed, state.clock, state.watched or state.batching
+        buffer, cancelling = feed.buffer, slot.runner.cancelling
         while not state.stopping:
             if not buffer:
                 await self._park()
                 continue
-            slot.message = buffer.popleft()
+            item = buffer.popleft()
             slot.started = clock()
+            if piled := type(item) is Pile:
+                slot.batch = item.messages
+            else:
+                slot.message = item
             if feed.waits:
                 feed.made_room()
             if parked and not self._waking and buffer:
                 self._wake()
-            if watched and state.skips(slot):
+            if looks and not state.ready(slot):
                 continue
             context, error = copy_context(), None
             try:
-                result = await _awaited_in(context, handler(slot.message))
+                called = self._batch_handler(slot.batch.copy()) if piled else handler(item)
+                result = await _awaited_in(context, called)
                 if result is not None:
                     await _awaited_in(context, plain_value_async(result))
             except BaseException as raised:
                 error = raised
-            if slot.runner.cancelling():
-                await self._cancelled(slot, error)
-            else:
-                state.ended(slot, error)
-            slot.interrupted, error = "", None
-
-    async def _serve_batches(self, slot: Slot) -> None:
-        state, parked = self._state, self._parked
-        feed = state.feed
-        while not state.stopping:
-            if not feed.buffer:
-                await self._park()
-                continue
-            item = feed.buffer.popleft()
-            slot.batch = item.messages if isinstance(item, Pile) else [item]
-            if feed.waits:
-                feed.made_room()
-            if parked and not self._waking and feed.buffer:
-                self._wake()
-            if not state.ready(slot):
-                continue
-            context, error = copy_context(), None
-            try:
-                if isinstance(item, Pile):
-                    result = await _awaited_in(context, self._batch_handler(slot.batch.copy()))
-                else:
-                    result = await _awaited_in(context, self._handler(item))
-                if result is not None:
-                    await _awaited_in(context, plain_value_async(result))
-            except BaseException as raised:
-                error = raised
-            if slot.runner.cancelling():
+            if cancelling():
                 await self._cancelled(slot, error)
             else:
                 state.ended(slot, error)

@@ -125,9 +125,8 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
             try:
                 helpers += map(self._start, sources)
                 reporters += map(self._start, reports)
-                serve = self._serve_batches if state.batching else self._serve
                 for slot in state.slots:
-                    slot.runner = threading.Thread(target=serve, args=(slot,), daemon=True)
+                    slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
                     slot.runner.start()
                 self._run_upkeep(helpers)
             finally:
@@ -142,66 +141,37 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
 
     def _serve(self, slot: Slot) -> None:
         state, gate = self._state, self._gate
-        feed, clock, watched = state.feed, state.clock, state.watched
-        buffer = feed.buffer
-        handler = self._handler
+        feed, clock, looks = state.feed, state.clock, state.watched or state.batching
+        buffer, handler = feed.buffer, self._handler
         # The runner creates its event loop only when the handler first returns an awaitable.
         with contextlib.closing(asyncio.Runner()) as runner:
             finish_here = _HERE.finish = _finisher(slot, runner)
             while not state.stopping:
                 slot.taking = True
                 try:
-                    message = buffer.popleft()
+                    item = buffer.popleft()
                 except IndexError:
                     slot.taking = False
                     gate.park()
                     continue
                 slot.started = clock()
-                slot.message = message
+                if piled := type(item) is Pile:
+                    slot.batch = item.messages
+                else:
+                    slot.message = item
                 slot.taking = False
                 if feed.waits:
                     feed.made_room()
                 if gate.parked and not gate.waking and buffer:
                     gate.wake()
-                if watched and state.skips(slot):
+                if looks and not state.ready(slot):
                     continue
                 context, error = copy_context(), None
                 try:
-                    result = context.run(handler, message)
-                    if result is not None:
-                        context.run(plain_value, result, finish_here)
-                except BaseException as raised:
-                    error = raised
-                state.ended(slot, error)
-                slot.interrupted, error = "", None
-
-    def _serve_batches(self, slot: Slot) -> None:
-        state, gate = self._state, self._gate
-        feed = state.feed
-        with contextlib.closing(asyncio.Runner()) as runner:
-            finish_here = _HERE.finish = _finisher(slot, runner)
-            while not state.stopping:
-                slot.taking = True
-                try:
-                    item = feed.buffer.popleft()
-                except IndexError:
-                    slot.taking = False
-                    gate.park()
-                    continue
-                slot.batch = item.messages if isinstance(item, Pile) else [item]
-                slot.taking = False
-                if feed.waits:
-                    feed.made_room()
-                if gate.parked and not gate.waking and feed.buffer:
-                    gate.wake()
-                if not state.ready(slot):
-                    continue
-                context, error = copy_context(), None
-                try:
-                    if isinstance(item, Pile):
+                    if piled:
                         result = context.run(self._batch_handler, slot.batch.copy())
                     else:
-                        result = context.run(self._handler, item)
+                        result = context.run(handler, item)
                     if result is not None:
                         context.run(plain_value, result, finish_here)
                 except BaseException as raised:
