@@ -94,7 +94,10 @@ CONTESTANTS = {
 #: more than a hundred ways to block a server.
 MARKS = {
     "blocked": (pytest.mark.campaign, pytest.mark.timeout(300)),
-    "parse": (pytest.mark.spark,),
+    "parse": (pytest.mark.spark, pytest.mark.campaign),
+    **dict.fromkeys(
+        ("worker", "scaleout", "fleet", "capacity", "exporter"), (pytest.mark.campaign,)
+    ),
     "spark": (
         pytest.mark.spark,
         pytest.mark.campaign,
@@ -201,7 +204,7 @@ def test_a_commit_reports_what_was_changed_since(tmp_path: Path) -> None:
 
 def test_all_runs_the_benchmarks_and_writes_one_file_and_one_page(tmp_path: Path) -> None:
     path, out = tmp_path / "all.json", tmp_path / "out"
-    wanted = ["memory", "topic"]
+    wanted = ["delay", "topic"]
     done = run("all", "--smoke", "--only", *wanted, "--json", str(path), "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert [each.benchmark for each in from_json(json.loads(path.read_bytes()))] == wanted

@@ -61,7 +61,9 @@ def test_a_demo_on_a_given_server_deletes_its_queue(plain_client: redis.Redis, u
     assert not plain_client.keys("ackq-demo-*")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)]
+)
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), "ACKQ_REDIS_URL": ""}
     command = [*DEMO, "--workers", "3", "--producers", "1"]

@@ -104,7 +104,7 @@ def test_operations_read_no_clock_draw_nothing_and_open_nothing() -> None:
             if imported.startswith("redis"):
                 assert imported.startswith("redis.exceptions"), f"{path.name} imports {imported}"
             assert not imported.startswith("ackq.core.io"), f"{path.name} imports {imported}"
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_tree(path)):
             if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
                 read = ast.unparse(node.value)
                 assert read not in ("date", "datetime"), f"{path.name}:{node.lineno} reads a clock"
@@ -126,7 +126,7 @@ def test_threads_and_tasks_do_not_know_each_other() -> None:
 
 def test_no_file_uses_the_private_parts_of_another() -> None:
     for path in _modules():
-        tree = ast.parse(path.read_text())
+        tree = _tree(path)
         own = _private_names(tree) | FOREIGN.keys()
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and _is_private(node.attr):
@@ -156,7 +156,7 @@ def _classes() -> Classes:
     """Return all classes, with their modules, by package and name."""
     found: Classes = {}
     for path in _modules():
-        tree = ast.parse(path.read_text())
+        tree = _tree(path)
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 found.setdefault((_part(path), node.name), []).append((tree, node))
@@ -227,6 +227,11 @@ def _modules() -> list[Path]:
     return [path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.stem[0] != "_"]
 
 
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _part(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
@@ -234,7 +239,7 @@ def _part(path: Path) -> str:
 @functools.cache
 def _imports(path: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

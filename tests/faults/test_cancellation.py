@@ -62,8 +62,15 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-@pytest.mark.parametrize("fresh", [False, True], ids=["connected", "connecting"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    ("name", "fresh"),
+    [
+        # The steps of a connection are the same for each.
+        pytest.param(name, fresh, marks=pytest.mark.campaign if fresh and name != "pop" else ())
+        for name in OPERATIONS
+        for fresh in (False, True)
+    ],
+)
 def test_an_operation_can_be_cancelled_at_every_await(
     proxy: Proxy, client: redis.Redis, portal: Portal, name: str, fresh: bool
 ) -> None:

@@ -78,7 +78,7 @@ def test_workers_take_a_list_of_rpush_in_its_order(tmp_path: Path, server: Serve
         assert [event["id"] for event in command.events("begin")] == [str(n) for n in range(20)]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.campaign), 2])
 def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
     tmp_path: Path, server: Server, queue: ackq.Queue, processes: int
 ) -> None:

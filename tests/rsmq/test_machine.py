@@ -18,7 +18,7 @@ from tests.rsmq.machine import RSMQMachine
 
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 #: Sequences for each flavour; the asynchronous one takes longer over each.
-EXAMPLES = {"sync": 50, "async": 10}
+EXAMPLES = {"sync": 25, "async": 5}
 
 
 @pytest.mark.timeout(60 * SOAK + 360)  # Hypothesis shortens a failing sequence for five minutes

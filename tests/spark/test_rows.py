@@ -462,7 +462,7 @@ ODD = (
 )
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=round(60 * SOAK), suppress_health_check=list(HealthCheck), database=None)
 @given(a=COLUMNS, b=COLUMNS, odd=st.lists(ODD, max_size=4), data=st.data())
 def test_whatever_the_bodies_each_has_a_row_and_those_that_fit_are_not_corrupt(
     a: tuple[DataType, Any], b: tuple[DataType, Any], odd: list[bytes], data: st.DataObject
@@ -544,7 +544,7 @@ KINDS: list[DataType] = [
 
 
 @settings(
-    max_examples=round(60 * SOAK),
+    max_examples=round(30 * SOAK),
     suppress_health_check=list(HealthCheck),
     database=None,
 )

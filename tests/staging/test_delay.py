@@ -70,7 +70,9 @@ def test_rows_are_ready_at_their_time(writer: DelayStaging, delays: Any) -> None
     assert delays.stats().delayed == 1
 
 
-@pytest.mark.parametrize("requests", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "requests", [1, 3, *(pytest.param(each, marks=pytest.mark.campaign) for each in (2, 4))]
+)
 def test_a_driver_may_die_after_any_request_of_a_commit(
     writer: DelayStaging,
     make_delay_writer: Make,

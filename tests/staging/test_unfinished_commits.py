@@ -59,8 +59,17 @@ def leave(writer: StagingBase, bodies: list[bytes], requests: int = 2, task: str
     commit_and_die(writer, 3, [stage(writer, 3, bodies, task)], requests)
 
 
-@pytest.mark.parametrize("requests", AFTER)
-@pytest.mark.parametrize("partitions", [None, 4])
+@pytest.mark.parametrize(
+    ("partitions", "requests"),
+    [
+        (None, 3),
+        (4, 4),
+        *(
+            pytest.param(*each, marks=pytest.mark.campaign)
+            for each in ((None, 2), (None, 4), (4, 2), (4, 3))
+        ),
+    ],
+)
 def test_a_take_finishes_the_commit_of_a_driver_that_died(
     make_delay_writer: Open,
     consuming: Open,

@@ -20,7 +20,7 @@ from tests.topic.conftest import Keys
 from tests.topic.model import Group, Range
 
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
-EXAMPLES = {"sync": 80, "async": 15}
+EXAMPLES = {"sync": 40, "async": 8}
 
 CONSUMERS = ("a", "b")
 
