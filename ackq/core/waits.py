@@ -17,6 +17,10 @@ from ackq.errors import ConfigurationError
 PAUSED_POLL = 0.5
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
+#: Most seconds by which Redis ends a blocking command late: its timer ticks every 0.1 s.
+SERVER_TICK = 0.1
+#: Seconds between two looks when something ends within a tick.
+SOON_POLL = 0.02
 #: Shortest timeout of BLMOVE and BLPOP in seconds: Redis 6.2 reads a millisecond as "forever".
 MIN_BLOCK = 0.01
 #: Returned by `block` if the wait ended early without a message.
@@ -78,6 +82,9 @@ class Emptiness:
     is_limited: bool = False
     #: When to look again, in seconds of a monotonic clock.
     look_at: float = 0.0
+    #: Longest sleep before then, in seconds, if something ends then and is not to be noticed a tick
+    #: of the server late; 0: the server may end the wait late.
+    sleep: float = 0.0
     #: Whether consumers share their looks, which takes a key with an estimate of their number.
     shares_looks: bool = True
 
@@ -96,6 +103,25 @@ AT_ONCE = Deadline(None)
 def seconds_of(block: float) -> float:
     """Return ``block`` seconds as BLMOVE and BLPOP take them."""
     return max(MIN_BLOCK, round(block, 3))
+
+
+def blocks_until(left: float) -> float:
+    """Return for how long the server may block if the wait must end in ``left`` seconds.
+
+    0: sleep instead, since the server would end it up to `SERVER_TICK` late.
+    """
+    return left - SERVER_TICK if left > SERVER_TICK + MIN_BLOCK else 0.0
+
+
+def shorten(limit: float, left: float) -> Operation[float]:
+    """Return for how long to block, up to ``limit`` seconds, if something ends in ``left`` seconds.
+
+    0: this has slept instead; look again.
+    """
+    if seconds := blocks_until(left):
+        return min(limit, seconds)
+    yield Sleep(min(left, SOON_POLL, limit))
+    return 0.0
 
 
 def block(spec: Spec, command: tuple[Arg, ...], seconds: float, *context: Any) -> Operation[Any]:

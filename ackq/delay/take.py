@@ -12,16 +12,12 @@ from ackq.core.call import call
 from ackq.core.chunks import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.operation_marks import Receive, observed
-from ackq.core.waits import MIN_BLOCK, Deadline, block, seconds_of
+from ackq.core.waits import Deadline, block, seconds_of, shorten
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged_rows import move
 from ackq.membership.operations import Assignment, Session, heartbeat
 from ackq.staging.recovery import UnfinishedCommits
 
-#: Most seconds by which Redis ends a blocking command late: its timer ticks every 0.1 s.
-SERVER_TICK = 0.1
-#: Seconds between two checks when a message will be ready within a tick.
-SOON_POLL = 0.02
 #: Seconds of jitter on a wait, so that one ready time does not wake every consumer at once.
 WAIT_JITTER = 0.002
 #: Seconds between two checks of a consumer that owns no partition.
@@ -134,9 +130,8 @@ def _wait(spec: DelaySpec, partitions: Sequence[int], wait: int, timeout: float)
     block_limit = min(spec.block_limit, timeout)
     if wait >= 0:
         left = wait / 1_000_000 + spec.outside.fraction() * WAIT_JITTER
-        if left <= SERVER_TICK + MIN_BLOCK:
-            yield Sleep(min(left, SOON_POLL, timeout))
+        block_limit = yield from shorten(block_limit, left)
+        if not block_limit:
             return
-        block_limit = min(block_limit, left - SERVER_TICK)
     wakes = [spec.partitions[index].wake for index in partitions]
     yield from block(spec, (b"BLPOP", *wakes, seconds_of(block_limit)), block_limit)

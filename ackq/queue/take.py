@@ -18,8 +18,9 @@ from ackq.core.operation_marks import Receive, observed
 from ackq.core.waits import (
     AT_ONCE,
     PAUSED_POLL,
-    WAIT_JITTER,
+    SOON_POLL,
     Deadline,
+    blocks_until,
     check_waited,
     raise_unknown,
 )
@@ -85,6 +86,12 @@ def pop_many(
         block = (yield from emptiness.lasts(deadline)) if emptiness.is_known else 0.0
         args: Sequence[Arg] = ()
         order: Sequence[Message] = ()
+        if block and emptiness.sleep:
+            left, block = block, blocks_until(block)
+            if not block and not settled:
+                left = min(left, emptiness.sleep)
+                yield Sleep(left)
+                waits = round(left * 1_000_000) if is_counted else 0
         if settled:
             held, _ = fencing.admit(ACK, settled)
             args, order = by_receipt(held)
@@ -116,7 +123,7 @@ def pop_many(
         emptiness.is_known, emptiness.is_limited = status == LAST, status == b"limited"
         if status in TAKEN:
             return _messages(spec, reply, lease + jitter)
-        if status == b"again":
+        if reply is AGAIN:
             continue
         if status == b"held":
             yield from return_some(spec, reply[HELD])
@@ -124,7 +131,7 @@ def pop_many(
         if status in NOTHING and deadline.timeout:
             yield from _remember(spec, reply[WAIT], reply[WAITERS])
         left = yield from deadline.left()
-        if not left:
+        if not left and (deadline.timeout or status != b"again"):
             return []
         if status == b"paused":
             yield Sleep(min(left, PAUSED_POLL))
@@ -212,15 +219,17 @@ def _remember(spec: QueueSpec, next_event: int, waiters: int) -> Operation[None]
         waiters: about how many consumers wait.
     """
     draw = spec.outside.fraction
+    found = spec.emptiness
     seconds = max(
         spec.block_limit * (0.75 + 0.25 * draw()),
         min(MAX_WAIT, waiters * LOOK_INTERVAL) * (0.5 + draw()),
     )
-    if next_event >= 0:
-        spread = max(WAIT_JITTER, min(EVENT_SPREAD, waiters * EVENT_INTERVAL))
-        seconds = min(seconds, next_event / 1_000_000 + draw() * spread)
+    found.sleep = 0.0
+    if 0 <= next_event < seconds * 1_000_000:
+        spread = min(EVENT_SPREAD, waiters * EVENT_INTERVAL)
+        found.sleep, seconds = max(SOON_POLL, spread), next_event / 1_000_000 + draw() * spread
     now: float = yield Clock()
-    spec.emptiness.is_known, spec.emptiness.look_at = True, now + seconds
+    found.is_known, found.look_at = True, now + seconds
 
 
 def _wait_and_pop(

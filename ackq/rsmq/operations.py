@@ -17,7 +17,7 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import capture
 from ackq.core.inspection_results import check_entry
 from ackq.core.operation_marks import Receive, Send, Settle, observed
-from ackq.core.waits import WAIT_JITTER, Deadline, block, seconds_of
+from ackq.core.waits import WAIT_JITTER, Deadline, block, seconds_of, shorten
 from ackq.errors import (
     ConfigurationError,
     InvalidValue,
@@ -360,7 +360,10 @@ def _store(
 def _wait(spec: RSMQSpec, qname: str, block_limit: float, next_in: int) -> Operation[None]:
     """Wait for a token from ackq's senders, the next visible message, or the block limit."""
     if next_in >= 0:
-        block_limit = min(block_limit, next_in / 1000 + spec.outside.fraction() * WAIT_JITTER)
+        left = next_in / 1000 + spec.outside.fraction() * WAIT_JITTER
+        block_limit = yield from shorten(block_limit, left)
+        if not block_limit:
+            return
     command = (b"BLPOP", spec.keys(qname).wake, seconds_of(block_limit))
     yield from block(spec, command, block_limit, qname)
 

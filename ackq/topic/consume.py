@@ -15,7 +15,7 @@ from ackq.core.call import call
 from ackq.core.chunks import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.operation_marks import Receive, observed
-from ackq.core.waits import INTERRUPTED, Deadline, block
+from ackq.core.waits import INTERRUPTED, Deadline, block, shorten
 from ackq.errors import LeaseLost, PlaceLost, UnknownOutcome
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic.keys import ConsumerKeys
@@ -113,10 +113,10 @@ class _Reader:
         """Wait for a publish, the end of the next lease, or the block limit."""
         block_limit = min(self._spec.block_limit, timeout)
         if self._next_end >= 0:
-            block_limit = min(
-                block_limit,
-                self._next_end / 1_000_000 + self._spec.outside.fraction() * WAIT_JITTER,
-            )
+            left = self._next_end / 1_000_000 + self._spec.outside.fraction() * WAIT_JITTER
+            block_limit = yield from shorten(block_limit, left)
+            if not block_limit:
+                return
         if self._woken_at == self._newest:
             # The wake-up came from a deleted topic of the same name: do not spin.
             yield Sleep(block_limit)

@@ -220,6 +220,9 @@ def takes() -> Traces:
     yield "pop again", take.pop_many(spec(), 2, None, None, ())
     yield "pop and wait", take.pop_many(spec(), 2, 5.0, None, ())
     yield "pop, paused, for a short time", take.pop_many(spec(), 2, 0.01, None, ())
+    yield "pop and wait for a lease that ends soon", take.pop_many(spec(), 2, 5.0, None, ())
+    yield "pop and ack, and wait for one", take.pop_many(spec(), 2, 5.0, None, held("x"))
+    yield "pop in time, from a long list", take.pop_many(spec(), 2, 0.5, None, ())
     for waiters in (2, 1000, 10_000, 100_000):
         yield f"pop and wait, of {waiters}", take.pop_many(spec(), 1, 1e6, None, ())
 
