@@ -19,6 +19,8 @@
 -- KEYS[13] {name}WAITERS:LOOKS  STRING  time (µs):seconds, from which the waiting consumers are
 --                                  estimated; on this server alone, and expires
 -- Left end: KEYS[14] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
+-- Supervised: KEYS[#KEYS] {name}TAKEN:<taker> STRING receipt of the latest take of a process that
+--                                  another one supervises, which reads it; expires with the leases
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
@@ -65,7 +67,11 @@ local NANOSECONDS = '1e17' -- no deadline is as late; the article's clients in G
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
--- include: outside
+-- include: outside, note_take
+
+if record and string.sub(record, #backup - 5, #backup) == 'TAKEN:' then
+  record = nil
+end
 
 if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
   or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
@@ -151,6 +157,7 @@ if next_body and not has_side and #expired == 0 and #next_body <= max_body then
     -- Not RPOP, so that a consumer's ACL need not allow a bare RPOP, which loses messages.
     redis.call('LTRIM', ready, record and '1' or '0', record and '-1' or '-2')
     redis.call('ZADD', backup, lease, id)
+    note_take(lease)
     if watched and is_sample then
       redis.pcall('HINCRBY', counters, 'lease:' .. math.floor(timeout / 1000000), 1)
     end

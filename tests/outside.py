@@ -6,6 +6,7 @@ import random
 class Fixed:
     """Jitter, tokens and times that never change; fractions follow from `random.seed`."""
 
+    taker = ""
     fraction = staticmethod(random.random)
 
     def jitter(self) -> int:

@@ -35,6 +35,8 @@ STAGED, STAGING = "STAGED:", "STAGING:"
 DELAYED_LIST = ":delayed"
 #: The record of a batch's rejected rows is at ``<name>REJECTED:<query>``.
 REJECTED = "REJECTED:"
+#: The receipt of the latest take of a supervised process is at ``<name>TAKEN:<taker>``; it expires.
+TAKEN = "TAKEN:"
 #: Keys of workers: the shared rate limit, and the ticks of schedules. They hold no messages.
 RATELIMIT, TICKS = "RATELIMIT", "TICKS"
 #: The list of a queue's workers: when each was last seen, what each does, and orders for them. With
@@ -77,7 +79,7 @@ _ENDS = (
     *GROUPS,
     *(HISTORY + kind for kind in ("list", "delay", "topic", "rsmq")),
 )
-_PREFIXES = re.compile("|".join((DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING)))
+_PREFIXES = re.compile("|".join((DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING, TAKEN)))
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")
 _GROUP = re.compile(rf"(?:(?![*?\[\]\\{{}}])[!-~]){{1,{MAX_NAME}}}")
 _HASH_TAG = re.compile(r"\{[^{}]+\}")

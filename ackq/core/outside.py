@@ -15,6 +15,10 @@ JITTER = 1 << 16
 class Outside(Protocol):
     """Where an operation gets them."""
 
+    #: The name of this process, if another one supervises it and gives back what its latest takes
+    #: brought too late.
+    taker: str
+
     def jitter(self) -> int:
         """Return the jitter to add to a lease, in microseconds: 0 to 65,535.
 

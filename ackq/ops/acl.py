@@ -107,7 +107,7 @@ ROLES = {
     "worker": Role(
         "runs ackq work: a consumer with rate limits, schedules, a health check, and an"
         " entry in ackq workers",
-        _TAKE_COMMANDS,
+        {"get": ("TAKEN:*",), "zrangebyscore": ("BACKUP",), **_TAKE_COMMANDS},
     ),
     "monitor": Role(
         "counts messages by state, lists workers; runs ackq exporter --no-totals",

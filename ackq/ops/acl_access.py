@@ -35,6 +35,7 @@ _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor 
 #: are not consumed, since there may be another call among them.
 _CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
+_NOTED = re.compile(r"^-- Supervised: KEYS\[(#KEYS)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] \{name\}(\S*) ([A-Z]+)", re.MULTILINE)
 _ROLES = re.compile(r"^-- Roles: (.+)$", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
@@ -68,8 +69,9 @@ def slots_of(script: str, pop_from: PopFrom = "right", grouped: bool = False) ->
     """Return the slots of a script, for a queue with this end or with groups, by their numbers."""
     slots = {}
     others = _GROUPED if grouped else _RECORD if pop_from == "left" else None
-    for number, suffix, kind in others.findall(_text(script)) if others else ():
-        slots[number] = Slot((suffix,), kind, False)
+    for each in (others, _NOTED) if others else (_NOTED,):
+        for number, suffix, kind in each.findall(_text(script)):
+            slots[number] = Slot((_ANY.sub("*", suffix),), kind, False)
     for number, rest, namespace, suffix, kind in _SLOT.findall(_text(script)):
         suffixes = [NAMESPACE * bool(namespace) + _ANY.sub("*", suffix)]
         if (pop_from == "left" or grouped) and (suffix, kind) == ("HELD", "ZSET"):

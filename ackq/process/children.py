@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import signal
 import tempfile
@@ -14,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ackq.process.abandoned_messages import settle
+from ackq.process.abandoned_messages import Takes, settle
 from ackq.process.figures import Reported
 from ackq.process.held_messages import HANDED, RUNNING, Held, HeldBy
 from ackq.process.kinship import adopts, reap_adopted
@@ -60,6 +61,7 @@ class Child:
         self.server: str | None = None  #: the URL of its server, or `UNNAMED`, if it reported one
         self.reason = ""  #: why the plan cannot work, as the ended process reported it
         self.crashed = False  #: whether the process ended without reporting that it does
+        self.taker = ""  #: names the process in the notes of its takes
         self.started = 0.0
         self.restarting = False  #: whether it is being restarted on purpose
         self.killed = False  #: whether it was killed because a handler did not end
@@ -83,7 +85,8 @@ class Child:
         self.health.unlink(missing_ok=True)
         self.held.forget()
         self.killed, self._reported = False, b""
-        self._started = spares.start(self.plan)
+        self.taker = secrets.token_hex(8)
+        self._started = spares.start(self.plan.replaced(taker=self.taker))
         self._started.lifeline.setblocking(False)
         self.started = time.monotonic()
         self.restarting = self.finished = False
@@ -309,7 +312,8 @@ class Processes:
         held = child.held.read(child.overdue if child.killed else ())
         ran = [one for one in held if one.state == RUNNING and not on_purpose]
         self._quarantine.take([*ran, *(one for one in held if one.state == HANDED)])
-        self._settle(one for one in held if one.state != HANDED and one not in ran)
+        takes = Takes(child.taker, child.held.queues(), {one.id for one in held} | child.held.taken)
+        self._settle((one for one in held if one.state != HANDED and one not in ran), takes)
         if ran and len(self._quarantine) <= MANY:  # one of them is the reason, and runs elsewhere
             child.due = 0.0
             self._spares.keep()
@@ -333,15 +337,15 @@ class Processes:
         if not child.finished:
             log.warning("worker process %d ended (%d): starting another", child.number, code)
 
-    def _settle(self, held: Iterable[Held]) -> None:
+    def _settle(self, held: Iterable[Held], takes: Takes | None = None) -> None:
         """Settle what a process held, beside the supervision: Redis may be unreachable."""
         held = [*held]
-        if not held:
+        if not held and not takes:
             return
         if self._url == UNNAMED:
             log.warning("the messages of the process wait for the ends of their leases: give --url")
             return
-        thread = threading.Thread(target=settle, args=(self._url, held), daemon=True)
+        thread = threading.Thread(target=settle, args=(self._url, held, takes), daemon=True)
         thread.start()
         self._settling.append(thread)
 

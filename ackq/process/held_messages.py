@@ -123,6 +123,7 @@ class HeldMessages(Supervised):
         self,
         file: Path,
         queues: Mapping[str, QueueConfig],
+        sharded: Collection[str],
         concurrency: int,
         prefetch: int,
         limits: Limits,
@@ -132,6 +133,7 @@ class HeldMessages(Supervised):
         Args:
             file: where. It is replaced.
             queues: the settings of each queue, by its name.
+            sharded: the names of those that are sharded.
             concurrency: how many messages are handled at a time.
             prefetch: how many messages wait for that at most.
             limits: when a handler's process is to be killed, and when a message is dead.
@@ -139,7 +141,7 @@ class HeldMessages(Supervised):
         self._limits = limits
         self._usual = {name: Terms(max_receives=each.max_receives) for name, each in queues.items()}
         self._numbers = {name: number for number, name in enumerate(queues)}
-        settings = orjson.dumps([_written(each) for each in queues.values()])
+        settings = orjson.dumps([(_written(queues[n]), n, n in sharded) for n in queues])
         # Messages that the worker releases because they waited too long are overwritten in turn.
         self._records = 2 * (concurrency + prefetch) + 1000
         self._first_slot = _HEAD.size + len(settings)
@@ -250,13 +252,14 @@ class HeldBy:
         self.file = file
         self._map: mmap.mmap | None = None
         self._handed = 0
-        self._taken: set[tuple[str, bytes, int]] = set()
+        #: The leases of the messages that were handed over.
+        self.taken: set[tuple[str, bytes, int]] = set()
 
     def forget(self) -> None:
         """Prepare for the next process, which makes its own file."""
         self._map = None
         self._handed = 0
-        self._taken.clear()
+        self.taken.clear()
         self.file.unlink(missing_ok=True)
 
     def overdue(self, pid: int) -> set[int]:
@@ -289,7 +292,7 @@ class HeldBy:
         if written is None:
             return []
         slots, records, length, _ = _HEAD.unpack_from(written, 0)
-        configs = [*map(_read, orjson.loads(written[_HEAD.size : _HEAD.size + length]))]
+        configs = [config for config, _, _ in self.queues()]
         first = _HEAD.size + length + slots * _SLOT.size
         held = []
         for place in range(records):
@@ -310,10 +313,19 @@ class HeldBy:
             one = Held(
                 leased, configs[number], state, late, settlement, number, limit or None, error
             )
-            if state != HANDED or one.id not in self._taken:
+            if state != HANDED or one.id not in self.taken:
                 held.append(one)
-        self._taken.update(one.id for one in held if one.state == HANDED)
+        self.taken.update(one.id for one in held if one.state == HANDED)
         return held
+
+    def queues(self) -> list[tuple[QueueConfig, str, bool]]:
+        """Return the settings and the name of each queue, and whether it is sharded."""
+        written = self._opened()
+        if written is None:
+            return []
+        length = _HEAD.unpack_from(written, 0)[2]
+        found = orjson.loads(written[_HEAD.size : _HEAD.size + length])
+        return [(_read(config), name, is_sharded) for config, name, is_sharded in found]
 
     def _slots(self) -> list[tuple[float, int, int]]:
         written = self._opened()

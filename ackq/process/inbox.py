@@ -45,8 +45,8 @@ class Inbox:
             self._rest += os.read(self._end, _CHUNK)
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
-            number, queue, key, receipt, count, limit = orjson.loads(line)
-            yield Suspect(number, queue, b64decode(key), receipt, count, limit)
+            number, queue, key, *others = orjson.loads(line)
+            yield Suspect(number, queue, b64decode(key), *others)
 
     def is_over(self, idle: bool) -> bool:
         """Return whether none have come for a while."""

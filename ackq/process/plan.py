@@ -24,6 +24,7 @@ from redis.exceptions import NoPermissionError
 
 from ackq.config import PopFrom, QueueConfig, RateLimit, RecordErrors
 from ackq.core.client import client_of
+from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError, redact
 from ackq.ops.sharded import groups_of, hides_list, is_sharded
 from ackq.process.figures import ChildHealth
@@ -61,7 +62,8 @@ UNNAMED = "-"
 LOOK_AGAIN = 0.5
 #: Seconds without a suspect after which the process that runs them ends.
 PATIENCE = 5.0
-_QUEUES = (Queue, AsyncQueue, ShardedQueue, AsyncShardedQueue)
+_SHARDED = (ShardedQueue, AsyncShardedQueue)
+_QUEUES = (Queue, AsyncQueue, *_SHARDED)
 
 
 def _ignore(report: str) -> None:
@@ -134,6 +136,7 @@ class Plan:
     held_file: str | None = None  #: where a child writes which messages it holds
     #: Of the child that runs suspects: seconds without one after which it ends.
     patience: float | None = None
+    taker: str = ""  #: names a process, so that its parent can find what it took last
     is_spare: bool = False  #: only import the handler, and wait for another plan
     stalled_after: float = 60.0
     log_errors: Detail = "text"
@@ -209,6 +212,7 @@ class Plan:
         Raises:
             ConfigurationError: the handler or schedules do not exist, or a setting is invalid.
         """
+        SYSTEM.taker = self.taker
         handler = import_object(self.handler)
         has_tasks = isinstance(handler, HasTasks)
         if not has_tasks and not callable(handler):
@@ -434,10 +438,11 @@ class Plan:
                 {each.name: each.terms for each in tasks},
             )
             configs = {queue.name: self._with_limit(queue.config) for queue in opened}
+            sharded = {each.name for each in opened if isinstance(each, _SHARDED)}
             sizes = [each.batch.size for each in tasks if each.batch is not None]
             running = self.concurrency * max(sizes, default=1)
             file = Path(self.held_file)
-            hooks.append(HeldMessages(file, configs, running, self.prefetch, limits))
+            hooks.append(HeldMessages(file, configs, sharded, running, self.prefetch, limits))
         return hooks
 
     def _with_limit(self, config: QueueConfig) -> QueueConfig:

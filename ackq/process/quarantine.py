@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
+from ackq.core.failure import capture
 from ackq.errors import LeaseLost
 from ackq.ops.sharded import at_its_stage
 from ackq.process.abandoned_messages import opened
 from ackq.process.held_messages import FINISHED, RUNNING, Held, ended
 from ackq.process.inbox import written
 from ackq.process.plan import UNNAMED
-from ackq.worker.logs import about, log
-from ackq.worker.outages import TEMPORARY
+from ackq.worker.logs import about, log, reason_of
 from ackq.worker.policy import RENEW_AFTER, Settlement
 from ackq.worker.suspects import Suspect
 
@@ -41,10 +41,16 @@ class Kept:
     renew_at: float = 0.0  #: when to renew its lease
 
     @property
+    def charged(self) -> bool:
+        """Whether a delivery of it has failed, which is not recorded yet."""
+        return self.count > self.held.message.receive_count
+
+    @property
     def line(self) -> bytes:
         """What its process gets."""
         held, message = self.held, self.held.message
-        fields = message.queue, message.key, message.receipt, self.count, held.limit
+        failure = capture(held.error, held.config.record_errors).decode() if self.charged else None
+        fields = message.queue, message.key, message.receipt, self.count, held.limit, failure
         return written(Suspect(held.number, *fields))
 
 
@@ -128,12 +134,11 @@ class Quarantine:
         now = time.monotonic()
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        self._settle(
-            replace(kept.held, overdue=True, settlement=Settlement("nack", kept.due - now))
-            if kept.due > now
-            else kept.held
-            for kept in waiting
-        )
+        for kept in waiting:
+            if kept.charged:
+                later = Settlement("nack", max(0.0, kept.due - now))
+                kept.held = replace(kept.held, overdue=True, settlement=later)
+        self._settle(kept.held for kept in waiting)
 
     def _charge(self, kept: Kept, one: Held, code: int) -> None:
         """Count a delivery that ended its process: try it again later, or not any more."""
@@ -178,12 +183,12 @@ class Quarantine:
                 kept.renew_at = math.inf
             return
         try:
-            with opened(url, held) as queue:
+            with opened(url, held.message.queue, held.config) as queue:
                 at_its_stage(queue).extend(*(kept.held.message for kept in several))
         except LeaseLost as error:
             lost = {(held.message.queue, one.key, one.receipt) for one in error.messages}
-        except TEMPORARY as error:
-            log.warning("%r: suspects wait: %s", held.message.queue, error)
+        except Exception as error:  # whatever it is, the others must keep their leases
+            log.warning("%r: suspects wait: %s", held.message.queue, reason_of(error))
             pause = min(pause, PAUSE)
         with self._lock:
             self._waiting = [kept for kept in self._waiting if kept.held.id not in lost]

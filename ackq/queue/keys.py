@@ -19,6 +19,7 @@ from ackq.core.names import (
     RATELIMIT,
     SCHEDULES,
     SUFFIXES,
+    TAKEN,
     TICKS,
     WORKERS_DOING,
     WORKERS_ORDERS,
@@ -130,6 +131,10 @@ class QueueKeys:
     def looks(self) -> bytes:
         """The key from which the consumers that wait are estimated. It expires."""
         return self.base + LOOKS.encode()
+
+    def taken(self, taker: str) -> bytes:
+        """Return the key of the note of a supervised process's latest take. It expires."""
+        return self.base + (TAKEN + taker).encode()
 
     @property
     def history(self) -> bytes:

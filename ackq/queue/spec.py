@@ -51,7 +51,10 @@ class QueueSpec:
     @cached_property
     def pop_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the pop script."""
-        return self.keys.passed(self.pop_script)
+        passed = self.keys.passed(self.pop_script)
+        if not self.outside.taker:
+            return passed
+        return (len(passed), *passed[1:], self.keys.taken(self.outside.taker))
 
     @cached_property
     def ack_keys(self) -> tuple[Arg, ...]:

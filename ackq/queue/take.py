@@ -183,6 +183,19 @@ def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None
         yield from ack(spec, messages)
 
 
+def latest(spec: QueueSpec, taker: str) -> Operation[list[Message]]:
+    """Return the messages that a supervised process took last and that are still its own.
+
+    Their bodies and receive counts are not read. Those whose leases were extended are left out.
+    """
+    receipt = yield Request((b"GET", spec.keys.taken(taker)), resend=True)
+    if not receipt:
+        return []
+    span = (receipt, receipt, b"LIMIT", 0, TAKE_CHUNK)
+    keys = yield Request((b"ZRANGEBYSCORE", spec.keys.backup, *span), resend=True)
+    return [Message(spec.name, key, b"", int(receipt), 1) for key in keys]
+
+
 def messages_in(reply: Sequence[Any]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the key and the body of each message in pop.lua's reply."""
     values = iter(reply[MESSAGES:])

@@ -153,6 +153,8 @@ class State:
     quota: Quota | None = None  #: unless any number of messages may be handled
     #: Messages that may have ended the processes that had them, to be run alone.
     suspects: deque[Message] = field(default_factory=deque)
+    #: Those whose last delivery has failed in a process that ended, which is not recorded yet.
+    charged: set[Message] = field(default_factory=set)
     #: Whether everything else is finished or given back now, so that one of them can run.
     clearing: bool = False
     alone: bool = False  #: whether one of them runs
@@ -296,7 +298,8 @@ class State:
         runs = self.feed.runs
         given = [each for message in messages for each in (message, *runs.end(message))]
         for each in given:
-            self.by_name[each.queue].upkeep.returned.append((each, Settlement("release")))
+            again = Settlement("nack" if each in self.charged else "release")
+            self.by_name[each.queue].upkeep.returned.append((each, again))
         if given:
             self.upkeep_bell.ring()
 

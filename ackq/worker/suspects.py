@@ -31,6 +31,8 @@ class Suspect(NamedTuple):
     receipt: int
     receive_count: int
     limit: int | None  #: how often it may be received
+    #: Why its last delivery failed, as a nack stores it; None: it did not, or that is recorded.
+    failure: str | None
 
 
 class Inbox(Protocol):
@@ -91,6 +93,8 @@ def run_alone(state: State, inbox: Inbox | None) -> Routine[None]:
         state.alone = True
         try:
             if (yield from _begins(state, lane, message)):
+                state.charged.discard(message)  # this delivery is recorded now
+                message.failure = b""
                 if inbox is not None:
                     state.complete(lane, message)
                 _run(state, lane, message)
@@ -141,6 +145,9 @@ def _receive(state: State, inbox: Inbox) -> Routine[None]:
         lane = state.lanes[suspect.number]
         message = lane.message_of(*suspect[1:5])
         message.terms = Terms(max_receives=suspect.limit)
+        if suspect.failure is not None:
+            message.failure = suspect.failure.encode()
+            state.charged.add(message)
         try:
             yield Call(lane.queue_of(message).extend, (message,))
         except LeaseLost:

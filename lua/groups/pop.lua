@@ -33,6 +33,8 @@
 -- KEYS[22] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it, separated by
 --                                  spaces; only if the record says that dead letters do so
 -- KEYS[23] {name}GROUPS:LETTERS HASH    id of such a dead letter -> place, group
+-- Supervised: KEYS[#KEYS] {name}TAKEN:<taker> STRING receipt of the latest take of a process that
+--                                  another one supervises, which reads it; expires with the leases
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout

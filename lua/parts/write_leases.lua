@@ -1,4 +1,4 @@
--- include: long_batch
+-- include: long_batch, note_take
 -- Needs backup, receives.
 
 -- Store the leases and the receive counts of the messages that a call takes.
@@ -7,6 +7,7 @@ local function write_leases(number, deadlines, counted)
     redis.call('ZADD', backup, '0', LONG_KEY)
   end
   redis.call('ZADD', backup, unpack(deadlines))
+  note_take(deadlines[1])
   if number >= LONG_BATCH then
     redis.call('ZREM', backup, LONG_KEY)
   end

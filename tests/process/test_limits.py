@@ -212,7 +212,7 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
 ) -> None:
     """Also messages that are acked already, that others hold, and that were overwritten."""
     config = queue.config
-    written = HeldMessages(tmp_path / "held", {queue.name: config}, 3, 2, Limits(0.0))
+    written = HeldMessages(tmp_path / "held", {queue.name: config}, (), 3, 2, Limits(0.0))
     queue.push_many(
         {"id": name} for name in ("over", "runs", "done", "waits", "acked", "other", *AFTER)
     )
@@ -257,7 +257,7 @@ def test_what_a_process_held_is_settled_by_what_became_of_it(
 
 
 def test_the_places_of_running_messages_are_not_used_again(tmp_path: Path) -> None:
-    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, 1, 0, Limits(60.0))
+    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, (), 1, 0, Limits(60.0))
     first = ackq.Message("q", b"first", b"", 1, 1)
     written.taken("q", [first])
     written.before(first)
@@ -279,7 +279,7 @@ def test_a_file_that_is_not_written_yet_holds_nothing(tmp_path: Path) -> None:
 
 def test_a_place_is_free_while_another_message_overwrites_it(tmp_path: Path) -> None:
     """A process may be killed there: its parent must not read half of each."""
-    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, 1, 0, Limits(60.0))
+    written = HeldMessages(tmp_path / "held", {"q": QueueConfig()}, (), 1, 0, Limits(60.0))
     message = ackq.Message("q", b"first", b"", 1, 1)
     written.taken("q", [message])
     seen = []

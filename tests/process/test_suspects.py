@@ -4,15 +4,17 @@ import json
 import signal
 from base64 import b64decode
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 import ackq
 from ackq.embedded import Server
-from ackq.process.abandoned_messages import settle
+from ackq.process.abandoned_messages import opened, settle
 from ackq.process.held_messages import RUNNING, Held
 from ackq.process.quarantine import Quarantine
 from ackq.queue.messages import Message
@@ -190,4 +192,49 @@ def test_suspects_that_have_ended_the_process_run_after_the_others(
     run.send()
     assert run.sent_ids() == ["m0", "m1", "m2", "m1", "m2", "m0"]
     run.quarantine.process_crashed(-9, [], on_purpose=True)
+    run.quarantine.end()
+
+
+@pytest.mark.parametrize("delay", [0.0, 60.0])
+def test_a_delivery_that_ended_its_process_counts_also_if_the_supervisor_stops(
+    server: Server, queue: ackq.Queue, delay: float
+) -> None:
+    queue.push_many({"id": f"m{n}"} for n in range(2))
+    run = Supervised(server.url, queue)
+    held = [
+        replace(run.held(message), settlement=Settlement("nack", delay))
+        for message in queue.pop_many(2)
+    ]
+    run.quarantine.take(held)
+    run.send()
+    assert run.quarantine.process_crashed(9, held[:1], on_purpose=False)
+    run.quarantine.end()
+    wait_until(lambda: not queue.stats().in_flight, "the end of both leases")
+    seen = {each.id: each for each in (*queue.peek(2), *queue.peek(2, "delayed"))}
+    assert [failure.text for failure in seen["m0"].errors] == ["ended its process, exit code 9"]
+    assert bool(queue.stats().delayed) == bool(delay)
+    queue.run_now(ids=["m0"])
+    counts = {message.id: message.receive_count for message in queue.pop_many(2)}
+    assert counts == {"m0": 2, "m1": 1}
+
+
+def test_the_keeper_of_leases_goes_on_after_any_error(
+    server: Server, queue: ackq.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[bool] = []
+
+    def opened_second(*args: Any) -> ackq.Queue:
+        if not failed:
+            failed.append(True)
+            raise ZeroDivisionError
+        return opened(*args)
+
+    monkeypatch.setattr("ackq.process.quarantine.opened", opened_second)
+    queue.push({"id": "a"})
+    run = Supervised(server.url, queue)
+    message = queue.pop(visibility_timeout=2)
+    assert message is not None
+    run.quarantine.take([run.held(message)])
+    wait_until(lambda: (queue.stats().lease_ends_in or 0) > 5, "the renewed lease")
+    assert failed
     run.quarantine.end()

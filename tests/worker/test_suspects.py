@@ -158,3 +158,15 @@ def test_a_suspect_that_waited_long_for_its_turn_is_not_given_back() -> None:
     state.stopping = True
     _release_stale(state)
     assert not state.feed.buffer
+
+
+def test_a_suspect_whose_last_delivery_failed_is_given_back_counted() -> None:
+    state, time = state_of()
+    (lane,) = state.lanes
+    suspects = [message_of(time, id=id) for id in ("innocent", "failed")]
+    state.suspects.extend(suspects)
+    state.charged.add(suspects[1])
+    state.stopping = True
+    _release_stale(state)
+    verbs = {message.id: settlement.verb for message, settlement in lane.upkeep.returned}
+    assert verbs == {"innocent": "release", "failed": "nack"}

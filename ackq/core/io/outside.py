@@ -17,6 +17,7 @@ os.register_at_fork(after_in_child=_drawn.clear)
 class System:
     """What operations need from outside; see `ackq.core.outside.Outside`."""
 
+    taker = ""
     fraction = staticmethod(random.random)
 
     def jitter(self) -> int:

@@ -14,6 +14,7 @@ from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.ops.acl import OTHER_ROLES, ROLES, SCRATCH, rules
 from ackq.ops.acl_access import callers_of
 from ackq.ops.sharded import is_sharded
+from ackq.queue import take
 from ackq.queue.claims_client import Claims
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
@@ -66,6 +67,7 @@ OPERATIONS: dict[str, Operation] = {
     "release": lambda queue: queue.release(_take(queue)),
     "reject": lambda queue: queue.reject(_take(queue)),
     "extend": lambda queue: queue.extend(_take(queue)),
+    "find its latest take": lambda queue: queue.execute(take.latest, "t"),
     "count": lambda queue: queue.stats(),
     "peek": lambda queue: queue.peek(),
     "read the oldest": lambda queue: queue.oldest_ready(),
@@ -100,7 +102,7 @@ _CLAIMS = {*_GIVES_BACK, *TAKES, "purge"}
 BESIDES = {
     "scheduler": {"list claims", "peek", "search", "run now", "cancel"},
     "viewer": {"order"},
-    "consumer": {*_GIVES_BACK, "count"},
+    "consumer": {*_GIVES_BACK, "count", "find its latest take"},
     "worker": {*_GIVES_BACK, "pause", "order", "find", "search", "list claims", "list workers"},
     "operator": {"push later", "ack by id", "be listed", "take"},
     "claimer": _CLAIMS,
@@ -123,7 +125,7 @@ FOR: dict[str, set[str]] = {
     "producer": {"push", "confirm"},
     "scheduler": {*_PUSHES, "push once", "confirm"},
     "consumer": {*TAKES, "watch"},
-    "worker": {*TAKES, "count", "be listed", "watch"},
+    "worker": {*TAKES, "count", "find its latest take", "be listed", "watch"},
     "claimer": {"list claims"},
     "pipeline": {"list claims"},
     "writer": set(),
@@ -264,7 +266,7 @@ _TAKER = {
     "HSET": {"CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS", "COUNTERS"},
     "PEXPIRE": {"COUNTERS"},
     "ZADD": {"BACKUP", "DELAYED", "HELD"},
-    "SET": {"WAITERS:LOOKS"},
+    "SET": {"WAITERS:LOOKS", "TAKEN:t"},
 }
 _CLAIMER = {
     "LPUSH": {CLAIM},
@@ -340,6 +342,7 @@ def test_a_role_can_run_no_command_on_a_key_that_it_does_not_need_it_for(
         "RATELIMIT",
         "TICKS",
         "WAITERS:LOOKS",
+        "TAKEN:t",
         "DEDUP:m",
         "CLAIMS:g",
         CLAIM,

@@ -7,6 +7,7 @@ from pathlib import Path
 from ackq.scripts import compose
 
 _LEFT = re.compile(r"^-- Left end: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
+_NOTED = re.compile(r"^-- Supervised: KEYS\[#KEYS\] (\S+) (.*)$", re.MULTILINE)
 _GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
 _SLOT = re.compile(r"^-- (KEYS|ARGV)\[(\d+)\] (\S+) +(\S.*)$", re.MULTILINE)
 
@@ -40,6 +41,8 @@ class Header:
     record: Slot | None = None
     #: The further keys that it has for queues with groups.
     grouped: tuple[Slot, ...] = ()
+    #: The note, if it has a last key for supervised processes. Its number is 0.
+    note: Slot | None = None
 
     def argument(self, name: str) -> int:
         """Return the place of an argument among the arguments, from 0."""
@@ -64,7 +67,9 @@ def parse(text: str) -> Header:
     left = _LEFT.search(comment(text))
     record = Slot(int(left[1]), left[2], left[3]) if left else None
     grouped = [Slot(int(number), *rest) for number, *rest in _GROUPED.findall(comment(text))]
-    return Header(tuple(found["KEYS"]), tuple(found["ARGV"]), record, tuple(grouped))
+    noted = _NOTED.search(comment(text))
+    note = Slot(0, noted[1], noted[2]) if noted else None
+    return Header(tuple(found["KEYS"]), tuple(found["ARGV"]), record, tuple(grouped), note)
 
 
 def read(directory: Path, script: str) -> str:

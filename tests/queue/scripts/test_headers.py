@@ -79,6 +79,7 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "CLAIMS:<group>": "hash",
         "ERRORS": "hash",
         "WAITERS:LOOKS": "string",
+        "TAKEN:<taker>": "string",
         "CLAIM:<group>:<batch>": "list",
         "GROUPS:BUSY": "hash",
         "GROUPS:PARKED": "zset",
@@ -96,7 +97,8 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
     if script.startswith("groups/"):
         types["HELD"] = "string"
     found = header(scripts_directory, script)
-    for slot in (*found.keys, *(slot for slot in found.grouped if slot.suffix != "HELD")):
+    grouped = (slot for slot in found.grouped if slot.suffix != "HELD")
+    for slot in filter(None, (*found.keys, *grouped, found.note)):
         assert slot.name.startswith("{name}")
         assert types[slot.suffix] == slot.type
 
@@ -158,6 +160,9 @@ def test_a_script_touches_only_keys_that_it_was_passed(
 ) -> None:
     text = code(scripts_directory, script)
     keys = {name for name, kind, _ in bindings(text) if kind == "KEYS"}
+    if header(scripts_directory, script).note is not None:
+        assert "local latest = KEYS[#KEYS]" in text
+        keys.add("latest")
     for command, first in re.findall(r"redis\.call\('(\w+)'(?:, *([^,)]+))?", text):
         if command == "TIME":
             continue
