@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -98,18 +98,10 @@ class Definition:
 
     #: Whether the function is asynchronous.
     is_async: bool = field(init=False)
-    #: Its own limit of deliveries; ``terms`` have that of the last worker if it has none.
-    own_limit: int | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Look at the function once, since each message needs to know."""
         self.is_async = inspect.iscoroutinefunction(self.function)
-        self.own_limit = self.terms.max_receives
-
-    def limit_receives(self, limit: int | None) -> None:
-        """Set the limit of deliveries, unless the task has its own."""
-        if self.own_limit is None:
-            self.terms = replace(self.terms, max_receives=limit)
 
     def parameters(self, messages: list[Message], state: Any) -> dict[str, Any]:
         """Return the arguments that the worker fills in.

@@ -11,7 +11,7 @@ from ackq.config import Seconds, check_integer, check_seconds, in_seconds
 from ackq.errors import ConfigurationError
 from ackq.setting_types import check_fields
 from ackq.worker.policy import Backoff
-from ackq.worker.verdicts import Release
+from ackq.worker.verdicts import Release, leaves_of
 
 #: Types of exceptions, as ``except`` takes them.
 Exceptions = tuple[type[BaseException], ...]
@@ -32,7 +32,8 @@ class Later(Release):
 class Retry:
     """Which exceptions of a task are retried, and when.
 
-    A message whose task raised another exception goes to the dead letters at once.
+    A message whose task raised another exception goes to the dead letters at once. An exception
+    group, such as one of `asyncio.TaskGroup`, is retried if all exceptions in it are.
     """
 
     #: Exceptions to retry. Defaults to all.
@@ -58,7 +59,11 @@ class Retry:
 
     def is_final(self, error: BaseException) -> bool:
         """Return whether a message whose task raised this is not retried."""
-        return isinstance(error, self.never) or not isinstance(error, self.on)
+        leaves = [*leaves_of(error)]
+        never = any(isinstance(each, self.never) for each in (error, *leaves))
+        return never or not (
+            isinstance(error, self.on) or all(isinstance(each, self.on) for each in leaves)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -623,16 +623,13 @@ class Tasks(Closable):
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def _limited(self, queue: Any, limit: int | None) -> Any:
-        """Return the queue with the highest limit of its tasks: each task applies its own."""
+        """Return the queue with the limit that all of its tasks have, if it is another one."""
         usual = queue.config.max_receives or limit
-        mine = [each for each in self.definitions if each.queue == queue.name]
-        for definition in mine:
-            definition.limit_receives(usual)
-        limits = [each.terms.max_receives for each in mine] or [usual]
-        if None in limits:
+        mine = [each.terms for each in self.definitions if each.queue == queue.name]
+        limits = {terms.max_receives or usual for terms in mine}
+        if len(limits) != 1 or limits == {usual}:
             return queue
-        most = max(filter(None, limits))
-        return queue if most == usual else queue.with_config(max_receives=most)
+        return queue.with_config(max_receives=limits.pop())
 
     def run(self, *, drain: bool = False, **settings: Any) -> None:
         """Handle messages until the worker is stopped; see `ackq.worker.Worker.run`.
@@ -667,6 +664,7 @@ class TasksWorker(Worker):
     def __init__(self, tasks: Tasks, queues: Any, **settings: Any) -> None:
         self._tasks = tasks
         super().__init__(queues, tasks.handle, batch_handler=tasks.handle_batch, **settings)
+        self._state.handling.own_limits = True
 
     def run(self, *, drain: bool = False) -> None:
         """Work within the lifespan; see `ackq.worker.Worker.run`."""

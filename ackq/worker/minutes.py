@@ -129,7 +129,7 @@ class Minutes:
             task.rejected += outcome == "reject"
 
     def _count_failure(self, number: int, message: Message, task: str | None) -> None:
-        limit = self._state.lanes[number].max_receives
+        limit = self._state.limit_of(message)
         if limit is not None and message.receive_count >= limit:
             return  # it is counted as a dead letter
         (failure,) = parse(b"%d:0:%s" % (message.receive_count, message.failure))

@@ -118,6 +118,8 @@ class Handling:
     hooks: Sequence[Hooks] = ()
     #: Returns the terms of a redelivered message, before its handler is called.
     terms: Callable[[Message], Terms | None] | None = None
+    #: Whether the limit of its terms is that of a message, even if its queue has a lower one.
+    own_limits: bool = False
     #: Lets the supervisor of this process run a message elsewhere; None: there is none.
     hand_over: Callable[[Message], bool] | None = None
     figures: Figures | None = None  #: counts what handlers do, if the counts are shown
@@ -423,7 +425,7 @@ class State:
         except BaseException as broken:
             self._log_broken(message, broken)
             settlement = _usual(message)
-        limit = self.by_name[message.queue].max_receives
+        limit = self.limit_of(message)
         is_last = settlement.verb == "nack" and limit is not None and count >= limit
         return LAST_FAILURE if is_last else settlement
 
@@ -439,8 +441,10 @@ class State:
 
     def limit_of(self, message: Message) -> int | None:
         """Return how often a message may be received."""
-        limits = (self.by_name[message.queue].max_receives, terms_of(message).max_receives)
-        return min((limit for limit in limits if limit is not None), default=None)
+        usual, own = self.by_name[message.queue].max_receives, terms_of(message).max_receives
+        if usual is None or own is None:
+            return own or usual
+        return own if self.handling.own_limits else min(own, usual)
 
     def cancelled(self, slot: Slot, error: BaseException) -> None:
         """Record that a handler was cancelled: by the worker, or by its own code.

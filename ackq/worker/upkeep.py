@@ -72,15 +72,19 @@ def _ack(state: State, lane: Lane) -> Routine[None]:
 
 
 def _return(state: State, lane: Lane) -> Routine[None]:
+    returned = lane.upkeep.returned
+    now = returned.copy()
     groups: dict[tuple[str, Settlement], list[Message]] = {}
-    for _ in range(len(lane.upkeep.returned)):
-        message, settlement = lane.upkeep.returned.popleft()
+    for message, settlement in now:
         groups.setdefault((message.queue, settlement), []).append(message)
+    # They stay there until all of that is done: a drain ends when there is nothing to settle.
     for (_, settlement), messages in groups.items():
         if not (yield from _settle(state, lane, _settle_call(lane, settlement, messages))):
-            lane.upkeep.returned.extend((message, settlement) for message in messages)
+            returned.extend((message, settlement) for message in messages)
         else:
             state.died(messages, settlement)
+    for _ in now:
+        returned.popleft()
 
 
 def _by_shard(messages: Iterable[Message]) -> list[list[Message]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncContextDecorator, ContextDecorator
 from functools import partial
-from itertools import starmap
 from subprocess import Popen
 from threading import Thread
-from types import AsyncGeneratorType, FunctionType, GeneratorType, MethodType
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from ackq.config import Seconds, in_seconds
@@ -19,23 +20,21 @@ from ackq.errors import ConfigurationError
 
 #: How often what an awaitable returns is awaited in turn.
 MAX_AWAITS = 10
+_LAZY = (map, filter, zip, enumerate, *filter(inspect.isclass, vars(itertools).values()))
 #: What a handler must not return, because it has not run, or not to its end; and the advice.
 _UNDONE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (GeneratorType, "a generator, of which nothing has run: remove the yield, or loop over it"),
     (AsyncGeneratorType, "an async generator, of which nothing has run: loop over it"),
-    ((map, filter, starmap), "a lazy iterator, of which nothing has run: loop over it"),
+    (_LAZY, "a lazy iterator, of which nothing has run: loop over it"),
     (Future, "a future whose work may still run: return future.result() instead"),
     (Thread, "a thread that may still run: join() it before you return"),
-    (Popen, "a process that may still run: wait() for it before you return"),
+    ((Popen, Process), "a process that may still run: wait() for it before you return"),
     (
         (ContextDecorator, AsyncContextDecorator),
         "a context manager that nobody entered: use it in a with statement, or as @decorator()",
     ),
-    (
-        (FunctionType, MethodType, partial),
-        "a function that nobody called: call it, or write @decorator() instead of @decorator",
-    ),
 )
+_UNCALLED = "a function that nobody called: call it, or write @decorator() instead of @decorator"
 #: Where the classes of results of pools and of processes are, which most programs never import.
 _MULTIPROCESSING = frozenset({"multiprocessing.pool", "multiprocessing.context"})
 _PLAIN = frozenset({bool, int, float, str, bytes, list, tuple, dict, set})
@@ -122,15 +121,21 @@ def pending(result: Any) -> Awaitable[Any] | None:
         raise result
     if inspect.isawaitable(result):
         return result
-    for kinds, advice in _UNDONE:
-        if isinstance(result, kinds):
-            raise TypeError(f"the handler returned {advice}")
+    undone = (advice for kinds, advice in _UNDONE if isinstance(result, kinds))
+    if advice := next(undone, _UNCALLED if _is_function(result) else ""):
+        raise TypeError(f"the handler returned {advice}")
     if type(result).__module__ in _MULTIPROCESSING:
         raise TypeError(
             "the handler returned work of multiprocessing that may still run: get() its result, or"
             " join() the process, before you return"
         )
     return None
+
+
+def _is_function(result: Any) -> bool:
+    """Return whether this is a function: written in any language, bound, wrapped, or a task."""
+    wrapped = callable(result) and hasattr(result, "__wrapped__")
+    return wrapped or inspect.isroutine(result) or isinstance(result, partial)
 
 
 def plain_value(result: Any, finish: Callable[[Awaitable[Any]], Any]) -> Any:

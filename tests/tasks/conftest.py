@@ -46,18 +46,25 @@ class Rig:
 
     def drain(self, **settings: Any) -> None:
         """Handle what is ready."""
+        self.run(self.tasks, drain=True, **settings)
+
+    def worker(self, **settings: Any) -> Any:
+        """Return a worker for the tasks."""
+        make = self.tasks.worker
+        return self._portal.call(make, **settings) if self.is_async else make(**settings)
+
+    def run(self, worker: Any, **settings: Any) -> None:
+        """Let a worker run, or tasks."""
         if self.is_async:
-            self._portal.call(self.tasks.run, drain=True, **settings)
+            self._portal.call(worker.run, **settings)
         else:
-            self.tasks.run(drain=True, **settings)
+            worker.run(**settings)
 
     @contextlib.contextmanager
     def working(self, **settings: Any) -> Iterator[None]:
         """Let a worker run beside the test."""
-        make = self.tasks.worker
-        worker: Any = self._portal.call(make, **settings) if self.is_async else make(**settings)
-        run = (lambda: self._portal.call(worker.run)) if self.is_async else worker.run
-        thread = threading.Thread(target=run)
+        worker = self.worker(**settings)
+        thread = threading.Thread(target=self.run, args=(worker,))
         thread.start()
         try:
             yield

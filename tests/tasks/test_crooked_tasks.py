@@ -138,6 +138,30 @@ def test_a_verdict_is_not_an_error_that_a_retry_excludes(rig: Rig) -> None:
     assert (stats.dead, stats.delayed + stats.ready) == (0, 1)
 
 
+ONLY = Retry(on=(OSError,))
+BUT = Retry(never=(OSError,))
+
+
+@pytest.mark.parametrize(
+    ("retry", "errors", "is_final"),
+    [
+        (ONLY, [OSError()], False),
+        (ONLY, [OSError(), ExceptionGroup("", [ConnectionError()])], False),
+        (ONLY, [OSError(), KeyError()], True),
+        (ONLY, [ExceptionGroup("", [KeyError()])], True),
+        (Retry(on=(ExceptionGroup,)), [KeyError()], False),
+        (BUT, [KeyError()], False),
+        (BUT, [KeyError(), ExceptionGroup("", [OSError()])], True),
+        (Retry(never=(ExceptionGroup,)), [KeyError()], True),
+    ],
+    ids=str,
+)
+def test_a_group_is_retried_if_all_of_its_errors_are(
+    retry: Retry, errors: list[Exception], is_final: bool
+) -> None:
+    assert retry.is_final(ExceptionGroup("", errors)) == is_final
+
+
 async def forgets(message: Any, call: Any) -> None:
     call()
 

@@ -875,11 +875,19 @@ def test_a_function_that_is_defined_again_replaces_itself(rig: Rig) -> None:
 
 
 def test_each_worker_has_its_own_limit_of_deliveries(rig: Rig) -> None:
-    usual = rig.tasks.task(name="usual")(_first).definition
-    own = rig.tasks.task(name="own", max_receives=7)(_later).definition
-    for limit in (10, 3, None):
-        rig.tasks.worker(max_receives=limit)
-        assert (usual.terms.max_receives, own.terms.max_receives) == (limit, 7)
+    def fail() -> None:
+        raise OSError
+
+    def define(name: str, **settings: Any) -> None:
+        rig.push(rig.tasks.task(name=name, **settings)(fail).options(id=name))
+
+    define("usual")
+    define("less", max_receives=1)
+    define("more", max_receives=4)
+    first, _ = (rig.worker(max_receives=limit, backoff=Backoff(base=0)) for limit in (3, 2))
+    rig.run(first, drain=True)
+    dead = {letter.id: letter.receive_count for letter in rig.queue.dead_letters()}
+    assert dead == {"usual": 3, "less": 1, "more": 4}
 
 
 def _first() -> None:

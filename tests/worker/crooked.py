@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import product, starmap
+from itertools import product
 from multiprocessing import Process
 from typing import Any
+from unittest.mock import Mock
 
 from ackq.worker import Reject, Release
 
@@ -106,7 +108,7 @@ def returns(make: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda name: make(name)
 
 
-PLAIN: tuple[Any, ...] = (None, 0, "", b"x", [], {}, ...)
+PLAIN: tuple[Any, ...] = (None, 0, "", b"x", [], {}, ..., int, Handler(), Mock(), iter([]))
 #: What handlers return, and how their messages end: empty for an ack, after the handler has run;
 #: or the reason or the text of the error, of which nothing may have run.
 RESULTS: dict[str, tuple[Callable[[str], Any], str]] = {
@@ -126,22 +128,27 @@ RESULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "async generator": (generates_async, "loop over it"),
     "map": (lambda name: map(RAN.add, [name]), "loop over it"),
     "filter": (lambda name: filter(RAN.add, [name]), "loop over it"),
-    "starmap": (lambda name: starmap(RAN.add, [(name,)]), "loop over it"),
+    "starmap": (lambda name: itertools.starmap(RAN.add, [(name,)]), "loop over it"),
+    "chain": (lambda name: itertools.chain(map(RAN.add, [name])), "loop over it"),
+    "zip": (lambda name: zip(map(RAN.add, [name]), [1], strict=True), "loop over it"),
     "process": (lambda name: Process(), "join() the process"),
+    "async process": (lambda name: object.__new__(asyncio.subprocess.Process), "wait() for it"),
     "future": (lambda name: Future(), "return future.result()"),
     "thread": (lambda name: threading.Thread(), "join()"),
     "context manager": (lambda name: bound(name), "in a with statement"),
     "function": (lambda name: later, "@decorator()"),
-    "method": (lambda name: [].append, ""),
+    "method": (lambda name: Handler().__call__, "@decorator()"),
+    "built in": (lambda name: [].append, "@decorator()"),
+    "unbound": (lambda name: str.upper, "@decorator()"),
+    "cached": (lambda name: functools.cache(later), "@decorator()"),
+    "task": (lambda name: functools.update_wrapper(Handler(), later), "@decorator()"),
     "half a decorator": (lambda name: wrapper(later), "@decorator()"),
     "bound": (lambda name: functools.partial(later, name), "@decorator()"),
     "verdict": (lambda name: Reject("a verdict"), "a verdict"),
     "class": (lambda name: Reject, "rejected"),
     "error": (lambda name: ValueError("an error"), "an error"),
-    "error class": (lambda name: KeyError, ""),
     "async verdict": (lambda name: asyncio.sleep(0, Reject("awaited")), "awaited"),
 }
-del RESULTS["method"], RESULTS["error class"]
 
 
 def raising(error: type[BaseException]) -> Callable[..., Any]:
