@@ -20,7 +20,7 @@ from ackq.errors import ConfigurationError
 
 #: How often what an awaitable returns is awaited in turn.
 MAX_AWAITS = 10
-_LAZY = (map, filter, zip, enumerate, *filter(inspect.isclass, vars(itertools).values()))
+_LAZY: Any = (map, filter, zip, enumerate, *filter(inspect.isclass, vars(itertools).values()))
 #: What a handler must not return, because it has not run, or not to its end; and the advice.
 _UNDONE: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (GeneratorType, "a generator, of which nothing has run: remove the yield, or loop over it"),
