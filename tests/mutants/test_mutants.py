@@ -1,5 +1,6 @@
 """Every planted mistake is noticed by the test that is named beside it.
 
+The ordinary run plants an eighth of them, others each time, and `make test-campaign` the rest.
 The named tests run in this process, called with the fixtures of this folder, so that hundreds
 of mistakes cost seconds. A mistake counts as noticed only if an assertion fails: a script that
 no longer compiles, or that ends in an error where none was planted, would prove nothing.
@@ -7,19 +8,39 @@ no longer compiles, or that ends in an error where none was planted, would prove
 
 import importlib
 import inspect
-from collections.abc import Mapping
+import os
+import random
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.exceptions import ResponseError
 
+from ackq import scripts
 from ackq.errors import AckqError
 from ackq.scripts import compose
 from tests import facts
 from tests.facts.mistakes import Mutant
 
 MUTANTS = [mutant for each in facts.every() for mutant in each.mutants]
+#: The processes of a run draw the same.
+DRAWN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(MUTANTS, len(MUTANTS) // 8)
+
+
+def given(mutants: Iterable[Mutant], name: Callable[[Mutant], str]) -> list[Any]:
+    """Return the parameters of a test. Those that are not drawn are for `make test-campaign`."""
+    return [
+        pytest.param(each, marks=() if each in DRAWN else pytest.mark.campaign, id=name(each))
+        for each in mutants
+    ]
+
+
+def test_every_mistake_can_be_planted() -> None:
+    composed = {each.script: compose(scripts.directory(), each.script) for each in MUTANTS}
+    counts = {str(each): composed[each.script].count(each.mistake.old) for each in MUTANTS}
+    assert {mutant: count for mutant, count in counts.items() if count != 1} == {}
 
 
 def run(test: str, given: Mapping[str, Any], request: pytest.FixtureRequest) -> None:
@@ -34,7 +55,7 @@ def run(test: str, given: Mapping[str, Any], request: pytest.FixtureRequest) -> 
     function(**given, **{each: request.getfixturevalue(each) for each in wanted})
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=str, indirect=True)
+@pytest.mark.parametrize("mutant", given(MUTANTS, str), indirect=True)
 def test_a_planted_mistake_is_noticed(
     mutant: Mutant, scripts_directory: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -53,7 +74,7 @@ NAMED = {
 }.values()
 
 
-@pytest.mark.parametrize("named", NAMED, ids=[mutant.test for mutant in NAMED])
+@pytest.mark.parametrize("named", given(NAMED, attrgetter("test")))
 def test_the_named_test_passes_without_the_mistake(
     named: Mutant, request: pytest.FixtureRequest
 ) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from multiprocessing.pool import ThreadPool
-from typing import Any
+from typing import Any, Literal
 
 from tests.campaign.run import environment
 
@@ -50,11 +50,9 @@ def main() -> int:
     results = _results()
     wanted = [each for each in drawn if _is_open(each, results, options.again)]
     if wanted:
-        if options.of == "lua":
-            plan = [scripts.planned(each, options.budget) for each in wanted]
-        else:
-            tests = recorded(options.tests or TESTS, options.jobs)
-            plan = [_planned(each, tests, options.budget) for each in wanted]
+        of: Literal["python", "lua"] = "lua" if options.of == "lua" else "python"
+        tests = recorded(options.tests or (), options.jobs, of=of)
+        plan = [_planned(each, tests, options.budget) for each in wanted]
         about = {"seed": options.seed, "commit": environment()["commit"]}
         with ThreadPool(options.jobs) as pool:
             pool.starmap(_try, [(plan[at :: options.jobs], about) for at in range(options.jobs)])
@@ -85,7 +83,7 @@ def _is_open(mutant: Mutant, results: dict[str, list[dict[str, Any]]], again: bo
 
 
 def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) -> dict[str, Any]:
-    """Choose tests that run the changed statement.
+    """Choose tests that run the changed statement, or the changed block of a script.
 
     Half of the time is for those that run the fewest statements, the rest for the quickest of each
     file in turn.
@@ -119,8 +117,9 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     return {
         "key": mutant.key,
         "code": {variant.function: variant.code for variant in variants},
+        "sound": {mutant.function: ""} if mutant.function.startswith("lua/") else {},
         "tests": list(chosen),
-        "limit": 30 + 4 * total,
+        "limit": 60 + 10 * total,
     }
 
 

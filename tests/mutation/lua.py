@@ -1,16 +1,19 @@
 """The mutants of a Lua text: what each changes, and where.
 
 A parser of the Lua that the scripts use says where statements, operands and arguments begin and
-end. An operator or a constant is another one, an operand, a statement or a condition is left out,
-two arguments are swapped.
+end. An operator or a constant is another one, an operand, a statement, a condition or an item of a
+list is left out, two arguments are swapped.
 """
+
+from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-KINDS = ("operator", "constant", "operand", "condition", "statement", "argument", "value")
+KINDS = ("operator", "constant", "operand", "condition", "statement", "argument", "item", "value")
 
 _TOKEN = re.compile(
     r"(?P<comment>--\[\[.*?\]\]|--[^\n]*|\s+)|(?P<string>'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
@@ -47,9 +50,15 @@ _OTHER = {
 }
 _OTHER_TEXT = {
     f"'{one}'": f"'{other}'"
-    for pair in ("LPUSH RPUSH", "LPOP RPOP", "LEFT RIGHT", "NX XX", "BEFORE AFTER")
+    for pair in (
+        *("LPUSH RPUSH", "LPOP RPOP", "LEFT RIGHT", "NX XX", "BEFORE AFTER"),
+        *("ZRANGE ZREVRANGE", "HSET HSETNX", "RENAME RENAMENX"),
+    )
     for one, other in (pair.split(), reversed(pair.split()))
 }
+#: Commands with any number of keys, or of fields behind the key.
+_OF_KEYS = ("'DEL'", "'UNLINK'", "'EXISTS'")
+_OF_FIELDS = ("'HDEL'", "'HMGET'", "'ZREM'")
 #: A text that a program compares or stores, and no sentence and no pattern.
 _WORD = re.compile(r"'[\w:]+'")
 _OPTION = re.compile(r"'[A-Z]+'")
@@ -63,6 +72,7 @@ class Change(NamedTuple):
     end: int
     new: str
     function: str  #: in which it is
+    block: int  #: of that function: 1 is the first
 
     def of(self, text: str) -> str:
         return text[: self.start] + self.new + text[self.end :]
@@ -88,10 +98,12 @@ def tokens(text: str) -> list[Token]:
 
 def changes(text: str) -> list[Change]:
     """Return all mutants of a text."""
-    parser = _Parser(text)
-    parser.block()
-    assert parser.at == len(parser.tokens), parser.text_from(parser.at)
-    return parser.found
+    return _read(text).found
+
+
+def blocks(text: str) -> dict[str, tuple[int, int]]:
+    """Return where the blocks of a text are, inner ones first."""
+    return _read(text).blocks
 
 
 def guarded(text: str, limit: int) -> str:
@@ -103,11 +115,35 @@ def guarded(text: str, limit: int) -> str:
         f" ARGV[-1] = (ARGV[-1] or 0) + 1 if ARGV[-1] > {limit} then"
         " error('a loop does not end') end "
     )
+    return _with(text, dict.fromkeys(_read(text).loops, guard))
+
+
+def marked(text: str, mark: Callable[[str], str]) -> str:
+    """Return a text that logs the mark of each block that a call runs, once.
+
+    A block is named by its function and its number there, such as "take+2".
+    """
+    return _with(
+        text,
+        {
+            start: f" if not ARGV['{mark(block)}'] then ARGV['{mark(block)}'] = 1"
+            f" redis.log(redis.LOG_WARNING, '{mark(block)}') end "
+            for block, (start, _) in blocks(text).items()
+        },
+    )
+
+
+def _with(text: str, inserted: dict[int, str]) -> str:
+    for at in sorted(inserted, reverse=True):
+        text = text[:at] + inserted[at] + text[at:]
+    return text
+
+
+def _read(text: str) -> _Parser:
     parser = _Parser(text)
     parser.block()
-    for at in reversed(parser.loops):
-        text = text[:at] + guard + text[at:]
-    return text
+    assert parser.at == len(parser.tokens), parser.text_from(parser.at)
+    return parser
 
 
 class _Parser:
@@ -119,7 +155,10 @@ class _Parser:
         self.at = 0
         self.found: list[Change] = []
         self.loops: list[int] = []  #: where the bodies of loops begin
+        self.blocks: dict[str, tuple[int, int]] = {}  #: where each is, in the order of their ends
         self.function = "the script"
+        self._block = 0  # of the function
+        self._count: Counter[str] = Counter()  # the blocks of each function
         self._quiet = 0  # within what is not mutated
 
     def text_from(self, at: int) -> str:
@@ -129,7 +168,7 @@ class _Parser:
         """Note a change of the tokens from ``start`` to before ``end``."""
         if not self._quiet and start < end:
             span = self.tokens[start].start, self.tokens[end - 1].end
-            self.found.append(Change(kind, *span, new, self.function))
+            self.found.append(Change(kind, *span, new, self.function, self._block))
 
     def _span(self, start: int, end: int) -> str:
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
@@ -152,6 +191,10 @@ class _Parser:
 
     def block(self) -> None:
         """Read statements up to the end of their block."""
+        outer = self._block
+        self._count[self.function] += 1
+        self._block = self._count[self.function]
+        begin = self.at
         while self._peek() not in ("end", "else", "elseif", "until", ""):
             start = self.at
             self._statement()
@@ -162,6 +205,10 @@ class _Parser:
                 continue  # what the script returns
             if first == "break" or first not in _OPENS:
                 self._change("statement", start, self.at, "")
+        if begin < self.at:
+            span = self.tokens[begin].start, self.tokens[self.at - 1].end
+            self.blocks[f"{self.function}+{self._block}"] = span
+        self._block = outer
 
     def _body(self, end: str = "end") -> None:
         self.loops.append(self.tokens[self.at - 1].end)
@@ -316,7 +363,9 @@ class _Parser:
 
     def _table(self) -> None:
         self._take("{")
+        items = []
         while not self._skip("}"):
+            start = self.at
             if self._skip("["):
                 self._expression()
                 self._take("]")
@@ -324,8 +373,18 @@ class _Parser:
             elif self.tokens[self.at + 1].text == "=" and self.tokens[self.at].kind == "name":
                 self.at += 2
             self._expression()
+            items.append((start, self.at))
             if not self._skip(","):
                 self._skip(";")
+        self._left_out(items)
+
+    def _left_out(self, items: list[tuple[int, int]]) -> None:
+        """Note the changes that leave out one of several items."""
+        for at in range(len(items) if len(items) > 1 else 0):
+            if at + 1 < len(items):
+                self._change("item", items[at][0], items[at + 1][0], "")
+            else:
+                self._change("item", items[at - 1][1], items[at][1], "")
 
     def _prefixed(self) -> None:
         """Read a name or a parenthesis, and what is indexed or called behind it."""
@@ -336,7 +395,8 @@ class _Parser:
         while self._peek() in (".", "[", "(", ":"):
             sign = self._take()
             if sign in (".", ":"):
-                self._take()
+                if self._take() == "pcall":
+                    self._change("operator", self.at - 1, self.at, "call")
             elif sign == "[":
                 self._expression()
                 self._take("]")
@@ -347,6 +407,7 @@ class _Parser:
         if self._skip(")"):
             return
         # Another command or another text of an error is no small mistake.
+        command = ""
         worded = function in ("redis.call", "redis.pcall", "redis.error_reply", "error")
         follows = self.tokens[self.at + 1].text
         if worded and self.tokens[self.at].kind == "string" and follows in (",", ")", ".."):
@@ -364,6 +425,10 @@ class _Parser:
                 return
         spans = self._expressions()
         self._take(")")
+        if not worded or command in _OF_KEYS:
+            self._left_out(spans)
+        elif command in _OF_FIELDS:
+            self._left_out(spans[1:])
         for start, end in spans[1:] if worded else ():
             if self.tokens[start].kind not in ("string", "number"):
                 self._change("value", start, end, "0")

@@ -6,18 +6,21 @@ that a run can be ended and continued at any time.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import inspect
 import itertools
 import json
 import os
+import re
 import select
 import signal
 import sys
 import textwrap
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
@@ -28,6 +31,7 @@ import pytest
 import redis
 from redis.sentinel import SentinelConnectionPool
 
+from ackq.embedded import Server
 from tests.conftest import GENERATED
 from tests.servers import Client, Fleet
 
@@ -39,40 +43,107 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 class Recorder:
-    """Runs the tests once, and records the statements that each runs, if it passes."""
+    """Runs the tests once, and records the places that each runs, if it passes.
 
-    def __init__(self, into: Path) -> None:
-        from coverage import Coverage  # only `make mutation` installs it
+    Its seconds are without those in which the process waited for a processor.
+    """
 
+    def __init__(self, into: Path, places: Statements | Blocks) -> None:
         self._into = into
+        self._places = places
         self._tests: dict[str, dict[str, Any]] = {}
-        self._coverage = Coverage(data_file=None, source=[str(ROOT / "ackq")])
-        self._coverage.start()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._coverage.switch_context(nodeid)
-        self._tests[nodeid] = {"test": nodeid, "seconds": 0.0, "places": set(), "passed": True}
+        self._places.begin(nodeid)
+        self._tests[nodeid] = {"test": nodeid, "seconds": _waited(), "passed": True}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         test = self._tests[report.nodeid]
-        test["seconds"] = round(test["seconds"] + report.duration, 3)
+        test["seconds"] += report.duration
         test["passed"] &= report.passed
 
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._places.end(nodeid)
+        seconds = self._tests[nodeid]["seconds"] - _waited()
+        self._tests[nodeid]["seconds"] = round(max(0.001, seconds), 3)
+
     def pytest_sessionfinish(self) -> None:
+        found = self._places.found()
+        with self._into.open("a") as into:
+            for name, each in self._tests.items():
+                if each.pop("passed"):
+                    print(json.dumps(each | {"places": sorted(found[name])}), file=into)
+
+
+def _waited() -> float:
+    """Return the seconds for which the main thread has waited for a processor."""
+    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+
+
+class Statements:
+    """The statements of ackq that tests run."""
+
+    def __init__(self) -> None:
+        from coverage import Coverage  # only `make mutation` installs it
+
+        self._coverage = Coverage(data_file=None, source=[str(ROOT / "ackq")])
+        self._coverage.start()
+
+    def begin(self, test: str) -> None:
+        self._coverage.switch_context(test)
+
+    def end(self, test: str) -> None:
+        """The next test begins."""
+
+    def found(self) -> dict[str, set[str]]:
+        """Return them by the test."""
         self._coverage.stop()
+        found: defaultdict[str, set[str]] = defaultdict(set)
         data = self._coverage.get_data()
         for path in data.measured_files():
-            if not path.endswith(".py"):  # a template of the page
-                continue
-            place_of = places(Path(path))
-            for line, contexts in data.contexts_by_lineno(path).items():
-                if place := place_of.get(line):
-                    for test in set(contexts) & self._tests.keys():
-                        self._tests[test]["places"].add(place)
-        with self._into.open("a") as into:
-            for each in self._tests.values():
-                if each.pop("passed"):
-                    print(json.dumps(each | {"places": sorted(each["places"])}), file=into)
+            if path.endswith(".py"):  # no template of the page
+                place_of = places(Path(path))
+                for line, contexts in data.contexts_by_lineno(path).items():
+                    for test in contexts if line in place_of else ():
+                        found[test].add(place_of[line])
+        return found
+
+
+class Blocks:
+    """The blocks of scripts that tests run: the servers of this process log them."""
+
+    def __init__(self) -> None:
+        self._names = scripts.mark()
+        self._found: defaultdict[str, set[str]] = defaultdict(set)
+        self._logs: dict[Path, int] = {}  # how much of each has been read
+        start = Server.start
+
+        def started(server: Server) -> None:
+            self._logs.setdefault(server.directory / "redis.log", 0)
+            start(server)
+
+        Server.start = started  # type: ignore[assignment, method-assign]
+
+    def begin(self, test: str) -> None:
+        self._read()
+
+    def end(self, test: str) -> None:
+        self._found[test] |= {self._names[int(number)] for number in self._read()}
+
+    def _read(self) -> set[bytes]:
+        """Return what has been logged since the last call."""
+        found = set()
+        for path, read in self._logs.items():
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as log:
+                log.seek(read)
+                text = log.read()
+                self._logs[path] += len(text)
+                found |= set(re.findall(rb" # ~(\d+)\n", text))
+        return found
+
+    def found(self) -> dict[str, set[str]]:
+        """Return them by the test."""
+        return self._found
 
 
 class Trier:
@@ -143,7 +214,7 @@ class Trier:
         servers: list[psutil.Process],
     ) -> bool:
         """Return whether these tests end otherwise without the mutant, and fail with it again."""
-        without = self._try({**mutant, "code": mutant.get("sound", {})}, tests, anchor, servers)
+        without = self._try({**mutant, "code": mutant["sound"]}, tests, anchor, servers)
         if len(tests) > 1:  # a process that did not end, or died: this once is enough
             return without != found
         return without is None and self._try(mutant, tests, anchor, servers) is not None
@@ -199,10 +270,7 @@ class Trier:
             os.dup2(silence, 2)
             for function, code in mutant["code"].items():
                 _plant(function, code)
-            end = time.process_time() + mutant.get("budget", float("inf"))
             for test, following in itertools.pairwise([*tests, anchor]):
-                if time.process_time() > end:
-                    break
                 _run(test, following)
                 if self._failed is not None:
                     os.write(writer, self._failed.encode())
@@ -311,5 +379,8 @@ def _runs_blocking(item: pytest.Item) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     order = json.loads(Path(os.environ["ACKQ_MUTATION"]).read_text())
     into = Path(order["into"])
-    plugin = Trier(order["plan"], order["about"], into) if "plan" in order else Recorder(into)
+    if "plan" in order:
+        plugin: Trier | Recorder = Trier(order["plan"], order["about"], into)
+    else:
+        plugin = Recorder(into, Blocks() if order["of"] == "lua" else Statements())
     config.pluginmanager.register(plugin, "mutation")

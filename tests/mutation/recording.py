@@ -1,4 +1,5 @@
-"""Which statements of ackq each test runs: recorded once, and again for files that change."""
+"""Which statements of ackq, or blocks of its scripts, each test runs: recorded once, and again for
+test files that change."""
 
 import contextlib
 import hashlib
@@ -8,9 +9,10 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
+from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .places import ROOT, WORK
 
@@ -68,8 +70,21 @@ ONLY = {
         "submission",
     ),
 }
+#: The same for mutants of scripts.
+LUA_TESTS = (
+    "queue",
+    "delay",
+    "topic",
+    "rsmq",
+    "sharded",
+    "membership",
+    "staging",
+    "worker",
+    "ops",
+)
 #: The servers of a run: one of each way to reach a server.
 SERVERS = "debian,cluster,sentinel"
+ONE_SERVER = "debian"
 #: The folders whose tests run on all of them. Tests of the others would run the same lines there.
 ON_ALL_SERVERS = ("core", "queue", "sharded", "dropin", "faults")
 #: The test that starts the servers.
@@ -89,17 +104,25 @@ ARGUMENTS = (
 )
 
 
-def recorded(folders: Iterable[str] = TESTS, jobs: int = 1) -> dict[str, dict[str, Any]]:
-    """Return which statements each test runs; record the tests of files that have changed."""
-    (WORK / "tests").mkdir(parents=True, exist_ok=True)
+def recorded(
+    folders: Iterable[str] = (), jobs: int = 1, *, of: Literal["python", "lua"] = "python"
+) -> dict[str, dict[str, Any]]:
+    """Return which places each test of the folders runs, by default of all that may notice.
+
+    Record the tests of files that have changed.
+    """
+    (WORK / of).mkdir(parents=True, exist_ok=True)
+    folders = folders or (LUA_TESTS if of == "lua" else TESTS)
     with ThreadPool(jobs) as pool:
         return {
-            name: test for found in pool.imap(_recorded_in, folders) for name, test in found.items()
+            name: test
+            for found in pool.imap(partial(_recorded_in, of), folders)
+            for name, test in found.items()
         }
 
 
-def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
-    path = WORK / "tests" / f"{folder.replace('/', '-')}.json"
+def _recorded_in(of: str, folder: str) -> dict[str, dict[str, Any]]:
+    path = WORK / of / f"{folder.replace('/', '-')}.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     digests = {}
     where = ROOT / "tests" / folder
@@ -112,8 +135,8 @@ def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
     if stale:
         print(f"recording what {len(stale)} files of tests/{folder} run ...", flush=True)
         known |= {file: {"digest": digests[file], "tests": {}} for file in stale}
-        servers = SERVERS if folder in ON_ALL_SERVERS else SERVERS.partition(",")[0]
-        for test in _record(stale, servers):
+        on_all = of == "python" and folder in ON_ALL_SERVERS
+        for test in _record(of, stale, SERVERS if on_all else ONE_SERVER):
             if not test["test"].startswith(ANCHOR):
                 tests = known[test["test"].partition("::")[0]]["tests"]
                 tests[test["test"]] = {"seconds": test["seconds"], "places": test["places"]}
@@ -123,9 +146,9 @@ def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
     return {name: test for each in known.values() for name, test in each["tests"].items()}
 
 
-def _record(files: list[str], servers: str) -> list[dict[str, Any]]:
+def _record(of: str, files: list[str], servers: str) -> list[dict[str, Any]]:
     with _temporary() as into:
-        run_pytest({"into": str(into)}, files, servers)
+        run_pytest({"into": str(into), "of": of}, files, servers)
         return [json.loads(line) for line in into.read_text().splitlines()]
 
 
