@@ -80,6 +80,8 @@ class Sabotage:
 
 _HOLDS = "  return tonumber(score) == tonumber(receipt) or (has_extended"
 _ANYBODY = "  return true or (has_extended"
+#: How a dead letter stops its group.
+_STOPS = "  if rules.stops and tag ~= '' then"
 _DEADLINE = "local deadline = now + timeout + jitter"
 #: How groups/pop and groups/ack free a slot, and move a message to wake a consumer.
 _FREES = "    add_slots(tag, -known[tag])\n"
@@ -304,6 +306,9 @@ SABOTAGES: tuple[Sabotage, ...] = (
             "    if false then",
         )
     ),
+    _edit("a message of a topic is said to be at another index", "place", workload="topic")(
+        Edit("topic/publish", "local index = newest + 1", "local index = newest + 2")
+    ),
     _edit(
         "commit is never refused", "fencing", "acked twice", "after ack", "lost", workload="topic"
     )(
@@ -365,6 +370,12 @@ SABOTAGES: tuple[Sabotage, ...] = (
     _grouped("a run goes on without its failed message", "group order")(
         Edit("groups/pop", "entry and body and not is_home and waits_until(key, tag)", "false")
     ),
+    _grouped("a group that is free waits for its turn", "group passed over")(
+        Edit("groups/pop", "woken_tag and tonumber(woken_since) <= since or", "false or")
+    ),
+    _edit(
+        "a dead letter does not stop its group", "group order", workload="queue, groups, stopped"
+    )(Edit("nack", _STOPS, "  if false then"), Edit("groups/pop", _STOPS, "  if false then")),
     # --- the library
     Sabotage(
         "a worker handles a run all at once",
@@ -392,7 +403,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     # --- saboteurs
     Sabotage("a message is stolen", ("lost",), _steal),
     Sabotage("the list is cut", ("lost",), _truncate),
-    Sabotage("a message is stored twice", ("acked twice", "count", "lease"), _store_twice),
+    Sabotage("a message is stored twice", ("acked twice", "count", "lease", "rows"), _store_twice),
     Sabotage(
         "a message in flight is stored again",
         ("acked twice", "count", "lease", "after ack"),
@@ -414,6 +425,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
 
 _OF_POP = ("pop removes one message too many", "pop changes a body")
 _OF_KEYS = ("a message is stolen", "a message is forged")
+_OF_ROWS = (*_OF_KEYS, "a message is stored twice")
 _OF_GROUPS = (
     "groups have no limit",
     "an ack frees no slot",
@@ -433,9 +445,9 @@ _ELSEWHERE = {
     "worker, tasks": (*_OF_POP, *_OF_KEYS),
     "worker, processes": _OF_KEYS,
     "sharded queue": (*_OF_POP, "the receive count stays"),
-    "Spark, files": _OF_KEYS,
-    "Spark, queue": _OF_KEYS,
-    "Spark source": _OF_KEYS,
+    "Spark, files": _OF_ROWS,
+    "Spark, queue": _OF_ROWS,
+    "Spark source": _OF_ROWS,
 }
 
 

@@ -168,6 +168,8 @@ _ALL = (
         "queue, groups, operated",
         {**KILLS, **FREEZES, **CRASHES, **PAUSES},
     ),
+    Scenario("queue, groups: stopped", "queue, groups, stopped", {**KILLS, **FREEZES, **CRASHES}),
+    Scenario("delay queue: operated", "delay queue, operated", {**KILLS, **FREEZES, **CRASHES}),
     Scenario("queue, groups, asyncio: cancellations", "queue, groups, asyncio", {}),
     *(
         Scenario(f"worker, {each}, groups: kills", f"worker, {each}, groups", {**KILLS, **CRASHES})

@@ -314,17 +314,24 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
     )
     begins = [each.take.begin for each in firsts]
     for name, stories in groups.items():
-        if any(was_unseen(story, judge.deaths.get(story.name, 0)) for story in stories):
-            continue  # a consumer held messages of the group, and it is not known when
         free = -math.inf
+        held: set[str] = set()  # messages whose last delivery is not surely over
+        unseen = sorted(_unseen(judge, stories), reverse=True)
         deliveries = sorted(
             (each for story in stories for each in story.deliveries),
             key=lambda each: each.take.begin,
         )
         for delivery in deliveries:
-            since = max(free, _stored(judge, delivery.story))
-            free = max(free, _surely_over(delivery))
             until = delivery.take.begin
+            while unseen and unseen[-1][0] <= until:
+                free = max(free, unseen.pop()[1])
+            since = math.inf if held else max(free, _stored(judge, delivery.story))
+            over = _surely_over(delivery)
+            if over < math.inf:
+                held.discard(delivery.story.name)
+                free = max(free, over)
+            else:
+                held.add(delivery.story.name)
             if since >= until or judge.clocked(since, until):
                 continue
             low, high = bisect.bisect_left(begins, since), bisect.bisect_left(begins, until)
@@ -345,6 +352,14 @@ def _passed_over(judge: Judge, groups: dict[str, list[Story]]) -> Iterator[tuple
                         name,
                         f"{delivery.story.name} waited while {group} was served {times} times",
                     )
+
+
+def _unseen(judge: Judge, stories: Sequence[Story]) -> Iterator[tuple[float, float]]:
+    """Yield the spans in which a consumer held a message, and it is not known when."""
+    for story in stories:
+        if was_unseen(story, judge.deaths.get(story.name, 0)):
+            last = max(story.deliveries, key=lambda each: each.take.begin, default=None)
+            yield _begin(story), _surely_over(last) if last else math.inf
 
 
 def _stored(judge: Judge, story: Story) -> float:

@@ -259,6 +259,29 @@ CASES: dict[str, tuple[str, dict[str, Any], list[list[Event]]]] = {
             *([took(4, 1.8, "b1"), acks(4, at=1.9)]),
         ],
     ),
+    "passed over, after a message of it that a consumer forgot": (
+        "group passed over",
+        ONE | {"group_turns": True},
+        [
+            pushed("b1 b2", -LEASE),
+            pushed("a1 a2 a3 a4", 0.1),
+            *([took(8, 0.2 - LEASE, "b1"), took(9, 0.5, "b1", 2), acks(9, at=0.9)]),
+            *([took(0, 1, "a1"), acks(0, at=1.1), took(1, 1.2, "a2"), acks(1, at=1.3)]),
+            *([took(2, 1.4, "a3"), acks(2, at=1.5), took(3, 1.6, "a4"), acks(3, at=1.7)]),
+            *([took(4, 1.8, "b2"), acks(4, at=1.9)]),
+        ],
+    ),
+    "not passed over, since a consumer may hold a message of it": (
+        "",
+        ONE | {"group_turns": True},
+        [
+            pushed("b1 b2", 0),
+            pushed("a1 a2 a3 a4", 0.1),
+            *([took(0, 1, "a1"), acks(0, at=1.1), took(1, 1.2, "a2"), acks(1, at=1.3)]),
+            *([took(2, 1.4, "a3"), acks(2, at=1.5), took(3, 1.6, "a4"), acks(3, at=1.7)]),
+            *([took(4, 1.8, "b1", 2), acks(4, at=1.9), took(5, 2, "b2"), acks(5, at=2.1)]),
+        ],
+    ),
     "not passed over, since its message waits for its delay": (
         "",
         ONE | {"group_turns": True},

@@ -40,9 +40,8 @@ _WORKLOADS = {
     "queue, equal ids": "EqualIds",
     "queue, groups": "GroupedListQueue",
     "queue, groups, limited": "GroupedListQueue",
+    "queue, groups, stopped": "GroupedListQueue",
 }
-#: How a dead letter stops its group.
-_STOPS = "  if rules.stops and tag ~= '' then"
 #: The campaign's, of the products that are simulated.
 SHARED: tuple[Sabotage, ...] = tuple(
     each
@@ -153,16 +152,6 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("delay/reschedule", "if (lease and tonumber(lease) > now) or not", "if not")
     ),
     # --- groups
-    _edit("a group that is free waits for its turn", "GroupedListQueue", "group passed over")(
-        Edit(
-            "groups/pop",
-            "woken_tag and tonumber(woken_since) <= since or",
-            "false or",
-        )
-    ),
-    _edit("a dead letter does not stop its group", "GroupedListQueue", "group order")(
-        Edit("nack", _STOPS, "  if false then"), Edit("groups/pop", _STOPS, "  if false then")
-    ),
     _edit("a redriven message comes behind the others", "GroupedListQueue", "group order")(
         Edit("redrive", "head_of(tag) .. at ..", "head_of(tag) .. string.format('%016.0f', now) ..")
     ),

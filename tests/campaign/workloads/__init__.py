@@ -69,6 +69,12 @@ _ALL = [
     Workload("queue, groups, limited, confirmed", GroupsRig, settings=_LIMITED | {"confirm": 1}),
     Workload("queue, groups, confirmed", GroupsRig, settings={"confirm": 1}),
     Workload("queue, groups, operated", GroupsRig, settings={"near": 20}),
+    Workload(
+        "queue, groups, stopped",
+        GroupsRig,
+        settings={"group_stops": True, "group_turns": False, "max_receives": 3},
+        verbs={"ack": 60, "nack": 20, "fused": 15, "reject": 5},
+    ),
     Workload("drop-in", DropInRig),
     *(
         Workload(f"{name}{of}", rig, asynchronous="tasks" in name, **settings)
@@ -94,6 +100,7 @@ _ALL = [
     Workload("Spark sink", SinkRig, batches=(20, 50), pace=0.1, settings={"sink": "queue"}),
     Workload("RSMQ", RSMQRig),
     Workload("delay queue", DelayRig),
+    Workload("delay queue, operated", DelayRig, settings={"operated": True}),
     # What is ready comes in the order of its time, so a backlog would put off redeliveries.
     Workload(
         "delay queue, late",

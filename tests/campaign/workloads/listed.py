@@ -1,17 +1,16 @@
 """The list queue."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import ackq
 from tests import products
 from tests.histories.log import Log
-from tests.products.product import value
+from tests.products.bodies import group_of, id_of
 
-from .rig import Rig
+from .rig import OPERATING, Rig
 
-#: Share of pushes after which a producer of some workloads cancels messages or runs them now.
-OPERATING = 0.2
 #: Keys that exist only while they hold messages, or say something about them.
 _TRANSIENT = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAYED")
 
@@ -25,7 +24,8 @@ class ListRig(Rig, products.ListQueue):
 
     Settings of a workload: ``unique``, of how many ids all messages are, each pushed as a unique
     one; ``near``, after how many messages a list is deep for producers that also cancel messages
-    and run them now.
+    and run them now; ``group_stops``: dead letters stop their groups, and producers redrive or drop
+    them, or let the groups go on.
     """
 
     delayed = 0.1
@@ -45,29 +45,17 @@ class ListRig(Rig, products.ListQueue):
         if not self.settings.get("near") or draw.random() > OPERATING:
             return
         state = draw.choice(self.operated)
-        seen = (await self.attempt(self._seen(state), draw, log)).result or []
+        seen = await self.look(log, draw, lambda: self.queue.peek(100, state))
         chosen = draw.sample(seen, min(len(seen), draw.choice((1, 1, 2, 5))))
         if not chosen:
             return
+        ids, running = [each.id for each in chosen], draw.random() < 0.7
         verb = draw.choice(("cancel", "cancel", "run now"))
-        ids = [str(each.id) for each in chosen]
-        call = log.begin(verb, ids=ids)
-        found = await self.attempt(self._choose(verb, chosen, draw.random() < 0.7), draw, log)
-        state = found.state_of_chosen(len(ids))
-        # An error may have come after the first of several requests.
-        log.end(call, "unknown" if found.state == "fail" else state)
-
-    async def _seen(self, state: str) -> list[Any]:
-        seen: list[Any] = await value(self.queue.peek(100, state))
-        return seen
-
-    async def _choose(self, verb: str, chosen: list[Any], running: bool) -> int:
-        ids = [each.id for each in chosen]
-        if verb == "run now":
-            count: int = await value(self.queue.run_now(ids=ids))
-        else:
-            count = await value(self.queue.cancel(ids=ids, running=running))
-        return count
+        acts: dict[str, Callable[[], Any]] = {
+            "run now": lambda: self.queue.run_now(ids=ids),
+            "cancel": lambda: self.queue.cancel(ids=ids, running=running),
+        }
+        await self.order(log, draw, verb, [*map(str, ids)], acts[verb])
 
     async def left(self) -> dict[str, Any]:
         with self.site.client() as client:
@@ -86,3 +74,23 @@ class GroupsRig(products.GroupedListQueue, ListRig):
 
     def _open(self) -> Any:
         return super()._open().with_config(**self.limits())
+
+    async def operate(self, log: Log, draw: random.Random) -> None:
+        if not self.settings.get("group_stops"):
+            await super().operate(log, draw)
+            return
+        if draw.random() > OPERATING:
+            return
+        letters = await self.look(log, draw, lambda: self.queue.dead_letters(20))
+        chosen = draw.sample(letters, min(len(letters), draw.choice((1, 2, 5))))
+        if not chosen:
+            return
+        entries, ids = [each.entry for each in chosen], [id_of(each.body) for each in chosen]
+        group = group_of(ids[0]) or ""
+        verb = draw.choice(("redrive", "redrive", "drop", "resume"))
+        acts: dict[str, Callable[[], Any]] = {
+            "redrive": lambda: self.queue.redrive(entries=entries),
+            "drop": lambda: self.queue.drop_dead_letters(*entries),
+            "resume": lambda: self.queue.resume_group(group),
+        }
+        await self.order(log, draw, verb, [group] if verb == "resume" else ids, acts[verb])

@@ -14,7 +14,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +28,7 @@ from tests.products import Product
 from tests.products.listed import deep_after
 from tests.products.loops import PAUSE, Consumer, Habits, Producer
 from tests.products.outcome import Outcome, outcome_of
+from tests.products.product import value
 
 # redis-py reads its own version again for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
@@ -40,6 +41,8 @@ NACKS = (0.0, 0.1)
 #: Share of calls that asyncio cancels, and turns of the event loop after which it does.
 CANCELLED = 0.03
 TURNS = 60
+#: Share of pushes after which a producer of some workloads is an operator for once.
+OPERATING = 0.2
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ class Rig(Product):
         producer = Producer(self, self.habits, role.log, role.label, draw)
         while not role.is_over():
             if draw.random() < 0.2:
-                await self._wait_for_consumers(role)
+                await self._wait_for_consumers(role, draw)
             await producer.push()
             await self.operate(role.log, draw)
             await self.sleep(self.workload.pace)
@@ -169,11 +172,32 @@ class Rig(Product):
     async def operate(self, log: Log, draw: random.Random) -> None:
         """Do something to the queue now and then, as an operator, if the workload says so."""
 
-    async def _wait_for_consumers(self, role: Role) -> None:
+    async def look(self, log: Log, draw: random.Random, act: Callable[[], Any]) -> list[Any]:
+        """Return what a call returns, for an operator to choose from; nothing if it fails."""
+        return (await self.attempt(_called(act), draw, log)).result or []
+
+    async def order(
+        self,
+        log: Log,
+        draw: random.Random,
+        verb: str,
+        ids: Sequence[str],
+        act: Callable[[], Any],
+        delay: float = 0.0,
+    ) -> None:
+        """Do something to messages or groups as an operator, and write down what became of it."""
+        call = log.begin(verb, ids=ids, delay=delay)
+        found = await self.attempt(_called(act), draw, log)
+        state = found.state_of_chosen(len(ids), is_resent=verb == "reschedule")
+        # An error may have come after the first of several requests.
+        log.end(call, "unknown" if found.state == "fail" else state)
+
+    async def _wait_for_consumers(self, role: Role, draw: random.Random) -> None:
         while not role.is_over():
             found = await outcome_of(self.stored(), self.unsure)
             if found.state == "ok" and found.result < self.workload.backlog:
                 return
+            await self.operate(role.log, draw)
             await self.sleep(PAUSE)
 
     async def crews(self, role: Role, crew: Crew) -> None:
@@ -196,6 +220,10 @@ class Rig(Product):
             await asyncio.sleep(seconds)
         else:
             time.sleep(seconds)
+
+
+async def _called(act: Callable[[], Any]) -> Any:
+    return await value(act())
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -15,6 +15,7 @@ from ackq.worker import AsyncWorker, Backoff, Hooks, Worker
 from tests.histories.log import Log, now
 from tests.products import LEASE
 from tests.products.bodies import checksum, id_of
+from tests.products.loops import is_settled
 from tests.products.product import Entries, Noted, Taken, value
 
 from .listed import GroupsRig, ListRig
@@ -61,6 +62,8 @@ class _Handler(Hooks):
     def __init__(self, log: Log, label: str) -> None:
         self._deliveries = Deliveries(log, label)
         self._tokens: dict[int, int] = {}
+        self._unanswered: list[tuple[int, Message]] = []
+        self._lock = threading.Lock()
 
     def begin(self, message: Message, body: bytes | None = None) -> float:
         """Log a delivery; return how long to work on it."""
@@ -75,7 +78,18 @@ class _Handler(Hooks):
         token = self._tokens.pop(id(message), None)
         if token is not None and outcome in ("ack", "nack", "release"):
             # It is settled within 50 ms, unless the process dies.
-            self._deliveries.log.begin(outcome, of=[token])
+            call = self._deliveries.log.begin(outcome, of=[token])
+            self.answered((call, message))
+
+    def answered(self, *more: tuple[int, Message]) -> None:
+        """Log the settles that were applied since."""
+        with self._lock:
+            sent, self._unanswered = [*self._unanswered, *more], []
+            for call, message in sent:
+                if is_settled(message):
+                    self._deliveries.log.end(call, "ok")
+                else:
+                    self._unanswered.append((call, message))
 
 
 class ThreadWorkerRig(ListRig):
@@ -94,6 +108,7 @@ class ThreadWorkerRig(ListRig):
         worker = Worker(self.queue, handle, hooks=handler, **_SETTINGS)
         threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
         worker.run()
+        handler.answered()
 
 
 class TaskWorkerRig(ListRig):
@@ -113,6 +128,7 @@ class TaskWorkerRig(ListRig):
         stopping = asyncio.ensure_future(asyncio.to_thread(stop_when_over, role, worker))
         await worker.run()
         await stopping
+        handler.answered()
 
 
 class GroupsWorkerRig(ThreadWorkerRig, GroupsRig):
@@ -168,6 +184,7 @@ class TypedTasksRig(ListRig):
         worker = defined.worker(hooks=handler, **_SETTINGS)
         threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
         await value(worker.run())
+        handler.answered()
 
     def _define(self, tasks: Any, handler: _Handler) -> None:
         from ackq.tasks import injected
