@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 
 import ackq
+from ackq import scripts
 from ackq.rsmq import (
     InvalidFormat,
     InvalidValue,
@@ -95,6 +97,15 @@ def test_attributes_are_set_and_counted(rsmq: RSMQUnderTest, target: Target, nam
     assert found.created <= found.modified == pytest.approx(time.time(), abs=60)  # type: ignore[operator]
     assert rsmq.set_queue_attributes("q", maxsize=-1).maxsize == -1
     assert rsmq.get_queue_attributes("q").vt == 5
+
+
+def test_a_message_is_hidden_until_its_millisecond_begins(
+    plain_client: redis.Redis, name: str
+) -> None:
+    text = scripts.load("rsmq/attributes").text.replace(b"redis.call('TIME')", b"{'1000', '999'}")
+    plain_client.hset(f"{name}:Q", "vt", 30)
+    plain_client.zadd(name, {"visible": 1_000_000, "hidden": 1_000_001})
+    assert plain_client.eval(text, 2, name, f"{name}:Q")[-2:] == [2, 1]
 
 
 def test_the_counts_of_a_queue_go_on_until_it_is_deleted(make_rsmq: MakeRSMQ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
+from tests.queue.scripts.grouped import record
 from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Space, body
 
 A, B = b'{"type":"A"}', b'{"type":"B"}'
@@ -105,12 +106,17 @@ def test_a_limit_that_was_lowered_invents_no_end_of_a_lease(space: Space) -> Non
     assert space.dead_lettered == [[line(3, A)]]
 
 
-@pytest.mark.parametrize("settle", ["ack", "ack_id", "pop", "claim", "purge", "drain"])
+@pytest.mark.parametrize(
+    "settle", ["ack", "groups/ack", "ack_id", "pop", "claim", "purge", "drain"]
+)
 def test_a_note_goes_with_its_message(space: Space, settle: str) -> None:
     space.lease("a", deadline=PAST if settle == "claim" else FUTURE, count=2)
     space.note("a", body("a"), line(1, A))
     if settle == "ack":
         space.ack((FUTURE, "a"))
+    elif settle == "groups/ack":
+        record(space)
+        space.call("groups/ack", FUTURE, 1, "a")
     elif settle == "ack_id":
         space.call("ack_id", "a")
     elif settle == "pop":

@@ -7,6 +7,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from tests.queue.scripts.grouped import RECORD, busy, message, parked, pop, record, turns
+from tests.queue.scripts.headers import parse, read
 from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Popped, Space
 
 
@@ -546,6 +547,27 @@ def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
     assert space.call("groups/forget") == b""
     assert space.call("groups/forget") == b""
     assert space.dump().keys() == {"", "BACKUP", "CONTEXT"}
+
+
+def test_the_types_of_all_keys_are_read_before_the_record_is_forgotten(space: Space) -> None:
+    for slot in parse(read(space.directory, "groups/forget")).keys[1:]:
+        expected = record(space)
+        key = space.key(slot.suffix)
+        space.client.lpush(key, "") if slot.type == "string" else space.client.set(key, "")
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            space.call("groups/forget")
+        assert space.client.get(space.key("HELD")) == expected, slot
+        space.clear()
+
+
+def test_a_due_message_that_is_moved_aside_leaves_no_count(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"))
+    pop(space, 1)
+    space.delay("a2", message("a2", "a"), due=PAST)
+    assert pop(space, 1).status == "empty"
+    assert parked(space) == {"a": ["a2"]}
+    assert "RECEIVES" not in space.dump()
 
 
 @pytest.mark.parametrize("waits", [True, False])

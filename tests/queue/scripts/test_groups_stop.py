@@ -62,6 +62,7 @@ def test_a_dead_letter_stops_its_group(space: Space, death: str) -> None:
     assert parked(space) == {"a": ["a2", "a3"], "b": ["b2"]}
     assert stopped(space) == {b"a": [letters(space)["a1"]]}
     assert (busy(space), turns(space)) == ({"b": 1}, [])
+    assert [count for *_, count in space.dead] == [1]
     # The redriven message comes first again.
     assert space.call("redrive", 1, "", 0)[0] == 1
     assert stopped(space) == {}
