@@ -13,6 +13,7 @@ import ackq
 from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import DuplicateMessage
 from tests.delay.conftest import MakeDelay
+from tests.delay.partition import Partition
 from tests.jitter import LEASES, TIMEOUT, check_jitter
 from tests.large import CALLS, MAX_BODY_BYTES, large_bodies
 from tests.servers import Target
@@ -522,6 +523,15 @@ def test_one_arrival_after_another_wakes_one_consumer_each(make_delay: MakeDelay
     for thread in threads:
         thread.join()
     assert sorted(keys_of(taken)) == ["k0", "k1", "k2", "k3"]
+
+
+def test_only_a_take_that_leaves_messages_wakes_the_next_consumer(partition: Partition) -> None:
+    for key in "ab":
+        partition.store(key)
+    for woken in ([b"1"], []):
+        assert len(partition.take(1)[1]) == 1
+        assert partition.client.lrange(partition.key("wake"), 0, -1) == woken
+        partition.client.delete(partition.key("wake"))
 
 
 def test_consume_deletes_only_what_its_handler_finished(

@@ -14,24 +14,11 @@ FACTS = Facts(
         "two lines": (FUTURE, "mine", 2, 1, b"{}\n"),
     },
     mistakes=r"""
-test_alone.test_a_delivery_is_noted_before_it_begins
-  the note is not written
-  - redis.call('HSET', errors, key, mark(body) .. '\n' .. table.concat(found, '\n'))
-  the count is not written
-  - if count > 1 then
-  + if false then
-test_alone.test_whoever_has_lost_the_lease_notes_nothing
-  no fence
-  - or not holds(receipt, key, redis.call('ZSCORE', backup, key))
 test_alone.test_a_message_over_its_limit_is_dead_if_a_last_delivery_is_known_to_have_failed
   given: noted=(1, 3), status=b"over"
   it runs again and again
   - return {'over'}
   + latest = nil
-  given: noted=(1, 2), status=b"ok"
-  an older failure kills it
-  - latest and latest >= max_receives then
-  + latest then
 test_alone.test_a_call_that_is_sent_again_changes_nothing
   its own note counts as that of the delivery before
   - failures_of(note, body, count)

@@ -12,20 +12,12 @@ FACTS = Facts(
     refused={name: (0, *args) for name, args in bad_pairs(1000).items()},
     named_arguments="some",
     mistakes=r"""
-test_delayed.test_a_message_is_canceled_with_its_body_its_count_and_its_errors
-  the errors are lost
-  - count = count, errors = found,
-  + count = count,
 test_delayed.test_notes_of_other_messages_count_against_the_budget_too
   a note of another message costs nothing
 test_cancel.test_what_runs_is_left_alone_unless_that_is_asked_for_and_what_has_ended_is_not
   leaves what has ended
   - (running == '1' or score <= now)
   + running == '1'
-test_counts.test_canceled_messages_were_never_taken_and_run_now_counts_nothing
-  counts what it looked at
-  - count_up('dead:canceled', canceled)
-  + count_up('dead:canceled', looked)
 """,
 )
 

@@ -35,9 +35,6 @@ membership.test_scripts.test_a_reply_is_no_longer_than_it_has_to_be
   lists all sessions
   - 'ZREVRANGE', members, 0, 9999
   + 'ZRANGE', members, 0, -1
-  lists the sessions that end first
-  - 'ZREVRANGE', members
-  + 'ZRANGE', members
   counts no members
   - redis.call('ZCARD', members), own
   + 0, own

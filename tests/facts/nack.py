@@ -76,19 +76,10 @@ test_errors_kept.test_what_is_no_error_is_refused_before_anything_is_changed
   errors of messages that are not there
   - outside(to, position, last)
   + outside(to, 0, 4000)
-test_errors_kept.test_a_dead_letter_gets_the_errors
-  given: end="nack"
-  the dead letter has no errors
-  - count = count, errors = found,
-  + count = count,
 test_errors_kept.test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped
   a body that is read does not count
   - bytes = bytes + #(body or '')
   + bytes = bytes + (failure and 0 or #body)
-test_counts.test_a_nack_and_a_release
-  released messages are not counted
-  - release = 'released'
-  + release = 'nacked'
 test_counts.test_a_nack_that_kills_and_a_reject
   counts what died twice
   - count_up('dead:max receives', #died - missing)
@@ -113,10 +104,6 @@ test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_not
   a note of another message costs nothing
   - bytes = bytes + 4 * #(note or '') --
   + bytes = bytes + 4 * #(found[1] or '') --
-test_counts.test_a_nack_that_kills_and_a_reject
-  rejected messages are not counted
-  - reject = 'dead:rejected'
-  + reject = 'nacked'
 faults.test_failover.test_no_message_is_left_without_a_lease_while_its_slot_moves
   given: settle="reject"
   takes the lease of a reject before it reads the count

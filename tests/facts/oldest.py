@@ -23,9 +23,6 @@ test_oldest.test_of_messages_that_were_moved_aside_the_first_one_of_any_group_co
   those on the list come first
   - if parked and redis.call('ZCARD', parked) > 0 then
   + if parked and redis.call('ZCARD', parked) > 0 and not listed then
-  the last group counts
-  - if at < time then
-  + if at > 0 then
   long bodies cost nothing
   - bytes < BODY_BUDGET
   + bytes >= 0

@@ -28,10 +28,6 @@ test_pick.test_messages_run_next_in_the_order_in_which_they_were_ready
   looks at the other end
   - from_right and -left or left - some
   + -left
-test_pick.test_the_count_and_the_errors_of_a_message_on_the_list_go_with_it
-  the count of another body
-  - local is_own = whose == of
-  + local is_own = whose ~= nil
 test_pick.test_an_id_is_that_which_pop_sees
   given: raw=b'{"x":{"id":"z"},"id" : "\\u0061"}'
   sees the first id only
@@ -60,12 +56,6 @@ test_pick.test_a_note_ends_after_a_week
   a note ends at once
   - ends = math.max(ends, cancels.since + CANCELS_LAST)
   + ends = now
-test_pick.test_a_dead_letter_frees_the_id_of_a_unique_push
-  given: near=9, unique="done"
-  no letter is of a unique push
-  -     is_unique = message.is_unique,
-  -   })
-  +   })
 test_pick.test_far_from_an_end_a_call_picks_fewer
   picks few near an end too
   - #found * distance > REACHED

@@ -13,19 +13,6 @@ FACTS = Facts(
     fewest=1,
     named_arguments="some",
     mistakes=r"""
-test_purge.test_a_purge_leaves_the_dead_letters_and_the_pause
-  bodies stay
-  - redis.call('UNLINK', ready, backup, context, handoff,
-  + redis.call('UNLINK', ready, backup, handoff,
-  what was handed over comes back
-  - redis.call('UNLINK', ready, backup, context, handoff,
-  + redis.call('UNLINK', ready, backup, context,
-test_errors_kept.test_a_note_goes_with_its_message
-  given: settle="purge"
-  the notes stay
-  - delayed,
-  -   errors)
-  + delayed)
 test_counts.test_a_purge_resets_nothing
   resets the counts
   - redis.call('UNLINK', ready, backup,

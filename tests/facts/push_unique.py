@@ -30,10 +30,6 @@ test_push_unique.test_with_taken_it_is_refused_until_one_is_taken
   one field for both
   - unique == 'done' and id or TAKEN .. id
   + id
-test_push_unique.test_a_delayed_message_needs_no_list
-  a count for what is delayed
-  - receives, key, ':')
-  + receives, key, '1')
 test_push_unique.test_the_successor_is_replaced_not_what_waits_for_another_delivery
   replaces what waits for another delivery
   - return 'delayed', other == 'delayed' and key or id
@@ -41,19 +37,7 @@ test_push_unique.test_the_successor_is_replaced_not_what_waits_for_another_deliv
   replaces beside one on a list
   - (place == 'delayed' and (taken == '' or key))
   + place == 'delayed'
-test_push_unique.test_a_search_of_other_notes_does_not_count
-  any search counts
-  - notes == gone or
-  + gone or
-test_push_unique.test_without_lists_no_note_is_believed
-  forgets held lists
-  - 'EXISTS', ready, handoff, held)
-  + 'EXISTS', ready, handoff)
 test_push_unique.test_a_redelivered_message_keeps_its_id
-  given: way="back"
-  believes what has no moment
-  - if is_believed(noted) or is_believed(taken) then
-  + if is_believed(noted) or noted ~= '' then
   given: way="ended"
   an ended lease is none
   - elseif place == 'delayed' or place == 'ended' or other == 'ended' then

@@ -32,9 +32,6 @@ rsmq.test_operations.test_attributes_are_set_and_counted
   does not say when
   - 'modified', clock[1], unpack(ARGV)
   + unpack(ARGV)
-  only the visible count
-  - reply[8] = messages
-  + reply[8] = messages - hidden
 """,
 )
 COUNTERS = Facts(
@@ -129,9 +126,6 @@ rsmq.test_operations.test_a_message_is_measured_as_javascript_does
   + for at = 1, 1 do
   +     if too_long
 rsmq.test_operations.test_attributes_are_set_and_counted
-  counts calls
-  - math.floor(total) + count
-  + math.floor(total) + 1
   the delay is that of the queue
   - delay == '' and attributes[2] or delay
   + attributes[2]

@@ -14,12 +14,6 @@ PUT = Facts(
         PUT_CALL,
         {0: ("", "x" * 201), 1: ("", "v" * 15), 2: ("x" * 16_385,), 3: ("v" * 17,), 4: ("2", "")},
     ),
-    mistakes=r"""
-worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed
-  keeps the former definition
-  - 'HSET', schedules,
-  + 'HSETNX', schedules,
-""",
 )
 LIST = Facts(
     "schedules/list",

@@ -26,10 +26,6 @@ FACTS = Facts(
     named_arguments="some",
     mistakes=r"""
 test_find.test_offsets_are_those_of_the_delivery
-  given: end="right"
-  counts from the wrong end
-  - or some + 1 - i], left - 1)
-  + or some + 1 - i], left - i)
   given: end="left"
   searches the other end
   - from_right and -left or left - some
@@ -56,10 +52,6 @@ test_find.test_one_call_searches_five_hundred_dead_letters_or_a_mebibyte
   does not see the end
   - #letters == asked and before or ''
   + before
-test_find.test_keys_of_a_set_come_in_pages
-  searches the wrong set
-  - delayed = delayed})
-  + delayed = backup})
 """,
 )
 

@@ -10,10 +10,6 @@ FACTS = Facts(
     fewest=1,
     named_arguments="some",
     mistakes=r"""
-test_held.test_what_was_counted_goes_on_while_calls_follow_each_other
-  starts over each time
-  - redis.call('HSETNX', counters,
-  + redis.call('HSET', counters,
 test_held.test_staged_messages_are_not_in_flight
   claims that are being returned are not in flight
   - (is_claim(due[i]) and 0 or rows)

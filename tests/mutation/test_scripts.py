@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.queue.scripts.fixtures import BINARIES
 from tests.servers import Survey
 
@@ -16,6 +18,7 @@ SCRIPT = ROOT / "lua/redrive.lua"
 TESTS = "tests/queue/scripts/test_redrive.py"
 
 
+@pytest.mark.timeout(600)
 def test_the_tests_of_a_script_notice_almost_each_kind_of_mistake(
     tmp_path: Path, survey: Survey
 ) -> None:

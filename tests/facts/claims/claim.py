@@ -38,10 +38,6 @@ test_claims.test_one_step_takes_five_hundred_that_came_back
   ready messages before the rest of the redelivered
   - cut = #keys == asked
   + cut = false and #keys == asked
-test_claims.test_what_is_claimed_and_acked_is_counted_while_it_is_watched
-  does not count redelivered messages
-  - count_up('returned', recovered)
-  + count_up('returned', 0)
 test_claims.test_counters_that_cannot_count_stop_nothing
   given: field="taken"
   counts into what is somebody else's

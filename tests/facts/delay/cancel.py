@@ -12,12 +12,6 @@ FACTS = Facts(
     calls=(GOOD,),
     fewest=3,
     refused=bad(GOOD, {1: (0, 2, "x")}),
-    mistakes=r"""
-delay.test_counts.test_canceled_messages_are_dropped
-  counts what was not there
-  - (dropped[first] or 0) + stored
-  + (dropped[first] or 0) + 1
-""",
 )
 
 

@@ -38,21 +38,10 @@ test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_
   the notes of messages that are rejected cost nothing
   - #(note or '')
   + #(way == 'nack' and note or '')
-delay.test_counts.test_a_nack_and_a_release
-  releases are nacks
-  - release = 'released'
-  + release = 'nacked'
 delay.test_counts.test_a_nack_that_kills_and_a_reject
   counts what died twice
   - count_up(first, 'dead:max receives', counts[first].died)
   + count_up(first, 'dead:max receives', #died)
-  does not count rejects
-  - reject = 'dead:rejected'
-  + reject = 'rejected'
-delay.test_counts.test_counts_of_another_type_stop_no_script_half_way
-  counts of another type stop it half way (error)
-  - number > 0 and redis.pcall('HEXISTS'
-  + number > 0 and redis.call('HEXISTS'
 delay.test_failure_notes.test_each_message_gets_its_own_error_or_none
   one error for all
   - found[each] = failure ~= '' and failure or nil

@@ -11,10 +11,6 @@ FACTS = Facts(
     fewest=2,
     refused={"no entry": (1, "", "1-1", "x"), "too many": (1, "", *["1-1"] * 1001)},
     mistakes=r"""
-test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call
-  the oldest instead of the chosen
-  - named and ARGV[from + looked] or behind
-  + behind
 test_budgets.test_a_delay_queue_redrives_a_mebibyte_of_errors
   errors cost nothing
 delay.test_counts.test_a_redrive_pushes_nothing

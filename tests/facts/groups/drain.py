@@ -9,12 +9,6 @@ FACTS = Facts(
     "groups/drain",
     calls=((1000,),),
     fewest=1,
-    mistakes=r"""
-test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
-  reverses the order
-  - redis.call('ZREVRANGE', parked,
-  + redis.call('ZRANGE', parked,
-""",
 )
 
 

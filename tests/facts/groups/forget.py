@@ -14,15 +14,6 @@ test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
   keeps the slots
   - record, busy, turns, flight,
   + record, turns,
-test_groups_rates.test_nothing_is_left_of_rates
-  given: script="groups/forget"
-  keeps the rates
-  - runs, woken, rates, room,
-  + runs, woken, room,
-test_groups_room.test_no_element_is_left_behind
-  leaves one
-  - woken, rates, room,
-  + woken, rates,
 test_groups_stop.test_the_record_and_its_dead_letters_are_forgotten_together
   groups stay stopped
   - room,

@@ -16,9 +16,6 @@ FACTS = Facts(
     },
     mistakes=r"""
 test_groups.test_each_group_is_listed_with_what_it_has
-  counts the groups before as well
-  - redis.call('ZLEXCOUNT', parked, '[' .. head,
-  + redis.call('ZLEXCOUNT', parked, '-',
   the first message of any group
   - '[' .. head, last, 'LIMIT'
   + '-', '+', 'LIMIT'

@@ -10,17 +10,6 @@ FACTS = Facts(
     calls=((0,), (1,)),
     fewest=1,
     named_arguments="none",
-    mistakes=r"""
-test_groups_pop.test_purge_deletes_what_is_parked
-  the slots stay
-  - 'UNLINK', busy, parked,
-  + 'UNLINK', parked,
-test_groups_rates.test_nothing_is_left_of_rates
-  given: script="groups/purge"
-  keeps the rates
-  - runs, woken, rates)
-  + runs, woken)
-""",
 )
 
 

@@ -151,6 +151,7 @@ def test_an_audit_finds_and_mends_what_is_wrong_with_groups(space: Space, in_fli
     assert space.dump() == before
     assert audited(space, "slots", 1) == (wrong, 1)
     assert audited(space, "turns", 1) == ({(b"no turn", b"free")}, 1)
+    assert space.client.zscore(space.key("GROUPS:TURNS"), "free") == pytest.approx(NOW, abs=100)
     assert audited(space, "slots") == audited(space, "turns") == (set(), 1)
     assert busy(space) == {"busy": 3, "wrong": 1, "missing": 1, "run": 2}
     assert space.client.hget(space.key("GROUPS:BUSY"), "") == b"7"

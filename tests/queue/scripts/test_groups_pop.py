@@ -549,6 +549,15 @@ def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
     assert space.dump().keys() == {"", "BACKUP", "CONTEXT"}
 
 
+def test_a_long_batch_leaves_nothing_when_it_is_acked(space: Space) -> None:
+    record(space)
+    push(space, *((f"{tag}{n}", tag) for tag in "ab" for n in range(50)))
+    taken = pop(space, 100)
+    assert space.call("groups/ack", taken.deadline, 100, *taken.keys) == [100]
+    assert busy(space) == {}
+    assert space.dump().keys() == {"HELD", "GROUPS:BUSY"}  # the last place
+
+
 def test_the_types_of_all_keys_are_read_before_the_record_is_forgotten(space: Space) -> None:
     for slot in parse(read(space.directory, "groups/forget")).keys[1:]:
         expected = record(space)
