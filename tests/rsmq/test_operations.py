@@ -102,7 +102,8 @@ def test_attributes_are_set_and_counted(rsmq: RSMQUnderTest, target: Target, nam
 def test_a_message_is_hidden_until_its_millisecond_begins(
     plain_client: redis.Redis, name: str
 ) -> None:
-    text = scripts.load("rsmq/attributes").text.replace(b"redis.call('TIME')", b"{'1000', '999'}")
+    text = scripts.load("rsmq/attributes").text.decode()
+    text = text.replace("redis.call('TIME')", "{'1000', '999'}")
     plain_client.hset(f"{name}:Q", "vt", 30)
     plain_client.zadd(name, {"visible": 1_000_000, "hidden": 1_000_001})
     assert plain_client.eval(text, 2, name, f"{name}:Q")[-2:] == [2, 1]
