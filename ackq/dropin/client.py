@@ -310,15 +310,13 @@ class Redis(PassedOn):
             self._ackq.reports.warn(reports.AFTER_MOVE, text)
         try:
             in_flight = self._ackq.in_flight(text, end, caller)
-            if in_flight.is_processing_list:
-                return getattr(super(), COMMANDS[end][0])(name, count)
             if not wanted:
                 in_flight.settle_done(in_flight.asked(caller))
                 return [] if self.llen(name) else None
             values = self._take(in_flight, wanted, caller)
         except PopFromMismatch:
             self._ackq.reports.warn(reports.BOTH_ENDS, text, command=COMMANDS[end][0])
-            return getattr(super(), COMMANDS[end][0])(name, count)
+            return getattr(self._ackq.client, COMMANDS[end][0])(name, count)
         if count is None:
             return values[0] if values else None
         return values or None
@@ -337,7 +335,7 @@ class Redis(PassedOn):
             values = self._take(in_flight, 1, caller, seconds)
         except PopFromMismatch:
             self._ackq.reports.warn(reports.BOTH_ENDS, names[0], command=COMMANDS[end][1])
-            return getattr(super(), COMMANDS[end][1])(keys, timeout)
+            return getattr(self._ackq.client, COMMANDS[end][1])(keys, timeout)
         return self._pair(names[0], values) if values else None
 
     def _take(

@@ -313,15 +313,13 @@ class Redis(PassedOn):
             self._ackq.reports.warn(reports.AFTER_MOVE, text)
         try:
             in_flight = self._ackq.in_flight(text, end, caller)
-            if in_flight.is_processing_list:
-                return await getattr(super(), COMMANDS[end][0])(name, count)
             if not wanted:
                 await in_flight.settle_done(await in_flight.asked(caller))
                 return [] if await self.llen(name) else None
             values = await self._take(in_flight, wanted, caller)
         except PopFromMismatch:
             self._ackq.reports.warn(reports.BOTH_ENDS, text, command=COMMANDS[end][0])
-            return await getattr(super(), COMMANDS[end][0])(name, count)
+            return await getattr(self._ackq.client, COMMANDS[end][0])(name, count)
         if count is None:
             return values[0] if values else None
         return values or None
@@ -340,7 +338,7 @@ class Redis(PassedOn):
             values = await self._take(in_flight, 1, caller, seconds)
         except PopFromMismatch:
             self._ackq.reports.warn(reports.BOTH_ENDS, names[0], command=COMMANDS[end][1])
-            return await getattr(super(), COMMANDS[end][1])(keys, timeout)
+            return await getattr(self._ackq.client, COMMANDS[end][1])(keys, timeout)
         return self._pair(names[0], values) if values else None
 
     async def _take(

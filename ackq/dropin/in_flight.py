@@ -37,8 +37,6 @@ class InFlight:
         self.done: list[Message] = []
         #: Whether a `batch` block keeps all messages until its end.
         self.in_batch = False
-        #: Whether a pop is an acknowledgement, after which nothing is worked on.
-        self.is_processing_list = False
         self.owner: Owner | None = None
         self._renew_at = 0.0
         self._is_new = True

@@ -12,10 +12,10 @@ from redis.cluster import RedisCluster
 from redis.exceptions import NoPermissionError
 
 from ackq.core.names import has_hash_tag
-from ackq.dropin import reports
 from ackq.dropin.arguments import Key, name_of
 from ackq.dropin.errors import Refused
 from ackq.dropin.held_messages import Held
+from ackq.dropin.unprotected import report, reporting
 from ackq.errors import KeyTypeError, PopFromMismatch, QueueNameError
 from ackq.queue.keys import QueueKeys
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 else:
     # At run time the class of the wrapped client comes second: see `wrapper_of`.
     _Client = object
-
-#: Moves that wait for a message.
-WAITING_MOVES = frozenset({"blmove", "brpoplpush"})
 
 
 class PassedOn(_Client):
@@ -73,53 +70,15 @@ class PassedOn(_Client):
             )
         return super().select(index, **options)
 
-    def rpoplpush(self, src: Any, dst: Any) -> Any:
-        """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._before_move("rpoplpush", src, dst)
-        return super().rpoplpush(src, dst)
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Call the client's own command, and warn once for each list if it takes from one."""
+        report(args, self._ackq.reports, self._ackq_encoder)
+        return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
-    def brpoplpush(self, src: Any, dst: Any, timeout: float | None = 0) -> Any:
-        """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._before_move("brpoplpush", src, dst)
-        return super().brpoplpush(src, dst, timeout)
-
-    def lmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
-        """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._before_move("lmove", first_list, second_list)
-        return super().lmove(first_list, second_list, *args, **options)
-
-    def blmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
-        """Call the client's own command, which ackq does not protect, and warn of that once."""
-        self._before_move("blmove", first_list, second_list)
-        return super().blmove(first_list, second_list, *args, **options)
-
-    def lmpop(self, num_keys: int, *args: Any, **options: Any) -> Any:
-        """Call the client's own command, which ackq does not protect, and warn of that once."""
-        for key in args:
-            self._warn_unprotected("lmpop", key)
-        return super().lmpop(num_keys, *args, **options)
-
-    def blmpop(self, timeout: float, numkeys: int, *args: Any, **options: Any) -> Any:
-        """Call the client's own command, which ackq does not protect, and warn of that once."""
-        for key in args:
-            self._warn_unprotected("blmpop", key)
-        return super().blmpop(timeout, numkeys, *args, **options)
-
-    def _before_move(self, command: str, source: Key, target: Key) -> None:
-        """Warn, and settle what was popped from ``target`` if it is a processing list.
-
-        There, a pop is an acknowledgement. This consumer's later ones are the client's own. A move
-        that does not wait may also bring messages back into a list while its last message is being
-        worked on.
-        """
-        self._warn_unprotected(command, source)
-        name = name_of(target, self._ackq_encoder)
-        if command in WAITING_MOVES:
-            for in_flight in self._ackq.of_consumer(name):
-                in_flight.settle()
-                in_flight.is_processing_list = True
-        elif len(self._ackq.reports.moved_into) < reports.MAX_WARNINGS:
-            self._ackq.reports.moved_into.add(name)
+    def pipeline(self, *args: Any, **options: Any) -> Any:
+        """Return the client's own pipeline, which warns once for each list that it takes from."""
+        pipeline = super().pipeline(*args, **options)
+        return reporting(pipeline, self._ackq.reports, self._ackq_encoder)
 
     def _delete(self, command: str, names: Sequence[Key]) -> int:
         texts = [name_of(name, self._ackq_encoder) for name in names]
@@ -167,6 +126,3 @@ class PassedOn(_Client):
         except QueueNameError:
             return ()
         return keys.backup, keys.context, keys.handoff, keys.delayed, keys.dead, keys.record
-
-    def _warn_unprotected(self, command: str, name: Key) -> None:
-        self._ackq.reports.warn(reports.MOVED, name_of(name, self._ackq_encoder), command=command)

@@ -21,10 +21,10 @@ BOTH_ENDS = (
     " protects the messages of one end, so this one pops without protection, as with redis-py."
     " Let all consumers pop from the same end"
 )
-MOVED = (
-    "{command} takes messages from {name!r} past ackq, which does not protect them. Where it"
-    " guards against crashes, use brpop or rpop instead, without a processing list: ackq.dropin"
-    " keeps a popped message until it is done"
+TAKEN = (
+    "{command} takes messages from {name!r} past ackq, which does not protect them. Use rpop or"
+    " brpop of the client itself instead, not in a pipeline and without a processing list:"
+    " ackq.dropin keeps a popped message until it is done"
 )
 AFTER_MOVE = (
     "this client moves messages into {name!r} and pops from it. If such a pop is an"
@@ -51,7 +51,11 @@ class Reports:
             return
         self._given.add((text, name))
         frame = sys._getframe()
-        while frame.f_back and frame.f_globals.get("__name__", "").startswith("ackq.dropin."):
+        while frame.f_back and _is_library(frame.f_globals.get("__name__", "")):
             frame = frame.f_back
         message, path = text.format(name=name, **fields), frame.f_code.co_filename
         warnings.warn_explicit(message, UnprotectedWarning, path, frame.f_lineno)
+
+
+def _is_library(module: str) -> bool:
+    return module.startswith(("ackq.dropin.", "redis."))

@@ -1,5 +1,6 @@
 """Calls that the drop-in cannot protect are reported, once each, with the user's line."""
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -61,22 +62,49 @@ def test_reliable_list_commands_are_reported(r: dropin.Redis, name: str, command
     assert repr(name) in text
 
 
-def test_commands_that_pop_from_several_lists_are_reported(
-    r: dropin.Redis, name: str, plain_client: redis.Redis
+UNPROTECTED: dict[str, Callable[[Any, str], object]] = {
+    "rpop": lambda r, name: r.pipeline().rpop(name).execute(),
+    "lpop": lambda r, name: r.transaction(lambda pipe: pipe.lpop(name, 2), f"{name}-x"),
+    "brpop": lambda r, name: r.execute_command("brpop", f"{name}-x", name, 1),
+    "blpop": lambda r, name: r.pipeline(transaction=False).blpop([name]).execute(),
+    "lmove": lambda r, name: r.pipeline().lmove(name, f"{name}-x").execute(),
+    "lmpop": lambda r, name: r.lmpop(2, f"{name}-x", name, direction="RIGHT"),
+    "blmpop": lambda r, name: r.blmpop(1, 1, name, direction="RIGHT", count=2),
+}
+
+
+@pytest.mark.parametrize("command", UNPROTECTED)
+def test_what_takes_from_a_list_past_ackq_is_reported(
+    r: dropin.Redis, name: str, plain_client: redis.Redis, command: str
 ) -> None:
-    if int(plain_client.info("server")["redis_version"].split(".")[0]) < 7:
+    """Once for each list, wherever the command stands."""
+    version = int(plain_client.info("server")["redis_version"].split(".")[0])
+    if command.endswith("mpop") and version < 7:
         pytest.skip("LMPOP came with Redis 7")
-    r.lpush(name, "a", "b")
-    with pytest.warns(dropin.UnprotectedWarning, match="^lmpop takes"):
-        r.lmpop(1, name, direction="RIGHT")
-    r.lpush(f"{name}-2", "a")  # once for each list
-    with pytest.warns(dropin.UnprotectedWarning, match="^blmpop takes"):
-        r.blmpop(1, 1, f"{name}-2", direction="RIGHT")
+    r.lpush(name, "a", "b", "c", "d")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            UNPROTECTED[command](r, name)
+    texts = [text for text, _ in reported(caught)]
+    assert [text.split(" from ")[0] for text in texts if repr(name) in text] == [
+        f"{command} takes messages"
+    ]
+
+
+def test_a_pipeline_that_takes_nothing_is_not_reported(r: dropin.Redis, name: str) -> None:
+    pipe = r.pipeline()
+    assert isinstance(pipe, redis.client.Pipeline)
+    assert pipe.lpush(name, "a").llen(name).lrange(name, 0, -1).execute() == [1, 1, [b"a"]]
+    with r.pipeline() as watching:
+        watching.watch(name)
+        assert watching.llen(name) == 1
 
 
 def test_a_warning_as_an_error_pops_nothing(r: dropin.Redis, name: str) -> None:
     """pytest's settings turn warnings into errors here."""
     r.lpush(name, "a", "b")
-    with pytest.raises(dropin.UnprotectedWarning):
-        r.rpoplpush(name, f"{name}-x")
+    for call in (*MOVES.values(), *UNPROTECTED.values()):
+        with pytest.raises(dropin.UnprotectedWarning):
+            call(copy.copy(r), name)
     assert r.llen(name) == 2
