@@ -25,7 +25,7 @@ from ackq.dropin.in_flight import InFlight
 from ackq.dropin.owner import Caller
 from ackq.dropin.passthrough import PassedOn
 from ackq.dropin.wrapper_class import wrapper_of
-from ackq.errors import AckqError, ConfigurationError, PopFromMismatch
+from ackq.errors import AckqError, ConfigurationError, LeaseLost, PopFromMismatch
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 
@@ -252,10 +252,17 @@ class Redis(PassedOn):
         places = self._ackq.of_consumer(text)
         if wanted is not None:
             places += self._ackq.of_all(text)
-        settled = 0
+        settled, lost = 0, []
         for in_flight in places:
-            if messages := in_flight.let_go(wanted):
-                settled += in_flight.queue.ack(*messages)
+            try:
+                settled += in_flight.settle_only(wanted)
+            except LeaseLost as error:
+                settled += error.settled
+                lost.append(error)
+        if lost:
+            messages = tuple(each for error in lost for each in error.messages)
+            text = "\n".join(map(str, lost))
+            raise LeaseLost(text, messages=messages, settled=settled) from lost[0]
         return settled
 
     def llen(self, name: Key) -> int:

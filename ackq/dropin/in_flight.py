@@ -77,21 +77,35 @@ class InFlight:
                 self.queue.ack(*done)
         self.clear(done)
 
-    def let_go(self, bodies: list[bytes] | None) -> list[Message]:
-        """Return a message for each of the ``bodies``, by default all, and hold them no longer.
+    def settle_only(self, bodies: list[bytes] | None) -> int:
+        """Settle a message for each of the ``bodies``, by default all, and return their number.
 
-        What is found is removed from ``bodies``. Messages of a `batch` are not found.
+        What is found is removed from ``bodies``. Messages of a `batch` are not found. If the call
+        fails, the next pop settles them.
+
+        Raises:
+            LeaseLost: the lease of a message has ended. The others are settled.
         """
-        if self.in_batch:
-            return []
         found: list[Message] = []
         for message in list(self.messages):
+            if self.in_batch or bodies == []:
+                break
             if (bodies is None or message.body in bodies) and self.take_out(message):
                 found.append(message)
                 if bodies is not None:
                     bodies.remove(message.body)
-        self._drop_owner()
-        return found
+        if not found:
+            return 0
+        try:
+            settled = self.queue.ack(*found)
+            self._forget_end()
+        except BaseException as error:
+            if not isinstance(error, LeaseLost):
+                self.done.extend(found)
+            raise
+        finally:
+            self._drop_owner()
+        return settled
 
     def take_out(self, *messages: Message) -> list[Message]:
         """Hold these messages no longer, and return those that no other thread has taken out."""
@@ -139,16 +153,13 @@ class InFlight:
     def end_batch(self, clean: bool) -> None:
         """Settle what a `batch` block popped, or give it back if the block raised."""
         self.in_batch = False
-        popped = bool(self.messages)
         if not clean:
             self.return_to_queue()
             return
         self.done += self.take_out(*list(self.messages))
-        self.settle_done(list(self.done))
-        if popped and self._is_new and self.queue.config.pop_from == "left":
-            # The list may be used only once: then its record must not stay for ever.
-            self.queue.execute(forget_if_unused)
-        self._is_new = self._is_new and not popped
+        if self.done:
+            self.settle_done(list(self.done))
+            self._forget_end()
 
     def close(self, clean: bool) -> None:
         """Settle messages proved to be done; return those of this and of ended consumers.
@@ -216,9 +227,9 @@ class InFlight:
         if not (messages := list(self.done)):
             return
         try:
-            self.queue.ack(*messages)
-        except LeaseLost:
-            pass
+            with contextlib.suppress(LeaseLost):
+                self.queue.ack(*messages)
+            self._forget_end()
         except (redis.RedisError, AckqError, OSError) as error:
             log.warning(
                 "%s: %s could not be settled and will be redelivered: %s",
@@ -227,6 +238,12 @@ class InFlight:
                 redact(str(error)),
             )
         self.clear(messages)
+
+    def _forget_end(self) -> None:
+        """Delete the record of the left end after the first use, if it was the only one."""
+        if self._is_new and self.queue.config.pop_from == "left":
+            self.queue.execute(forget_if_unused)
+        self._is_new = False
 
     def _renew(self) -> None:
         held = [message for message in list(self.messages) if not message.lease_lost]

@@ -24,6 +24,7 @@ else:
     # At run time the class of the wrapped client comes second: see `wrapper_of`.
     _Client = object
 
+
 class PassedOn(_Client):
     """Commands that the wrapped client runs, and what ackq does besides."""
 

@@ -189,6 +189,51 @@ def test_settle_after_the_lease_was_lost(
     r.close()
 
 
+def test_a_lost_lease_keeps_no_other_message_from_being_settled(
+    held: dropin.Redis, name: str, queue: ackq.Queue, plain_client: redis.Redis
+) -> None:
+    """Whichever thread popped it."""
+    held.lpush(name, *"abc")
+    held.rpop(name)
+    (key,) = plain_client.zrange(f"{name}BACKUP", 0, 0)  # type: ignore[misc]
+    run_in_thread(lambda: [held.rpop(name) for _ in "bc"])
+    plain_client.zadd(f"{name}BACKUP", {key: 1})
+    taken = queue.pop()
+    assert taken is not None
+    with pytest.raises(ackq.LeaseLost) as caught:
+        held.settle(name, *"abc")
+    assert caught.value.settled == 2
+    assert [message.body for message in caught.value.messages] == [b"a"]
+    queue.ack(taken)
+    assert settled(queue)
+
+
+def test_what_a_failed_call_did_not_settle_the_next_pop_settles(
+    held: dropin.Redis, name: str, queue: ackq.Queue, plain_client: redis.Redis
+) -> None:
+    held.lpush(name, *"ab")
+    assert [held.rpop(name), held.rpop(name)] == [b"a", b"b"]
+    plain_client.rename(f"{name}BACKUP", f"{name}-saved")
+    plain_client.set(f"{name}BACKUP", "not a sorted set")
+    with pytest.raises(ackq.KeyTypeError):
+        held.settle(name, "a")
+    plain_client.rename(f"{name}-saved", f"{name}BACKUP")
+    assert held.rpop(name) is None
+    assert in_flight(queue) == [b"b"]
+    assert held.settle(name) == 1
+
+
+@pytest.mark.parametrize("end", ["settle", "close"])
+def test_a_list_that_was_popped_from_the_left_once_leaves_no_key(
+    plain_client: redis.Redis, name: str, end: str
+) -> None:
+    with dropin.Redis(plain_client, hold=0) as r:
+        r.rpush(name, "reply")
+        assert r.blpop(name, 1) == (name.encode(), b"reply")
+        assert end == "close" or r.settle(name) == 1
+    assert not plain_client.keys(f"{name}*")
+
+
 def test_an_ended_thread_holds_on(held: dropin.Redis, name: str, queue: ackq.Queue) -> None:
     """Others may be working on what it popped."""
     held.lpush(name, "a")

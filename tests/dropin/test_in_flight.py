@@ -323,7 +323,7 @@ def test_a_lease_that_a_renewal_finds_lost_is_logged(caplog: pytest.LogCaptureFi
         assert len(caplog.messages) == logged
     assert "the lease of 'a' ended" in caplog.messages[0]
     caplog.clear()
-    for meanwhile in (InFlight.forget, lambda each: each.let_go(None)):
+    for meanwhile in (InFlight.forget, lambda each: each.settle_only(None)):
         queue = Losing()
         in_flight, *_ = holding("a", due=True, queue=queue)
         queue.meanwhile = partial(meanwhile, in_flight)

@@ -38,7 +38,11 @@ def test_a_kill_repeats_at_most_one_message_of_a_processing_list(
 @pytest.mark.parametrize("move", MOVES.values(), ids=list(MOVES))
 @pytest.mark.parametrize("end", ["right", "left"])
 def test_a_move_into_a_list_settles_nothing_of_it(
-    r: dropin.Redis, name: str, plain_client: redis.Redis, move: Callable[[object, str], object], end: PopFrom
+    r: dropin.Redis,
+    name: str,
+    plain_client: redis.Redis,
+    move: Callable[[object, str], object],
+    end: PopFrom,
 ) -> None:
     """The message being worked on may have been popped from that very list."""
     target = f"{name}-x"
