@@ -143,7 +143,7 @@ local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
 local looked, deferred, gone = 0, 0, {} -- gone: keys of messages in flight that died
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
-local has_taken = {} -- lease key -> true, of messages that came back
+local has_taken = {} -- lease key -> true, of messages delivered or that came back
 
 -- include: count_up, spend, failures, unique_notes, noted_mark, cancels
 

@@ -67,25 +67,34 @@ def test_everything_is_taken_over_once(
     assert not plain_client.exists(f"{name}CONTEXT")
 
 
+@pytest.fixture(params=[None, ackq.Groups("customer")], ids=["plain", "grouped"])
+def taker(
+    plain_client: redis.Redis, name: str, request: pytest.FixtureRequest
+) -> Iterator[ackq.Queue]:
+    """A queue that takes over; with groups, it has another pop."""
+    with ackq.Queue(plain_client, name, groups=request.param) as queue:
+        yield queue
+
+
 def test_equal_messages_are_taken_over_one_by_one(
-    plain_client: redis.Redis, name: str, queue: ackq.Queue
+    plain_client: redis.Redis, name: str, taker: ackq.Queue
 ) -> None:
     """The body that was left is that of one of them, whatever else is leased or waits."""
     body = b'{"id": "a"}'
     plain_client.lpush(name, *[body] * 4)
     plain_client.hset(f"{name}CONTEXT", "a", body)
-    messages = queue.pop_many(2)
+    messages = taker.pop_many(2)
     assert [message.key for message in messages].count(b"a") == 1
     (first,) = (message for message in messages if message.key == b"a")
-    queue.nack(first, delay=0.05)
-    while queue.stats().delayed:
+    taker.nack(first, delay=0.05)
+    while taker.stats().delayed:
         pass
-    again = queue.pop_many(10)
+    again = taker.pop_many(10)
     assert [message.body for message in again] == [body] * 3
     assert len({message.key for message in [*messages, *again]}) == 4
-    assert queue.ack(again, messages[1 - messages.index(first)]) == 4
-    assert settled(queue)
-    assert queue.audit().findings == ()
+    assert taker.ack(again, messages[1 - messages.index(first)]) == 4
+    assert settled(taker)
+    assert taker.audit().findings == ()
 
 
 def test_another_message_under_the_id_is_not_taken_over(

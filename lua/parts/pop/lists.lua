@@ -1,4 +1,4 @@
--- include: derive, free_id, bury_canceled, natural_key, cancels
+-- include: derive, free_id, bury_canceled, natural_key, cancels, is_put_back
 
 -- Lists: they are read in order. A message leaves them only if it is leased or made a dead letter.
 
@@ -24,14 +24,6 @@ local function taken_notes_on(keys)
     fields[i] = TAKEN .. keys[i]
   end
   return redis.call('HMGET', receives, unpack(fields))
-end
-
--- The article's pop leaves the body of each message that it puts back on the list in CONTEXT.
--- Return whether this is such a message: it takes over what is recorded of it.
-local function is_put_back(key, body)
-  return not redis.call('ZSCORE', backup, key)
-    and not (has_delayed and redis.call('ZSCORE', delayed, key))
-    and redis.call('HGET', context, key) == body
 end
 
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a

@@ -66,7 +66,7 @@ local function take_back(zset, keys, absent)
       end
       counts[#counts + 1] = count
       deliver(key, body, count, tag, at)
-      has_taken[key], in_parked[tag] = true, true
+      in_parked[tag] = true
       follow(tag)
     end
   end

@@ -12,7 +12,7 @@ local function deliver(key, body, count, tag, at)
   local last = 2 * taken
   leases[last + 1], leases[last + 2] = lease, key
   reply[last + 5], reply[last + 6] = key, body
-  taken, bytes = taken + 1, bytes + #body
+  has_taken[key], taken, bytes = true, taken + 1, bytes + #body
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
   if rules.each then
     take_permit(tag)
