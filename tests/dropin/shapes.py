@@ -19,7 +19,7 @@ import redis.asyncio
 
 import ackq.dropin.asyncio
 from ackq import dropin
-from tests.dropin.holding_loops import HOLDING
+from tests.dropin.holding_loops import HOLDING, MORE_THAN_UNFINISHED, SOME
 from tests.dropin.seen import LEASE
 
 Work = Callable[[bytes], None]
@@ -142,6 +142,18 @@ class Shape:
     for_: float | None = None
     on_asyncio: bool = False
 
+    @property
+    def collects(self) -> bool:
+        """Whether it pops more before it works on what it has."""
+        return 0 < self.hold < MORE_THAN_UNFINISHED or self.for_ is not None
+
+    @property
+    def repeats(self) -> int:
+        """The most finished messages that a kill repeats, besides those in work."""
+        if self.collects and self.hold:
+            return self.hold
+        return SOME if self.hold or self.for_ else self.at_once
+
     def client(self, url: str, protected: bool) -> Any:
         """Return the client that the loop uses."""
         bare: Any = (redis.asyncio if self.on_asyncio else redis).Redis.from_url(url)
@@ -190,6 +202,8 @@ class Journal:
         if first and raw.startswith(b"hold"):
             threading.Event().wait()
         os.write(self._file, b"done " + raw + b"\n")
+        if first and raw.startswith(b"finish"):
+            threading.Event().wait()
 
     def begun(self) -> list[str]:
         return self._lines("begun ")
