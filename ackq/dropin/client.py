@@ -235,6 +235,7 @@ class Redis(PassedOn):
             r.settle("jobs", raw)   # this one, whichever thread popped it
             r.settle("jobs")        # all that this thread popped and has not settled yet
 
+        Only in the process that popped them. If the call fails, the next pop settles them.
         Messages of a `batch` stay until its end. One round trip for each thread that popped some.
 
         Args:

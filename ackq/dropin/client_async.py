@@ -238,6 +238,7 @@ class Redis(PassedOn):
             await r.settle("jobs", raw)   # this one, whichever task popped it
             await r.settle("jobs")        # all that this task popped and has not settled yet
 
+        Only in the process that popped them. If the call fails, the next pop settles them.
         Messages of a `batch` stay until its end. One round trip for each task that popped some.
 
         Args:

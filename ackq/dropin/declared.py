@@ -16,8 +16,8 @@ when it pops the next one? Three questions decide:
 - Does it collect messages and work on them later (rows.append, a transaction or a pipeline every
   100)? Declare the most that it collects: Redis(client, hold=100)
 - Does it hand them on, to a thread, a task, a process or a callback? Declare more than are ever
-  unfinished, and settle each where its work ends: Redis(client, hold=100_000), then
-  r.settle("jobs", raw)
+  unfinished, and settle each when its work ends, in the process that popped it:
+  Redis(client, hold=100_000), then r.settle("jobs", raw)
 - Does it buffer results (a file, a flush every few seconds)? Declare the most messages between two
   flushes, hold=100, or at least twice the seconds between two: Redis(client, hold=0, for_=10)
 If all three answers are no, each message is finished before the next one is popped:
