@@ -38,7 +38,7 @@ def report(args: Sequence[Any], given: reports.Reports, encoder: Any) -> None:
 
 def reporting(pipeline: Any, given: reports.Reports, encoder: Any) -> Any:
     """Return a client's pipeline, made to report the lists that it takes from."""
-    pipeline.__class__ = _reporting(type(pipeline))
+    pipeline.__class__ = _reporting(pipeline.__class__)
     pipeline._ackq_report = functools.partial(report, given=given, encoder=encoder)
     return pipeline
 

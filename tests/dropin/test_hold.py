@@ -195,9 +195,10 @@ def test_a_lost_lease_keeps_no_other_message_from_being_settled(
     """Whichever thread popped it."""
     held.lpush(name, *"abc")
     held.rpop(name)
-    (key,) = plain_client.zrange(f"{name}BACKUP", 0, 0)  # type: ignore[misc]
+    key: Any
+    (key,) = plain_client.zrange(f"{name}BACKUP", 0, 0)
     run_in_thread(lambda: [held.rpop(name) for _ in "bc"])
-    plain_client.zadd(f"{name}BACKUP", {key: 1})
+    plain_client.zadd(f"{name}BACKUP", {key: 1})  # its lease has ended
     taken = queue.pop()
     assert taken is not None
     with pytest.raises(ackq.LeaseLost) as caught:
