@@ -29,6 +29,9 @@ ROOT = Path(__file__).parents[1]
         ("web.search.MAX_TIME", 60, "docs/web.md", "ends after 60 seconds at the latest"),
         ("web.watcher.MIN_INTERVAL", 2, "docs/web.md", "number of queues: 2 seconds, or"),
         ("worker.presence.INTERVAL", 5, "docs/worker.md", "within 5 seconds (`--heartbeat`"),
+        ("worker.presence.LIFETIME", 6, "ackq/worker/base.py", "listed for 6 intervals more"),
+        ("worker.upkeep.STALE", 1.1, "docs/worker.md", "waited in the worker for a second"),
+        ("worker.state.STILL_RUNNING_PAUSE", 1, "docs/worker.md", "the message for a second"),
         ("worker.feeder.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
     ],
 )

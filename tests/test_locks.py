@@ -24,8 +24,13 @@ from ackq.queue.renewal import Renewer, _Held
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
 from ackq.web.watcher import Watcher
+from ackq.worker.batch import Batch
+from ackq.worker.collector import Collector
 from ackq.worker.figures import Figures
 from ackq.worker.outages import Outage, Outages
+from ackq.worker.runs import Runs
+from ackq.worker.state import Quota
+from ackq.worker.threads import ThreadBell
 from tests.locks import Lock, assert_waits
 
 
@@ -49,8 +54,11 @@ def succeed(outages: Outages) -> None:
     outages.succeeded("taking", 2.0)
 
 
+MESSAGE = Message("jobs", b"a", b"{}", 1, 1)
+
+
 def remove(renewer: Renewer) -> None:
-    held = _Held(Message("jobs", b"a", b"{}", 1, 1), 1.0)
+    held = _Held(MESSAGE, 1.0)
     held.lock = Lock()  # type: ignore[assignment]
     renewer._remove(held)
 
@@ -69,6 +77,19 @@ CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
         lambda made: made.find("id"),
     ),
     Figures: (Figures.count, snapshot),
+    Runs: (
+        lambda made: made.begin([MESSAGE]),
+        lambda made: made.next(MESSAGE),
+        lambda made: made.end(MESSAGE),
+        Runs.copy,
+    ),
+    lambda: Collector("jobs", Batch(), ThreadBell(), print): (
+        lambda made: made.add([], bool, 1.0),
+        lambda made: made.left(1.0),
+        lambda made: made.close(1.0),
+        Collector.waiting,
+    ),
+    lambda: Quota(1): (Quota.draw,),
     lambda: Outages("jobs", "server"): (
         lambda made: made.failed("taking", OSError(), 1.0),
         succeed,
