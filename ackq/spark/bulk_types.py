@@ -43,9 +43,14 @@ def _as_it_is(column: pa.Array) -> Finished:
 
 
 def _finite(numbers: pa.Array) -> Finished:
-    """Arrow reads a number that is too large as infinity, which JSON does not have."""
-    infinite = pc.is_inf(numbers)
-    return numbers, pc.fill_null(infinite, False) if pc.any(infinite).as_py() else None
+    """Leave infinities to the slower parser, and zeros with a sign, which -0 does not have in JSON.
+
+    Arrow reads a number that is too large as infinity.
+    """
+    bits = numbers.type.bit_width
+    negative_zero = pc.equal(numbers.view(f"int{bits}"), -(2 ** (bits - 1)))
+    odd = pc.or_(pc.is_inf(numbers), negative_zero)
+    return numbers, pc.fill_null(odd, False) if pc.any(odd).as_py() else None
 
 
 @dataclass(frozen=True, slots=True)

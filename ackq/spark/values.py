@@ -53,6 +53,16 @@ _LONG = 19
 #: A number outside of quotes that the fast parser would not give back as it is written. RE2 can
 #: read it, too.
 INEXACT_NUMBER = r"[:,\[\s](-?(\d{19}|\d+[.eE])|-0)"
+#: Where numbers round to infinity in 32 bits.
+_TOO_LARGE_FLOAT = (2 - 2**-24) * 2.0**127
+_DECIMAL_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+#: How times are written: as RFC 3339 does, or with less of the time of day. Python and Arrow accept
+#: more, each its own, and a number of an invoice is soon a time.
+_TIME_TEXT = re.compile(
+    r"\d{4}-\d\d-\d\d"
+    r"(?:[T ](?:[01]\d|2[0-3])(?::?[0-5]\d(?::?[0-5]\d(?:\.\d+)?)?)?(?:Z|[-+]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -217,21 +227,27 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _float(value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-    if isinstance(value, str) and value in _NOT_FINITE:
-        return _NOT_FINITE[value]
+def _float(too_large: float, value: Any) -> float:
+    if isinstance(value, str):
+        if value in _NOT_FINITE:
+            return _NOT_FINITE[value]
+    elif isinstance(value, _Fraction) and not value.text[-1].isdigit():
+        return value  # NaN and infinities
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+        if abs(number) < too_large:
+            return number
+        raise ValueError("too large a number")
     raise ValueError("not a number")
 
 
 def _decimal(precision: int, scale: int, value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("not a decimal")
-    number = Decimal(value.text if isinstance(value, _Fraction) else str(value))
+    text = value.text if isinstance(value, _Fraction) else str(value)
+    if not _DECIMAL_TEXT.fullmatch(text):
+        raise ValueError("not a decimal")
+    number = Decimal(text)
     rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _wide_context)
     if not rounded.is_finite() or len(rounded.as_tuple().digits) > max(precision, scale):
         raise ValueError("too large a decimal")
@@ -296,26 +312,33 @@ def _binary(value: Any) -> bytes:
 
 
 def _date(value: Any) -> date:
-    text = _expect(value, str).strip()
-    return date.fromisoformat(text) if len(text) == 10 else _moment(text).date()
+    return moment(_expect(value, str)).date()
 
 
 def _timestamp(zone: ZoneInfo, value: Any) -> datetime:
     if _is_integer(value):
         return _EPOCH + timedelta(seconds=value)
-    moment = _moment(_expect(value, str))
-    return moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
+    time = moment(_expect(value, str))
+    return time.replace(tzinfo=zone) if time.tzinfo is None else time
 
 
 def _naive_timestamp(value: Any) -> datetime:
-    moment = _moment(_expect(value, str))
-    if moment.tzinfo is not None:
+    time = moment(_expect(value, str))
+    if time.tzinfo is not None:
         raise ValueError("has a zone")
-    return moment
+    return time
 
 
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(_FRACTION.sub(r"\1", text.strip()))
+def moment(text: str) -> datetime:
+    """Return the time that a text is; digits after the microseconds do not count.
+
+    Raises:
+        ValueError: it is not written as `_TIME_TEXT`, or there is no such time.
+    """
+    text = text.strip().upper()
+    if not _TIME_TEXT.fullmatch(text):
+        raise ValueError("not a time")
+    return datetime.fromisoformat(_FRACTION.sub(r"\1", text))
 
 
 def _expect(value: Any, kind: type) -> Any:
@@ -328,8 +351,8 @@ _SIMPLE: dict[type[DataType], Convert] = {
     StringType: _string,
     BooleanType: _boolean,
     BinaryType: _binary,
-    FloatType: _float,
-    DoubleType: _float,
+    FloatType: partial(_float, _TOO_LARGE_FLOAT),
+    DoubleType: partial(_float, math.inf),
     DateType: _date,
     TimestampNTZType: _naive_timestamp,
 }

@@ -226,7 +226,12 @@ DEPARTURES = [
     b'{"m":{"\\ud800":1.5}}',
     # Spark drops every comma, so that 1.000,50 is a little more than one.
     b'{"p":"1,000.50"}',
-    # Spark guesses missing parts; ackq accepts ISO 8601 only.
+    # No double is as large; Spark makes it infinite.
+    b'{"d":1e400}',
+    b'{"d":%b}' % (b"1" * 400),
+    b'{"d":-%b}' % (b"1" * 400),
+    b'{"f":1e39}',
+    # Spark guesses missing parts; ackq accepts what RFC 3339 writes.
     b'{"day":"2024-1-5"}',
     b'{"day":"2024"}',
     b'{"day":"2024-02-29 junk"}',

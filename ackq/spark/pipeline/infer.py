@@ -6,19 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
 from ackq.spark.formats.body_format import BodyFormat
 from ackq.spark.formats.misfit import Decode
-from ackq.spark.values import MISFITS, parse
+from ackq.spark.values import MISFITS, moment, parse
 
 #: A type: a name of SQL, the fields of a struct, the elements of an array, or None for only nulls.
 Inferred: TypeAlias = "str | dict[str, Inferred] | list[Inferred] | None"
 
 #: Values of a Spark BIGINT.
 _BIGINT = range(-(2**63), 2**63)
+#: Largest integer up to which a DOUBLE has each, and the type of larger ones that a BIGINT has.
+_EXACT, _LARGE = 2**53, "BIGINT, NO DOUBLE"
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -70,7 +71,8 @@ def infer(bodies: Iterable[bytes], body_format: BodyFormat | None = None) -> Sch
     """Return the schema that fits all of ``bodies`` that are of their format.
 
     Texts that are all dates or all times become DATE or TIMESTAMP. Integers become BIGINT, other
-    numbers DOUBLE. Values of different types become STRING.
+    numbers DOUBLE. Values of different types become STRING, and so do numbers of which a DOUBLE
+    would change one.
 
     Args:
         bodies: of messages.
@@ -87,7 +89,9 @@ def _type(value: Any) -> Inferred:
     if value is None or isinstance(value, bool):
         return None if value is None else "BOOLEAN"
     if isinstance(value, int):
-        return "BIGINT" if value in _BIGINT else "STRING"
+        if abs(value) <= _EXACT:
+            return "BIGINT"
+        return _LARGE if value in _BIGINT else "STRING"
     if isinstance(value, float):
         return "DOUBLE"
     if isinstance(value, str):
@@ -101,16 +105,14 @@ def _type(value: Any) -> Inferred:
 
 
 def _type_of_text(text: str) -> str:
-    if not text[:4].isdecimal() or text[4:5] != "-":  # a cheap test, which most texts fail
+    is_day = len(text) == 10
+    if text[4:5] != "-" or not (is_day or ":" in text):  # a cheap test, which most texts fail
         return "STRING"
     try:
-        if len(text) == 10:
-            date.fromisoformat(text)
-            return "DATE"
-        datetime.fromisoformat(text)
+        moment(text)
     except ValueError:
         return "STRING"
-    return "TIMESTAMP"
+    return "DATE" if is_day else "TIMESTAMP"
 
 
 def _merge(one: Inferred, other: Inferred) -> Inferred:
@@ -125,6 +127,8 @@ def _merge(one: Inferred, other: Inferred) -> Inferred:
     if isinstance(one, str) and isinstance(other, str):
         if {one, other} == {"BIGINT", "DOUBLE"}:
             return "DOUBLE"
+        if {one, other} == {"BIGINT", _LARGE}:
+            return _LARGE
         if {one, other} == {"DATE", "TIMESTAMP"}:
             return "TIMESTAMP"
     return "STRING"
@@ -141,7 +145,7 @@ def _sql(kind: Inferred) -> str:
         return f"ARRAY<{_sql(kind[0])}>"
     if isinstance(kind, dict):
         return f"STRUCT<{', '.join(f'{_quoted(name)}: {_sql(kind[name])}' for name in kind)}>"
-    return kind
+    return "BIGINT" if kind == _LARGE else kind
 
 
 def _quoted(name: str) -> str:
