@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = Path(__file__).with_name("log4j2.properties").as_uri()
+PARQUET_TIMES = "spark.sql.parquet.outputTimestampType"
 #: Default settings of the session. Java would print its own warnings to stdout.
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Others read Spark's INT96 as another year where nanoseconds since 1970 overflow.
+    PARQUET_TIMES: "TIMESTAMP_MICROS",
     "spark.driver.defaultJavaOptions": "-Xlog:disable -Xlog:all=warning:stderr"
     f" -Dlog4j2.configurationFile={_LOG}",
 }

@@ -1,18 +1,36 @@
 """Several sinks, static tables, and a run that stops at too many rejects."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import redis
 from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.errors import PipelineConfigError, PipelineFailed
+from ackq.spark.command_session import PARQUET_TIMES, SETTINGS
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from tests.spark.test_pipeline import Make, ids, make, push, reasons, written
 
 __all__ = ["make"]
+
+
+def test_others_read_the_times_in_files_of_parquet_as_they_are(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    times = [datetime.fromisoformat(f"{day}T12:30+00:00") for day in ("1600-01-01", "9999-12-31")]
+    before = spark.conf.get(PARQUET_TIMES)
+    spark.conf.set(PARQUET_TIMES, SETTINGS[PARQUET_TIMES])
+    try:
+        rows = spark.createDataFrame([(each,) for each in times], "at TIMESTAMP")
+        rows.write.parquet(str(tmp_path / "out"))
+    finally:
+        spark.conf.set(PARQUET_TIMES, str(before))
+    found = pq.read_table(tmp_path / "out")["at"].to_pylist()
+    assert sorted(each.replace(tzinfo=times[0].tzinfo) for each in found) == times
 
 
 def test_each_of_several_sinks_has_its_rows_once_though_the_batch_is_replayed(
