@@ -24,11 +24,10 @@ from ackq.queue.renewal import Renewer, _Held
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
 from ackq.web.watcher import Watcher
-from ackq.worker.batch import Batch
-from ackq.worker.collector import Collector
+from ackq.worker.batch import Batch, Collector
+from ackq.worker.feed import Runs
 from ackq.worker.figures import Figures
 from ackq.worker.outages import Outage, Outages
-from ackq.worker.runs import Runs
 from ackq.worker.state import Quota
 from ackq.worker.threads import ThreadBell
 from tests.locks import Lock, assert_waits

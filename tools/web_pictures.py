@@ -35,7 +35,7 @@ from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application
 from ackq.web.access import address_of, listen
-from ackq.worker.registration import encode_record, heartbeat
+from ackq.worker.presence import encode_record, heartbeat
 
 PICTURES = Path(__file__).parent.parent / "docs" / "_static"
 #: Names of the list queues, a busier one after another.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.tasks.definition import Definition
-from ackq.worker.daemons import DaemonThreads, value_of
+from ackq.worker.tasks import DaemonThreads, value_of
 from ackq.worker.verdicts import check_handler, plain_value_async
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,8 +13,7 @@ from ackq.core import observation
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.setting_types import checked
-from ackq.worker.batch import Batch
-from ackq.worker.collector import Collector, Pile
+from ackq.worker.batch import Batch, Collector, Pile
 from ackq.worker.effects import Bell, Routine
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.feed import Feed, Pace, QueueOrder

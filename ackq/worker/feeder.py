@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ackq import scripts
+from ackq.config import RateLimit
 from ackq.core import observation
+from ackq.core.call import Keys, call
 from ackq.core.chunks import TAKE_CHUNK
+from ackq.core.effects import Operation, Request
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
-from ackq.worker.collector import Collector
+from ackq.queue.spec import QueueSpec
+from ackq.worker.batch import Collector
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
 from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import Settlement
-from ackq.worker.ratelimit import permit
 from ackq.worker.state import State
 
 #: Seconds that one take waits for a message; a stop is noticed within this time. Shorter while
@@ -238,3 +242,28 @@ def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
     if not permitted and wanted:
         lane.take.not_before = state.clock() + wait / 1_000_000
     return int(permitted)
+
+
+def permit(
+    spec: QueueSpec, limit: RateLimit, wanted: int, returned: int
+) -> Operation[tuple[int, int]]:
+    """Request permits for ``wanted`` messages, and return ``returned`` unused ones.
+
+    Returns:
+        How many messages may be taken, and if none, the microseconds until one may be.
+    """
+    request = Request(
+        (
+            *spec.keys.passed("worker/permit"),
+            wanted,
+            returned,
+            limit.count,
+            limit.period,
+            limit.at_once,
+        ),
+        script=scripts.load("worker/permit"),
+        resend=True,  # at worst, fewer messages are taken than allowed
+    )
+    keys = Keys(f"queue {spec.name!r}", {spec.keys.rate: "string"})
+    permitted, wait = yield from call(keys, request)
+    return permitted, wait

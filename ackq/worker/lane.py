@@ -10,7 +10,7 @@ from ackq.config import RateLimit
 from ackq.core.outside import JITTER
 from ackq.queue.messages import Message
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
-from ackq.worker.collector import Collector
+from ackq.worker.batch import Collector
 from ackq.worker.effects import Bell
 from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement

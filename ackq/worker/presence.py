@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
+import orjson
 from redis.exceptions import ResponseError
 
 from ackq.config import Seconds, check_seconds
+from ackq.core.effects import Operation
 from ackq.errors import ConfigurationError
 from ackq.ops.trials import is_denial
-from ackq.queue.registry import cropped
+from ackq.queue.registry import call_list, cropped
+from ackq.queue.spec import QueueSpec
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
 from ackq.worker.logs import log
 from ackq.worker.outages import TEMPORARY
-from ackq.worker.registration import encode_record, heartbeat, leave
 from ackq.worker.state import State
 
 #: Default interval between two heartbeats, in seconds.
@@ -200,3 +202,39 @@ def _checked(interval: Seconds) -> float:
             f"heartbeat is 0.05 to {MAX_INTERVAL:g} seconds, or None, not {interval}"
         )
     return seconds
+
+
+#: Longest record in bytes.
+MAX_RECORD = 8192
+
+
+def encode_record(fields: dict[str, Any], running: Sequence[tuple[str, float]]) -> bytes:
+    """Return a record that fits: with as many of the ``running`` messages as there is room for."""
+    while True:
+        record = orjson.dumps({**fields, "running": running})
+        if len(record) <= MAX_RECORD:
+            return record
+        running = running[: len(running) // 2]
+
+
+def heartbeat(
+    spec: QueueSpec, worker: str, record: bytes, lifetime: float, obeyed: bytes
+) -> Operation[bytes]:
+    """Enter a worker into the list or keep it there; return the order for it, if there is one.
+
+    Args:
+        spec: the queue.
+        worker: unlike any other.
+        record: what to show, see `encode_record`.
+        lifetime: seconds until the entry ends unless there is another heartbeat.
+        obeyed: the order last received, so that it is not returned again.
+    """
+    microseconds = round(lifetime * 1_000_000)
+    order: bytes = yield from call_list(spec, "heartbeat", worker, record, microseconds, obeyed)
+    return order
+
+
+def leave(spec: QueueSpec, worker: str) -> Operation[bool]:
+    """Delete a worker from the list; return whether it was there."""
+    left: int = yield from call_list(spec, "leave", worker)
+    return bool(left)

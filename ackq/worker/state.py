@@ -18,8 +18,7 @@ import orjson
 
 from ackq.core.failure import describe
 from ackq.queue.messages import Message
-from ackq.worker.batch import failures_of
-from ackq.worker.collector import Collector, Pile
+from ackq.worker.batch import Collector, Pile, failures_of
 from ackq.worker.effects import Bell
 from ackq.worker.failures import Failures, outlook, text_of
 from ackq.worker.feed import Feed

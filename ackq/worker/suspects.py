@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from ackq.errors import LeaseLost
 from ackq.queue import settle
 from ackq.queue.messages import Message
-from ackq.worker.collector import Pile
+from ackq.worker.batch import Pile
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.feeder import IDLE
 from ackq.worker.lane import Lane

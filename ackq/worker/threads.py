@@ -14,7 +14,7 @@ from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 from ackq.sharded import ShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
-from ackq.worker.collector import Pile
+from ackq.worker.batch import Pile
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals

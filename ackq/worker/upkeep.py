@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from ackq.errors import LeaseLost
 from ackq.queue.messages import Message
-from ackq.worker.collector import Pile
+from ackq.worker.batch import Pile
 from ackq.worker.effects import Call, Routine
 from ackq.worker.feeder import BUSY_TAKE_TIMEOUT
 from ackq.worker.lane import Lane

@@ -381,7 +381,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
         "a worker handles a run all at once",
         ("group order",),
         Slip(
-            "ackq.worker.runs",
+            "ackq.worker.feed",
             "Runs.begin",
             "message.group is None or heads.setdefault(key, message) is message",
             "True",

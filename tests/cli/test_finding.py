@@ -8,7 +8,7 @@ import redis
 from ackq import LeaseLost, Queue
 from ackq.queue.registry import cropped
 from ackq.sharded import ShardedQueue
-from ackq.worker.registration import heartbeat
+from ackq.worker.presence import heartbeat
 
 from .conftest import Run
 

@@ -24,7 +24,7 @@ from ackq.ops.acl import rules
 from ackq.ops.overview import Overview
 from ackq.ops.readings import Reading
 from ackq.ops.samples import UNKNOWN, Row
-from ackq.worker.registration import encode_record, heartbeat
+from ackq.worker.presence import encode_record, heartbeat
 from tests import forked
 from tests.cli.conftest import Run
 from tests.ops.acl.conftest import has_selectors

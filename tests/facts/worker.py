@@ -2,9 +2,9 @@
 
 from ackq.config import RateLimit
 from ackq.queue.registry import entries, leave_order
-from ackq.worker.ratelimit import permit
-from ackq.worker.registration import heartbeat
-from ackq.worker.registration import leave as leave_list
+from ackq.worker.feeder import permit
+from ackq.worker.presence import heartbeat
+from ackq.worker.presence import leave as leave_list
 from ackq.worker.schedule import tick
 from benchmarks.worst.scene import LARGE, Act, Scene, times
 from tests.facts.facts import Facts

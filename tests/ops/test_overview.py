@@ -26,7 +26,7 @@ from ackq.ops.readings import Asked, Reading
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
-from ackq.worker.registration import encode_record, heartbeat
+from ackq.worker.presence import encode_record, heartbeat
 from tests.kinds.stock import all_stocks
 from tests.servers import Client, Target, private_server
 from tests.waiting import wait_until

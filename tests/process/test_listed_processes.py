@@ -210,7 +210,7 @@ def test_a_worker_is_listed_again_after_a_restart_of_the_server(
 def test_the_command_prints_hostile_texts_safely(
     server: Server, queue: ackq.Queue, run: Callable[..., Any], listed: List
 ) -> None:
-    from ackq.worker.registration import heartbeat
+    from ackq.worker.presence import heartbeat
 
     hostile = "\x1b[2J\u202evil\n"
     record = {
@@ -246,7 +246,7 @@ def test_the_command_prints_hostile_texts_safely(
 def test_an_unknown_name_is_reported_and_the_others_are_ordered(
     server: Server, queue: ackq.Queue, run: Callable[..., Any], listed: List
 ) -> None:
-    from ackq.worker.registration import heartbeat
+    from ackq.worker.presence import heartbeat
 
     queue.execute(heartbeat, "host:1:a", b'{"name": "mailer"}', 60.0, b"")
     output = run("quiet", "absent", "mailer", code=1)

@@ -20,7 +20,7 @@ from ackq.web import application
 from ackq.web.access import address_of, listen
 from ackq.web.guard import Guard
 from ackq.web.uvicorn_server import server_of
-from ackq.worker.registration import encode_record, heartbeat
+from ackq.worker.presence import encode_record, heartbeat
 from tests.waiting import wait_until
 
 #: Runs wherever it is taken for markup, in text and in attributes.

@@ -21,7 +21,7 @@ from ackq.topic import Topic
 from ackq.web import jobs, renderer, watcher
 from ackq.web import operations as web_operating
 from ackq.web.requests import Ask
-from ackq.worker.registration import leave
+from ackq.worker.presence import leave
 from tests.web.conftest import HOSTILE, Stock
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]

@@ -28,7 +28,7 @@ from ackq.topic import Topic
 from ackq.web import application, jobs, watcher
 from ackq.web.forms import COOKIE
 from ackq.web.requests import Ask
-from ackq.worker.registration import encode_record, heartbeat
+from ackq.worker.presence import encode_record, heartbeat
 from tests.servers import Fleet, Survey, Target, private_server
 from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE, served

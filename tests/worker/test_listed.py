@@ -16,7 +16,7 @@ from ackq.ops.workers import send_order, workers
 from ackq.queue.keys import QueueKeys
 from ackq.queue.registry import Order
 from ackq.worker import Health, RateLimit, Worker
-from ackq.worker.registration import encode_record, heartbeat
+from ackq.worker.presence import encode_record, heartbeat
 from tests.conftest import MakeQueue
 from tests.facade import Portal
 from tests.servers import Target, private_server

@@ -16,8 +16,8 @@ from ackq.queue.spec import QueueSpec
 from ackq.worker import Again, AsyncWorker, Backoff, RateLimit, Reject, Release, Worker
 from ackq.worker.failures import outlook
 from ackq.worker.feed import Pace, QueueOrder, StrictBuffer
+from ackq.worker.feeder import permit
 from ackq.worker.policy import Settlement, settlement_of
-from ackq.worker.ratelimit import permit
 from tests.outside import FIXED
 
 

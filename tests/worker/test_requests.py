@@ -10,8 +10,8 @@ from ackq.queue import schedules
 from ackq.queue.keys import QueueKeys
 from ackq.queue.registry import entries, leave_order
 from ackq.queue.spec import QueueSpec
-from ackq.worker.ratelimit import permit
-from ackq.worker.registration import heartbeat, leave
+from ackq.worker.feeder import permit
+from ackq.worker.presence import heartbeat, leave
 from ackq.worker.schedule import tick
 from tests.outside import FIXED
 from tests.traces import Traces, compare

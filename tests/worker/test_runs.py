@@ -7,7 +7,7 @@ import redis
 
 from ackq import Groups, Message, Queue
 from ackq.worker import Again, Batch, Reject, Release
-from ackq.worker.collector import Collector
+from ackq.worker.batch import Collector
 from ackq.worker.lane import Lane
 from ackq.worker.policy import Settlement, Terms
 from ackq.worker.state import State

@@ -27,7 +27,7 @@ from ackq.worker.base import is_async
 from ackq.worker.effects import Call, Wait
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.feed import Feed, Pace, QueueOrder, StrictBuffer
-from ackq.worker.feeder import IDLE, feed, wait_for_messages
+from ackq.worker.feeder import IDLE, feed, permit, wait_for_messages
 from ackq.worker.figures import WAIT_BUCKETS, Handled
 from ackq.worker.figures import Figures as CountedFigures
 from ackq.worker.hooks import call
@@ -36,7 +36,6 @@ from ackq.worker.logs import JsonFormatter, TextFormatter, _value, fields_of, lo
 from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement
 from ackq.worker.presence import stay_listed
-from ackq.worker.ratelimit import permit
 from ackq.worker.schedule import CHECK_INTERVAL, Answer, run_schedule, tick
 from ackq.worker.state import Quota, Slot, State
 from ackq.worker.upkeep import upkeep

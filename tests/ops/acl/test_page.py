@@ -11,7 +11,7 @@ from ackq.ops import operation_log
 from ackq.queue.registry import entries
 from ackq.web import application
 from ackq.web.requests import Ask
-from ackq.worker.registration import heartbeat
+from ackq.worker.presence import heartbeat
 from tests.ops.acl.conftest import AsRole
 from tests.web.test_operating import ORIGIN, Operator, logged
 from tests.web.test_pages import path_of, values_of

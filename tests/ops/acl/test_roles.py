@@ -23,7 +23,7 @@ from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
 from ackq.staging.keys import Staged
-from ackq.worker.registration import heartbeat
+from ackq.worker.presence import heartbeat
 from tests.ops.acl.conftest import AsRole, denied, has_selectors, stock
 from tests.queue.scripts.busy import fill, fill_groups
 from tests.queue.scripts.calls import CALLS
