@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from ackq.errors import ConfigurationError
 from ackq.setting_types import check_fields
@@ -179,14 +179,6 @@ class QueueConfig:
         return replace(self, **converted)
 
 
-def check_record_errors(detail: RecordErrors) -> None:
-    """Raise `ConfigurationError` unless this says how much of an error is stored."""
-    if detail not in get_args(RecordErrors):
-        raise ConfigurationError(
-            f"record_errors is one of {get_args(RecordErrors)}, not {detail!r}"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Confirm:
     """How many servers must have a write before a push or an ack returns.
@@ -226,12 +218,6 @@ class Confirm:
     def of(cls, confirm: int | Confirm) -> Confirm:
         """Return ``confirm`` as a `Confirm`; a number means that many replicas."""
         return confirm if isinstance(confirm, Confirm) else cls(replicas=confirm)
-
-
-def check_pop_from(end: PopFrom) -> None:
-    """Raise ConfigurationError unless ``end`` is an end of a list."""
-    if end not in ("right", "left"):
-        raise ConfigurationError(f"pop_from is 'right' or 'left', not {end!r}")
 
 
 def _check_member(name: str, setting: str) -> None:

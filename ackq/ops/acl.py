@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ackq import scripts
-from ackq.config import PopFrom, check_integer, check_pop_from
+from ackq.config import PopFrom, QueueConfig, check_integer
 from ackq.core.names import HELD_LEFT, HISTORY, check_name
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import check_shards
 from ackq.ops.acl_access import access_of, callers_of, slots_of
 from ackq.ops.acl_keys import SHARD_RECORD, patterns_of
+from ackq.setting_types import check_types
 
 #: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
 SCRATCH = "{ackq:doctor}:"
@@ -390,7 +391,7 @@ def rules(
         raise ConfigurationError(f"a role is one of {', '.join(roles)}, not {role!r}")
     if kind == "rsmq" and ":" not in name:
         raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
-    check_pop_from(pop_from)
+    check_types(QueueConfig, {"pop_from": pop_from})
     if grouped and (kind != "list" or pop_from != "right"):
         raise ConfigurationError("only list queues that are popped from the right have groups")
     chosen = roles[role]

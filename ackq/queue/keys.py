@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackq import scripts
-from ackq.config import PopFrom, check_pop_from
+from ackq.config import PopFrom, QueueConfig
 from ackq.core.effects import Arg
 from ackq.core.names import (
     CLAIM,
@@ -27,6 +27,7 @@ from ackq.core.names import (
     check_name,
 )
 from ackq.core.waits import seconds_of
+from ackq.setting_types import check_types
 
 #: A former shard of a sharded queue with groups is closed to producers, and sealed once it has only
 #: dead letters. Its name is then that of a string; once it is sealed, so is that of CONTEXT, in
@@ -76,7 +77,7 @@ class QueueKeys:
             QueueNameError: the name cannot be used; see `check_name`.
         """
         check_name(name)
-        check_pop_from(pop_from)
+        check_types(QueueConfig, {"pop_from": pop_from})
         base = name.encode()
         named = {field: base + suffix for field, suffix in _FIELDS}
         if pop_from == "left" or grouped:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import redis.asyncio
 
-from ackq.config import RecordErrors, Seconds, check_integer, check_record_errors
+from ackq.config import QueueConfig, RecordErrors, Seconds, check_integer
 from ackq.core.client_async import Client, client_of
 from ackq.core.inspection_results import Found
 from ackq.core.io.outside import SYSTEM
@@ -24,6 +24,7 @@ from ackq.rsmq.values import (
     RSMQSpec,
     check_namespace,
 )
+from ackq.setting_types import check_types
 
 
 class AsyncRSMQ(Client):
@@ -68,7 +69,7 @@ class AsyncRSMQ(Client):
                 another word.
         """
         check_namespace(ns)
-        check_record_errors(record_errors)
+        check_types(QueueConfig, {"record_errors": record_errors})
         if max_receives is not None:
             check_integer(max_receives, "max_receives", 1, 1_000_000)
         super().__init__(client, ns)

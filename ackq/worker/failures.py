@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Hashable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ackq.core.failure import MAX_TEXT, Description, describe
-from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.queue.messages import Message
 from ackq.worker.logs import about
@@ -22,8 +21,6 @@ class Failures:
     """Logs the failures of one handler."""
 
     def __init__(self, handler: Callable[..., Any], detail: Detail) -> None:
-        if detail not in get_args(Detail):
-            raise ConfigurationError(f"log_errors is one of {get_args(Detail)}, not {detail!r}")
         self._detail = detail
         self._defined = _definition_of(handler)
         self._package = str(getattr(handler, "__module__", "")).partition(".")[0]

@@ -100,12 +100,15 @@ def test_nothing_is_left_behind(ackq_client):
 """
 
 
-@pytest.mark.parametrize("processes", ["0", "2"])
+@pytest.mark.parametrize(
+    ("processes", "loops"), [("0", "anyio.pytest_plugin"), ("2", "pytest_asyncio.plugin")]
+)
 def test_a_users_test_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str, loops: str
 ) -> None:
     files = {f"test_example_{n}": example for n, example in enumerate(EXAMPLES)}
-    pytester.makepyfile(test_own=TESTS, **files)
+    mark = "asyncio" if "asyncio" in loops else "anyio"
+    pytester.makepyfile(test_own=TESTS.replace("mark.anyio", f"mark.{mark}"), **files)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("ACKQ_TEST_URL", raising=False)
     plugins = [
@@ -115,7 +118,7 @@ def test_a_users_test_run(
         "-p",
         "xdist",
         "-p",
-        "anyio.pytest_plugin",
+        loops,
         "-p",
         "no:cacheprovider",
     ]
