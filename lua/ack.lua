@@ -7,6 +7,7 @@
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
+-- KEYS[8] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 --
 -- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
 --
@@ -18,18 +19,19 @@
 -- Cost: O(settled log in-flight).
 -- Roles: consumer, worker, doctor
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, errors, settled = KEYS[6], KEYS[7], 1
+local counters, errors, notes, settled = KEYS[6], KEYS[7], KEYS[8], 1
 
 local SCRIPT = 'ack' -- in errors
 
 -- include: outside
 
 redis.call('HLEN', context)
-local sides = redis.call('EXISTS', receives, extended, delayed, counters, errors)
+local sides = redis.call('EXISTS', receives, extended, delayed, counters, errors, notes)
 local watched = sides > 0 and redis.call('HEXISTS', counters, 'since') == 1
 local has_side = sides > (watched and 1 or 0)
 local has_receives = has_side and redis.call('HLEN', receives) > 0
 local has_errors = has_side and redis.call('HLEN', errors) > 0
+local has_notes = has_side and redis.call('HLEN', notes) > 0
 local has_extended = has_side and redis.call('HLEN', extended) > 0
 local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
 

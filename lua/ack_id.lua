@@ -7,20 +7,21 @@
 -- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
--- With groups: KEYS[7] {name}DELAYED ZSET
--- With groups: KEYS[8] {name} LIST ready messages
--- With groups: KEYS[9] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[10] {name}HELD STRING the record, see groups/record.lua
--- With groups: KEYS[11] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
--- With groups: KEYS[12] {name}GROUPS:BUSY HASH see groups/pop.lua
--- With groups: KEYS[13] {name}GROUPS:PARKED ZSET messages moved aside
--- With groups: KEYS[14] {name}GROUPS:TURNS ZSET
--- With groups: KEYS[15] {name}GROUPS:FLIGHT HASH
--- With groups: KEYS[16] {name}GROUPS:RUNS ZSET
--- With groups: KEYS[17] {name}GROUPS:WOKEN STRING
--- With groups: KEYS[18] {name}GROUPS:RATES ZSET
--- With groups: KEYS[19] {name}GROUPS:ROOM LIST
--- With groups: KEYS[20] {name}GROUPS:STOPPED HASH group -> ids of dead letters
+-- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
+-- With groups: KEYS[8] {name}DELAYED ZSET
+-- With groups: KEYS[9] {name} LIST ready messages
+-- With groups: KEYS[10] {name}HANDOFF LIST front of the ready list
+-- With groups: KEYS[11] {name}HELD STRING the record, see groups/record.lua
+-- With groups: KEYS[12] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
+-- With groups: KEYS[13] {name}GROUPS:BUSY HASH see groups/pop.lua
+-- With groups: KEYS[14] {name}GROUPS:PARKED ZSET messages moved aside
+-- With groups: KEYS[15] {name}GROUPS:TURNS ZSET
+-- With groups: KEYS[16] {name}GROUPS:FLIGHT HASH
+-- With groups: KEYS[17] {name}GROUPS:RUNS ZSET
+-- With groups: KEYS[18] {name}GROUPS:WOKEN STRING
+-- With groups: KEYS[19] {name}GROUPS:RATES ZSET
+-- With groups: KEYS[20] {name}GROUPS:ROOM LIST
+-- With groups: KEYS[21] {name}GROUPS:STOPPED HASH group -> ids of dead letters
 --
 -- ARGV[1] ids              1..4000 lease keys
 --
@@ -30,11 +31,11 @@
 -- Cost: O(ids log in-flight); Redis frees the bodies at once, so at most 8 MiB plus one message.
 -- Roles: consumer, worker, doctor
 local backup, context, receives, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local errors, counters = KEYS[5], KEYS[6]
-local delayed, ready, handoff, record, looks = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local busy, parked, turns, flight = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local runs, woken, rates, room = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
-local stopped = KEYS[20]
+local errors, counters, notes = KEYS[5], KEYS[6], KEYS[7]
+local delayed, ready, handoff, record, looks = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local busy, parked, turns, flight = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local runs, woken, rates, room = KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local stopped = KEYS[21]
 
 local FREED = 8388608 -- bytes of bodies one call may delete
 
@@ -45,11 +46,12 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
 redis.call('HLEN', errors)
+local has_notes = redis.call('HLEN', notes) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
 -- include: groups/known
 
--- include: count_up
+-- include: count_up, names
 
 local settled, looked, bytes, gone = 0, 0, 0, {}
 for _, key in ipairs(ARGV) do
@@ -66,6 +68,9 @@ for _, key in ipairs(ARGV) do
     settled = settled + 1
     gone[settled] = key
   end
+end
+if settled > 0 then
+  open_names().end_all(gone)
 end
 count_up('acked', settled)
 if not record or settled == 0 then

@@ -34,9 +34,10 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local has_extended = redis.call('HLEN', extended) > 0
-local noted, note = redis.call('HGET', receives, key), redis.call('HGET', errors, key)
+redis.call('HLEN', receives)
+local note = redis.call('HGET', errors, key)
 
--- include: holds, failures, add_failure, is_unique
+-- include: holds, failures, add_failure
 
 -- The first write frees memory, even if only nothing, so that it runs at maxmemory, too.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)
@@ -52,7 +53,6 @@ end
 add_failure(found, count, failure)
 redis.call('HSET', errors, key, mark(body) .. '\n' .. table.concat(found, '\n'))
 if count > 1 then
-  redis.call('HSET', receives, key,
-    string.format('%.0f', count) .. (is_unique(noted) and ' ' or ''))
+  redis.call('HSET', receives, key, string.format('%.0f', count))
 end
 return {'ok', body}

@@ -12,9 +12,10 @@
 -- KEYS[10] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[11] {name}          LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[12] {name}HANDOFF   LIST    front of the ready list: messages handed to a blocked consumer
--- With groups: KEYS[13] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- KEYS[13] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
+-- With groups: KEYS[14] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
--- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows|errors
+-- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows|errors|notes
 -- ARGV[2] cursor           of ZSCAN or HSCAN; 0 begins
 -- ARGV[3] repair           0|1
 --
@@ -22,7 +23,8 @@
 -- their repairs: 'body missing' (leased or delayed; to the dead letters. With groups: due, so that
 -- groups/pop does it, which may stop the group), 'orphan body' (made ready), 'leased and delayed'
 -- (the lease stays), 'deadline out of range' (ready now; the note of a unique push is no longer
--- believed), 'stale count', 'stale extension', 'stale row count' and 'stale failure' (deleted).
+-- believed), 'stale count', 'stale extension', 'stale row count', 'stale failure' and 'stale note'
+-- (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
 -- Cost: O(log in-flight) for each of about 100 entries. For context before Redis 7.4: for each of
 -- up to 1,000 entries; if there are more, for about one entry with its body.
@@ -30,7 +32,7 @@
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local held, heldrows, errors, counters = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local ready, handoff, parked = KEYS[11], KEYS[12], KEYS[13]
+local ready, handoff, notes, parked = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
 local MAX_LEASE = 43200065535 -- µs: 12 h and the jitter
@@ -42,7 +44,7 @@ local walks = {
   backup = {'ZSCAN', backup, 100}, delayed = {'ZSCAN', delayed, 100},
   context = {'HSCAN', context, 1}, receives = {'HSCAN', receives, 100},
   extended = {'HSCAN', extended, 100}, heldrows = {'HSCAN', heldrows, 100},
-  errors = {'HSCAN', errors, 10},
+  errors = {'HSCAN', errors, 10}, notes = {'HSCAN', notes, 100},
 }
 local walk = walks[walked]
 if not walk or not tonumber(cursor) or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then
@@ -58,14 +60,15 @@ redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
 redis.call('HLEN', heldrows)
 redis.call('HLEN', errors)
-local listed = redis.call('ZCARD', held) + redis.call('LLEN', ready)
+local has_notes = redis.call('HLEN', notes) > 0
+local are_listed = redis.call('ZCARD', held) + redis.call('LLEN', ready)
   + redis.call('LLEN', handoff) + (parked and redis.call('ZCARD', parked) or 0) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- include: count_up, unique_notes, write_letter
+-- include: count_up, names, listed, write_letter
 
 local now_text = string.format('%.0f', now)
 -- Redis 7.4 and later can scan without the bodies. Earlier, HKEYS reads none, but returns all keys.
@@ -139,22 +142,45 @@ function check.context(key)
   end
 end
 
--- A count beside the mark of a body, and the note of a unique push, may be of a message on a list.
-function check.receives(key, count)
-  local other = string.byte(count) == 0 and (string.gsub(count, '-', ':'))
-  if key == TAKEN or redis.call('HEXISTS', context, key) == 1
-    or redis.call('ZSCORE', backup, key) or redis.call('ZSCORE', delayed, key)
-    or (other and redis.call('HEXISTS', context, other) == 1) then
-    return
+function check.receives(key)
+  if redis.call('HEXISTS', context, key) == 0 and not redis.call('ZSCORE', backup, key)
+    and not redis.call('ZSCORE', delayed, key) and report('stale count', key) then
+    redis.call('HDEL', receives, key)
   end
-  local start, moment = string.match(count, '^(%d+:%d+:%x+):(%d+)$')
-  if not (listed and string.find(count, ':', 1, true)) then
-    if report('stale count', key) then
-      redis.call('HDEL', receives, key)
+end
+
+local names, listed = open_names(), open_listed()
+
+-- Check what an id has: names of messages that are gone, or that are believed for too long.
+local function check_names(id, field)
+  local problem
+  for name, till in pairs(names.of(id)) do
+    local is_listed = till ~= ''
+    if is_listed and not are_listed
+      or not is_listed and redis.call('HEXISTS', context, names.key(id, name)) == 0 then
+      problem = 'stale note'
+      names.change(id, name)
+    elseif is_listed and tonumber(till) > now + LONGEST_NOTE then
+      problem = problem or 'deadline out of range'
+      names.change(id, name, name, '0')
     end
-  elseif start and tonumber(moment) > now + LONGEST_NOTE
-    and report('deadline out of range', key) then
-    redis.call('HSET', receives, key, start)
+  end
+  if problem and report(problem, field) then
+    names.write()
+  end
+end
+
+function check.notes(field)
+  local id = string.match(field, '^:(.*)$')
+  if id then
+    check_names(id, field)
+  elseif field ~= '' then
+    local note = listed.of(field)
+    if (not are_listed or note.count + note.canceled == 0) and report('stale note', field) then
+      redis.call('HDEL', notes, field)
+    end
+  elseif not are_listed and repair then
+    redis.call('HDEL', notes, field) -- the others of that time are deleted, too
   end
 end
 
@@ -169,8 +195,11 @@ function check.extended(key, note)
   end
 end
 
-function check.errors(key)
-  if redis.call('HEXISTS', receives, key) == 0 and report('stale failure', key) then
+-- The message may be on a list, where its count is tied to its body.
+function check.errors(key, note)
+  local field = string.match(note, '^[^\n]*') .. ':' .. key
+  if redis.call('HEXISTS', receives, key) == 0 and redis.call('HEXISTS', notes, field) == 0
+    and report('stale failure', key) then
     redis.call('HDEL', errors, key)
   end
 end

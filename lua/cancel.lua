@@ -9,7 +9,8 @@
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[7] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[8] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
--- With groups: KEYS[9] {name} LIST ready messages
+-- KEYS[9] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
+-- With groups: KEYS[10] {name} LIST ready messages
 -- include: groups/keys
 --
 -- ARGV[1] running          0|1     1: also messages whose leases run. The lease ends, so the
@@ -25,10 +26,10 @@
 -- Roles: operator, doctor
 local context, receives, delayed = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters, backup, extended = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local ready, handoff, record, looks, busy = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local parked, turns, flight = KEYS[14], KEYS[15], KEYS[16]
-local runs, woken, rates, room = KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local stopped, letters = KEYS[21], KEYS[22]
+local notes, ready, handoff, record, looks = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local busy, parked, turns, flight = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local runs, woken, rates, room = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
+local stopped, letters = KEYS[22], KEYS[23]
 local running = ARGV[1]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
@@ -56,6 +57,7 @@ redis.call('XLEN', dead)
 redis.call('ZCARD', backup)
 local has_extended = redis.call('HLEN', extended) > 0
 local has_errors = redis.call('HLEN', errors) > 0
+local has_notes = redis.call('HLEN', notes) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -65,7 +67,9 @@ if record then
   redis.call('HLEN', letters)
 end
 
--- include: count_up, failures, is_unique, write_letter
+-- include: count_up, failures, names, write_letter
+
+local names = open_names()
 
 -- Return the score and the set of a message that may be canceled.
 local function place_of(key, due)
@@ -95,15 +99,14 @@ while 2 * looked + 1 < #ARGV and canceled < MAX_IN_CALL and bytes < BODY_BUDGET 
   -- A key without a body is left to pop and the audit, which report it.
   if body then
     local is_delayed = zset == delayed
-    local noted = redis.call('HGET', receives, key)
-    local count = tonumber(noted) or (is_delayed and 0 or 1)
+    local count = tonumber(redis.call('HGET', receives, key)) or (is_delayed and 0 or 1)
     local note = has_errors and redis.call('HGET', errors, key) or ''
     local found = failures_of(note, body, is_delayed and count + 1 or count)
     -- The first write frees memory, so that messages can be canceled at maxmemory.
     redis.call('ZREM', zset, key)
     local id = write_letter(dead, {
       key = key, body = body, reason = 'canceled', count = count, errors = found,
-      is_unique = is_unique(noted),
+      is_unique = names.forget(key),
     })
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
@@ -118,6 +121,7 @@ while 2 * looked + 1 < #ARGV and canceled < MAX_IN_CALL and bytes < BODY_BUDGET 
     bytes = bytes + #body + 4 * #note
   end
 end
+names.write()
 count_up('dead:canceled', canceled)
 count_up('ended', ended)
 

@@ -9,7 +9,8 @@
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
--- Left end: KEYS[10] {name}HELD STRING, the record, see pop_from.lua
+-- KEYS[10] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
+-- Left end: KEYS[11] {name}HELD STRING, the record, see pop_from.lua
 --
 -- ARGV[1] wanted           integer 1..1000     messages
 --
@@ -20,7 +21,7 @@
 -- Roles: operator, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed = KEYS[5], KEYS[6], KEYS[7]
-local errors, counters, record = KEYS[8], KEYS[9], KEYS[10]
+local errors, counters, notes, record = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local wanted = tonumber(ARGV[1])
 
 local BODY_BUDGET = 1048576 -- bytes
@@ -38,10 +39,11 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
 redis.call('HLEN', errors)
+local has_notes = redis.call('HLEN', notes) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
-local moved, bytes, ended = 0, 0, 0
+local moved, bytes, ended, gone = 0, 0, 0, {}
 
--- include: count_up
+-- include: count_up, names
 
 -- The first write frees nothing but counts as freeing, so that a full server can be drained.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)
@@ -75,10 +77,10 @@ for _, zset in ipairs({delayed, backup}) do
       redis.call('HDEL', errors, key)
       redis.call('ZREM', zset, key)
       ended = ended + (zset == backup and 1 or 0)
-      moved = moved + 1
-      bytes = bytes + #body
+      moved, bytes, gone[#gone + 1] = moved + 1, bytes + #body, key
     end
   end
 end
+open_names().end_all(gone)
 count_up('ended', ended)
 return moved

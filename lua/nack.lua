@@ -11,6 +11,7 @@
 -- KEYS[8] {name}ERRORS     HASH    lease key -> length:hash of the body, then a line for each of
 --                                  its last five failures: receive count:time µs:failure
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[10] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
 -- include: groups/keys
 --
 -- ARGV[1] way              nack|release|reject  release: this delivery does not count; reject: move
@@ -38,10 +39,11 @@
 -- Roles: consumer, worker, doctor
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local handoff, record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
-local turns, flight, runs = KEYS[15], KEYS[16], KEYS[17]
-local woken, rates, room = KEYS[18], KEYS[19], KEYS[20]
-local stopped, letters = KEYS[21], KEYS[22]
+local notes = KEYS[10]
+local handoff, record, looks, busy, parked = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local turns, flight, runs = KEYS[16], KEYS[17], KEYS[18]
+local woken, rates, room = KEYS[19], KEYS[20], KEYS[21]
+local stopped, letters = KEYS[22], KEYS[23]
 local way, max_receives, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
@@ -62,6 +64,7 @@ redis.call('XLEN', dead)
 local has_errors = redis.call('HLEN', errors) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local has_extended = redis.call('HLEN', extended) > 0
+local has_notes = redis.call('HLEN', notes) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
@@ -70,8 +73,11 @@ if record then
   redis.call('HLEN', letters)
 end
 
--- include: count_up, named, failures, add_failure, read_failures, is_unique
--- include: write_letter, leave_from
+-- include: count_up, named, failures, add_failure, read_failures, write_letter, leave_from, names
+
+local names = has_notes and open_names()
+
+-- include: notes
 
 local held, refused, ends, position = named(4, -2, 9007199254740991)
 if not held then
@@ -109,8 +115,7 @@ for i, each in ipairs(held) do
   end
   -- Read everything before the message leaves its lease: while its slot moves to another node,
   -- Redis refuses access to a key that this script has emptied, and it would end halfway.
-  local noted = redis.call('HGET', receives, key)
-  local count = tonumber(noted) or 1
+  local count = tonumber(redis.call('HGET', receives, key)) or 1
   local dies = way == 'reject' or way == 'nack' and max_receives > 0 and count >= max_receives
   local body = dies or redis.call('HEXISTS', context, key) == 1
   if body and (dies or delay < 0 or failure) then
@@ -129,7 +134,7 @@ for i, each in ipairs(held) do
       local why = way == 'reject' and reason or body and 'max receives' or 'body missing'
       ids[#ids + 1] = write_letter(dead, {
         key = key, body = body or '', reason = why, count = count, errors = found,
-        is_unique = is_unique(noted),
+        is_unique = names and names.forget(key),
       })
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
@@ -147,29 +152,29 @@ for i, each in ipairs(held) do
         local due = (delay == 0 and now - most or now + delay - 1) + i
         redis.call('ZADD', delayed, string.format('%.0f', math.min(due, 9007199254740991)), key)
       end
-      -- A message without an id gets a new derived key at each delivery from the list: no count.
-      local has_no_count = delay < 0 and string.byte(key) == 0
-      if has_no_count or count == 0 then
-        redis.call('HDEL', receives, key)
-        redis.call('HDEL', errors, key)
+      if delay < 0 then
+        note_listed(key, body, count)
       end
-      if not has_no_count and (count > 0 or is_unique(noted)) then
-        if failure then
-          note = mark(body) .. '\n' .. table.concat(found, '\n')
-          redis.call('HSET', errors, key, note)
-          bytes = bytes + #note
-        elseif way == 'release' and has_errors then
-          bytes = bytes + 4 * without_begin(key, count + 1)
-        end
-        local text = count > 0 and string.format('%.0f', count) or delay < 0 and '0' or ''
-        local listed = delay < 0 and ':' .. mark(body)
-        redis.call('HSET', receives, key, text .. (listed or '') .. (not is_unique(noted) and ''
-          or listed and ':0' or count > 0 and ' ' or ':'))
+      if delay < 0 or count == 0 then
+        redis.call('HDEL', receives, key)
+      else
+        redis.call('HSET', receives, key, string.format('%.0f', count))
+      end
+      -- A message that goes to the list keeps its errors only under its id.
+      if count == 0 or (delay < 0 and string.byte(key) == 0) then
+        redis.call('HDEL', errors, key)
+      elseif failure then
+        note = mark(body) .. '\n' .. table.concat(found, '\n')
+        redis.call('HSET', errors, key, note)
+        bytes = bytes + #note
+      elseif way == 'release' and has_errors then
+        bytes = bytes + 4 * without_begin(key, count + 1)
       end
     end
     redis.call('HDEL', extended, key)
   end
 end
+write_notes()
 count_up(COUNTS_AS[way], reply[1])
 if #died > 0 and way ~= 'reject' then
   count_up('dead:max receives', #died - missing)

@@ -2,8 +2,7 @@
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages; and notes of
---                                  canceled messages on the lists
+-- KEYS[3] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
@@ -13,34 +12,31 @@
 -- ARGV[2] place            ready|handoff               the list to look through
 -- ARGV[3] from             integer 0..9007199254740991 how many of its messages, counted from the
 --                          end that is taken, are still to be looked at
--- ARGV[4] ends             integer 0..9007199254740991 µs: when notes end; 0 in the first call,
---                          then as the last call returned it
+-- ARGV[4] began            integer 0..9007199254740991 µs: when the cancel began; 0 in the first
+--                          call, then as the last call returned it
 -- ARGV[5] ids              1..1000 lease keys
 --
--- Returns {from, size, ends, picked, left}: the next from, 0 at the end; how long the list is; the
--- next ends; how many messages were picked, and how many were left in place.
+-- Returns {from, size, began, picked, left}: the next from, 0 at the end; how long the list is; the
+-- next began; how many messages were picked, and how many were left in place.
 -- A message within 50,000 of an end leaves the list. To leave the middle takes Redis too long. So
 -- run_now leaves a message there. cancel notes that it is canceled, and pop, or run_now once it is
--- near an end, makes it a dead letter. The note is tied to the body, so it applies to no other
--- message of this id, and counts equal messages. It ends after a week, or when a pop finds the
--- lists empty. A call with another ends counts again from zero, so a message that is canceled twice
--- is noted once.
+-- near an end, makes it a dead letter, and so does a claim. The note is tied to the body, so it
+-- applies to no other message of this id, and counts equal messages. It ends after a week, or
+-- when a pop or a claim finds the lists empty. A call with another began counts again from zero, so
+-- a message that is canceled twice is noted once.
 -- Atomic because a message must always be in one place, and a note must name what is in the list.
 -- Cost: O(size of the list) to reach the window; at most 2,000 messages are looked at, 100 picked,
 -- 1 MiB of bodies and notes read, plus one message, and 72 KiB decoded.
 -- Redis reports no element lengths: behind short messages up to 16 of any length are read at once,
 -- and 64 in the middle of a long list, which takes Redis long to reach.
 -- Roles: operator, doctor
-local ready, handoff, receives = KEYS[1], KEYS[2], KEYS[3]
+local ready, handoff, notes = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters, record = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local verb, place, from, ends = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local verb, place, from, began = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local PICKED = 100 -- messages one call may pick
 local NEAR = 50000 -- messages that Redis may pass over to remove some
 local REACHED = 2000000 -- messages that Redis may pass over to reach those that are picked
-local NOTED = 10000 -- ids that may have a note
-local BODIES = 16 -- bodies of one id that may have a note
-local SWEPT = 100 -- notes that a call looks at if there are too many
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 -- include: outside
@@ -50,8 +46,8 @@ local is_right = not record or place == 'handoff'
 if not walked or not (verb == 'cancel' or verb == 'run_now') then
   return redis.error_reply('ACKQ_ARGUMENT pick: no such verb, or no such place')
 end
-if outside(from, 0, 9007199254740991) or outside(ends, 0, 9007199254740991) then
-  return redis.error_reply('ACKQ_ARGUMENT pick: from and ends are 0..9007199254740991')
+if outside(from, 0, 9007199254740991) or outside(began, 0, 9007199254740991) then
+  return redis.error_reply('ACKQ_ARGUMENT pick: from and began are 0..9007199254740991')
 end
 if #ARGV < 5 or #ARGV > 1004 then
   return redis.error_reply('ACKQ_ARGUMENT pick: 1..1000 ids')
@@ -65,7 +61,7 @@ for i = 5, #ARGV do
 end
 
 local length = ({ready = redis.call('LLEN', ready), handoff = redis.call('LLEN', handoff)})[place]
-redis.call('HLEN', receives)
+local has_notes = redis.call('HLEN', notes) > 0
 redis.call('XLEN', dead)
 local has_errors = redis.call('HLEN', errors) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
@@ -73,14 +69,9 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
--- include: count_up, mark, failures, unique_notes, noted_mark, natural_key, wanted_key
--- include: cancels, canceled_message, walk
+-- include: count_up, natural_key, wanted_key, listed_message, walk
 
-if ends == 0 then
-  ends = now + CANCELS_LAST
-end
-local ends_text = string.format('%.0f', ends)
-
+began = began == 0 and now or began
 local found = {}
 local left, size = walk(walked, is_right, from, function(body, offset)
   local distance = math.min(offset, length - offset)
@@ -101,45 +92,9 @@ local left, size = walk(walked, is_right, from, function(body, offset)
   return message.cost
 end)
 
-local reply = {string.format('%.0f', left), size, ends_text, 0, 0}
+local reply = {string.format('%.0f', left), size, string.format('%.0f', began), 0, 0}
 if #found == 0 then
   return reply
-end
-
-local keys = {}
-for i, message in ipairs(found) do
-  keys[i] = message.key
-end
-local cancels = open_cancels(redis.call('HGET', receives, CANCELS), keys)
-for i, key in ipairs(keys) do
-  cancels.lines(key, cancels.notes[i])
-end
--- Without notes, or with notes that began since the first call, earlier ends would not count.
-ends = math.max(ends, cancels.since + CANCELS_LAST)
-ends_text = string.format('%.0f', ends)
-reply[3] = ends_text
-
-local added = 0 -- ids that get their first note
-
--- Note that a message is canceled, and return whether there was room for the note.
-local function note_cancel(key, body)
-  local lines, of = cancels.lines(key), mark(body)
-  for _, line in ipairs(lines) do
-    if line[3] == of then
-      line[2] = line[1] == ends_text and line[2] + 1 or 1
-      line[1] = ends_text
-      cancels.change(key)
-      return true
-    end
-  end
-  local is_first = #lines == 0 and not lines.is_counted
-  if (is_first and cancels.ids + added >= NOTED) or #lines >= BODIES then
-    return false
-  end
-  added = added + (is_first and 1 or 0)
-  lines[#lines + 1] = {ends_text, 1, of}
-  cancels.change(key)
-  return true
 end
 
 local from_taken, from_pushed = math.min(from, size), size - left
@@ -158,13 +113,12 @@ local function take_out(list, moved)
 end
 
 -- The first write frees nothing but counts as freeing: a full server can be emptied in this way.
-redis.call('HDEL', receives, '')
+redis.call('LTRIM', ready, '0', '-1')
 if math.min(from_taken, from_pushed) <= NEAR then
   local moved = 0
   for _, message in ipairs(found) do
-    local is_canceled = cancels.use(message.key, message.body)
-    if verb == 'cancel' or is_canceled then
-      dead_letter(message)
+    if verb == 'cancel' or listed.of(message.field).canceled > 0 then
+      bury_listed(message)
     else
       redis.call('RPUSH', handoff, message.body)
       moved = moved + 1
@@ -174,19 +128,11 @@ if math.min(from_taken, from_pushed) <= NEAR then
   reply[4] = verb == 'cancel' and #found or moved
   count_up('dead:canceled', #found - moved)
 else
-  for _, message in ipairs(found) do
-    local is_noted = verb == 'cancel' and note_cancel(message.key, message.body)
-    reply[is_noted and 4 or 5] = reply[is_noted and 4 or 5] + 1
-  end
-  if reply[5] > 0 and verb == 'cancel' then
-    local noted = redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES')
-    for i = 1, #noted, 2 do
-      local id = string.match(noted[i], '^%zcanceled:(.*)$')
-      if id and #cancels.lines(id, noted[i + 1]) == 0 then
-        cancels.change(id)
-      end
-    end
+  reply[verb == 'cancel' and 4 or 5] = #found
+  for _, message in ipairs(verb == 'cancel' and found or {}) do
+    reply[3] = string.format('%.0f', listed.cancel(message.field, began))
   end
 end
-cancels.write()
+listed.write()
+names.write()
 return reply

@@ -7,8 +7,7 @@
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
 -- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages; and notes of
---                                  canceled messages on the lists, see pick.lua
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
@@ -18,7 +17,8 @@
 -- KEYS[12] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[13] {name}WAITERS:LOOKS  STRING  time (µs):seconds, from which the waiting consumers are
 --                                  estimated; on this server alone, and expires
--- Left end: KEYS[14] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
+-- KEYS[14] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
+-- Left end: KEYS[15] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
 -- Supervised: KEYS[#KEYS] {name}TAKEN:<taker> STRING receipt of the latest take of a process that
 --                                  another one supervises, which reads it; expires with the leases
 --
@@ -49,7 +49,8 @@
 -- Roles: consumer, worker, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local held, counters, errors, looks, record = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local held, counters, errors, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local notes, record = KEYS[14], KEYS[15]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local waited, settled = tonumber(ARGV[7]), 8
@@ -98,9 +99,9 @@ local has_ready = next_body or redis.call('LLEN', ready) > 0
 local is_sample = jitter % SAMPLED == 0
 local counts_surely = is_sample or #ARGV >= settled
 local sides = counts_surely
-  and redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors,
+  and redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors, notes,
     counters)
-  or redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors)
+  or redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors, notes)
 local watched
 if sides > 0 then
   watched = redis.call('HEXISTS', counters, 'since') == 1
@@ -108,7 +109,8 @@ end
 -- Once all keys that exist are met, no other one is asked for.
 local unmet = sides - (counts_surely and watched and 1 or 0)
 local has_side = unmet > 0
-local has_receives, has_delayed, has_errors, has_handoff, has_extended, has_held, is_paused
+local has_receives, has_delayed, has_errors, has_handoff, has_extended, has_held, has_notes
+local is_paused
 if has_side then
   unmet = redis.call('XLEN', dead) > 0 and unmet - 1 or unmet
   has_receives = unmet > 0 and redis.call('HLEN', receives) > 0
@@ -123,6 +125,8 @@ if has_side then
   unmet = has_extended and unmet - 1 or unmet
   has_held = unmet > 0 and redis.call('ZCARD', held) > 0
   unmet = has_held and unmet - 1 or unmet
+  has_notes = unmet > 0 and redis.call('HLEN', notes) > 0
+  unmet = has_notes and unmet - 1 or unmet
   is_paused = unmet > 0 and redis.call('EXISTS', paused) == 1
 end
 
@@ -170,7 +174,9 @@ end
 
 -- Return the reply of a call that finds nothing to take.
 local function empty()
-  sweep_stale(has_receives and not has_held) -- held messages may come back to a list
+  if not has_held then -- held messages may come back to a list
+    sweep_stale()
+  end
   local wait = next_event(backup, delayed, held)
   return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(waited > 0) or nil}
 end
@@ -190,7 +196,7 @@ local taken, returned, dead_lettered, bytes, derived = 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
--- include: dead_letter, failures, must_wait, write_leases
+-- include: dead_letter, failures, must_wait, notes, write_leases
 
 local function deliver(key, body, count)
   local at = 2 * taken
@@ -207,6 +213,7 @@ if not full then
   -- include: pop/lists
 end
 
+write_notes()
 count_up('returned', returned)
 local length = 'lease:' .. math.floor(timeout / 1000000)
 if watched and taken > 0 and (redis.call('HLEN', counters) < COUNTED

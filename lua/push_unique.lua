@@ -8,7 +8,8 @@
 -- KEYS[6] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
--- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- KEYS[9] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
+-- With groups: KEYS[10] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] unique           done|taken  done: unless one is ready, delayed or in flight; taken:
 --                          unless one is ready or delayed, also for another delivery
@@ -29,7 +30,8 @@
 -- Cost: O(messages log in-flight), at most 100.
 -- Roles: scheduler, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local receives, delayed, errors, held, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local receives, delayed, errors, held = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local notes, parked = KEYS[9], KEYS[10]
 local unique, replace, believed = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local when, due, pop_from = ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
@@ -56,6 +58,7 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', errors)
+local has_notes = redis.call('HLEN', notes) > 0
 if parked then
   redis.call('ZCARD', parked)
 end
@@ -64,33 +67,31 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local expiry = string.format('%.0f', now + believed)
 
--- include: score_of, time_of, behind, store, mark, unique_notes, unique_state, note_listed
+-- include: score_of, time_of, behind, store, unique_state
 
--- Remove a delayed message that is not due yet, and return whether it is.
-local function remove(key)
-  if tonumber(redis.call('ZSCORE', delayed, key)) <= now then
-    return false
+-- Remove one of these messages that is not due yet and was never delivered. Return whether one is.
+local function remove(keys)
+  for _, key in ipairs(keys) do
+    if tonumber(redis.call('ZSCORE', delayed, key)) > now
+      and redis.call('HEXISTS', receives, key) == 0 then
+      redis.call('ZREM', delayed, key)
+      redis.call('HDEL', context, key)
+      redis.call('HDEL', errors, key)
+      names.forget(key)
+      return true
+    end
   end
-  redis.call('ZREM', delayed, key)
-  redis.call('HDEL', context, key)
-  redis.call('HDEL', receives, key)
-  redis.call('HDEL', errors, key)
-  return true
+  return false
 end
 
--- Store a message, and note it where later pushes of its id look. The notes come last: without
--- them a message may be stored twice, but no id is blocked.
-local function store_and_note(id, body, is_free)
+-- Store a message, and note it where later pushes of its id look.
+local function store_and_note(id, body)
   local key = store(id, body)
-  if not key then
-    return note_listed(id, body, expiry, is_free)
-  end
-  if is_free then
-    redis.call('HDEL', receives, id, TAKEN .. id)
-  end
-  redis.call('HSET', receives, key, ':')
-  if key ~= id then
-    redis.call('HSET', receives, TAKEN .. id, (string.gsub(key, ':', '-')))
+  if key then
+    redis.call('HDEL', receives, key) -- a count that the article's scripts left
+    names.change(id, nil, select(2, id_in(key)))
+  else
+    names.change(id, nil, mark(body), expiry)
   end
 end
 
@@ -100,17 +101,19 @@ for i = 1, messages do
   local state, detail = state_of(id, string.match(known, '^%-(.*)$'))
   local status = 'queued'
   if state == 'search' and known == '+' .. detail then
-    believe(id, detail, expiry)
+    believe(id, expiry)
   elseif state == 'search' then
     status = 'search'
   elseif state == 'free' or (state == 'leased' and unique == 'taken') then
-    store_and_note(id, body, state == 'free')
+    store_and_note(id, body)
     status = 'stored'
   elseif state == 'delayed' and replace == '1' and remove(detail) then
-    store_and_note(id, body, not whereabouts(id))
+    store_and_note(id, body)
     status = 'replaced'
   end
   reply[2 * i], reply[2 * i + 1] = status, status == 'search' and detail or ''
 end
+-- The notes come last: without them a message may be stored twice, but no id is blocked.
+names.write()
 reply[1] = when == 'front' and on_list or 0
 return reply

@@ -6,20 +6,21 @@
 -- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[5] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[6] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
--- With groups: KEYS[7] {name} LIST ready messages
--- With groups: KEYS[8] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[9] {name}HELD STRING the record, see groups/record.lua
--- With groups: KEYS[10] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
--- With groups: KEYS[11] {name}GROUPS:BUSY HASH see groups/pop.lua
--- With groups: KEYS[12] {name}GROUPS:PARKED ZSET messages moved aside
--- With groups: KEYS[13] {name}GROUPS:TURNS ZSET
--- With groups: KEYS[14] {name}GROUPS:FLIGHT HASH
--- With groups: KEYS[15] {name}GROUPS:RUNS ZSET
--- With groups: KEYS[16] {name}GROUPS:WOKEN STRING
--- With groups: KEYS[17] {name}GROUPS:RATES ZSET
--- With groups: KEYS[18] {name}GROUPS:ROOM LIST
--- With groups: KEYS[19] {name}GROUPS:STOPPED HASH group -> ids of dead letters
--- With groups: KEYS[20] {name}GROUPS:LETTERS HASH id of a dead letter -> place, group
+-- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
+-- With groups: KEYS[8] {name} LIST ready messages
+-- With groups: KEYS[9] {name}HANDOFF LIST front of the ready list
+-- With groups: KEYS[10] {name}HELD STRING the record, see groups/record.lua
+-- With groups: KEYS[11] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
+-- With groups: KEYS[12] {name}GROUPS:BUSY HASH see groups/pop.lua
+-- With groups: KEYS[13] {name}GROUPS:PARKED ZSET messages moved aside
+-- With groups: KEYS[14] {name}GROUPS:TURNS ZSET
+-- With groups: KEYS[15] {name}GROUPS:FLIGHT HASH
+-- With groups: KEYS[16] {name}GROUPS:RUNS ZSET
+-- With groups: KEYS[17] {name}GROUPS:WOKEN STRING
+-- With groups: KEYS[18] {name}GROUPS:RATES ZSET
+-- With groups: KEYS[19] {name}GROUPS:ROOM LIST
+-- With groups: KEYS[20] {name}GROUPS:STOPPED HASH group -> ids of dead letters
+-- With groups: KEYS[21] {name}GROUPS:LETTERS HASH id of a dead letter -> place, group
 --
 -- ARGV[1] wanted           integer 1..1000     dead letters
 -- ARGV[2] after            start after this stream id; empty: at the oldest
@@ -34,11 +35,11 @@
 -- Cost: O(wanted log delayed), at most 100 dead letters and 1 MiB of them plus one.
 -- Roles: operator, doctor
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local counters, errors = KEYS[5], KEYS[6]
-local ready, handoff, record, looks, busy = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local parked, turns, flight, runs = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local woken, rates, room = KEYS[16], KEYS[17], KEYS[18]
-local stopped, letters = KEYS[19], KEYS[20]
+local counters, errors, notes = KEYS[5], KEYS[6], KEYS[7]
+local ready, handoff, record, looks, busy = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local parked, turns, flight, runs = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local woken, rates, room = KEYS[17], KEYS[18], KEYS[19]
+local stopped, letters = KEYS[20], KEYS[21]
 local wanted, after, force = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 -- include: outside, each_letter
@@ -56,6 +57,7 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', errors)
+local has_notes = redis.call('HLEN', notes) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -65,21 +67,18 @@ if record then
   redis.call('HLEN', letters)
 end
 
--- include: count_up, leading_id, unique_notes, is_unique, mark, groups/slots, groups/go_on, groups/wake
+-- include: count_up, leading_id, names, free_key, mark, groups/slots, groups/go_on, groups/wake
 
-local redriven, derived, refused = 0, 0, {}
+local redriven, refused, names = 0, {}, open_names()
 
 -- Return whether a message with this id is in the queue, if one of the two is of a unique push.
 local function is_queued(id, unique)
-  local found = redis.call('HMGET', receives, id, TAKEN .. id)
-  local note, taken = found[1], found[2]
-  if redis.call('HEXISTS', context, id) == 1 and (unique or is_unique(note)) then
-    return true
+  for name, till in pairs(names.of(id)) do
+    if till ~= '' or redis.call('HEXISTS', context, names.key(id, name)) == 1 then
+      return true
+    end
   end
-  if taken and string.byte(taken) == 0 then
-    return redis.call('HEXISTS', context, (string.gsub(taken, '-', ':'))) == 1
-  end
-  return taken or (note and string.find(note, ':%x+:%d+$')) and true or false
+  return unique and redis.call('HEXISTS', context, id) == 1
 end
 
 -- Put the message of a dead letter that stops its group back to its place in the group.
@@ -89,7 +88,7 @@ local function put_back(entry, of, key, fields)
   redis.call('ZADD', parked, '0', head_of(tag) .. at .. fields.body)
   are_parked = true
   if fields.unique and key ~= '' then
-    redis.call('HSET', receives, key, '0:' .. mark(fields.body) .. ':0')
+    names.change(key, nil, mark(fields.body), '0')
   end
   redis.call('XDEL', dead, entry)
   go_on(tag, entry)
@@ -100,10 +99,7 @@ local function redrive(entry, fields)
   if not fields.body or (fields.body == '' and fields.reason == 'body missing') then
     return
   end
-  local key = fields.key or ''
-  if key == '' or string.byte(key) == 0 then
-    key = leading_id(fields.body) or ''
-  end
+  local key = id_in(fields.key or '') or leading_id(fields.body) or ''
   local is_taken = key ~= '' and is_queued(key, fields.unique)
   if is_taken and force == '0' then
     refused[#refused + 1] = entry
@@ -114,19 +110,15 @@ local function redrive(entry, fields)
     put_back(entry, of, key, fields)
     return
   end
-  if key == '' or is_taken or redis.call('HEXISTS', context, key) == 1 then
-    repeat
-      derived = derived + 1
-      key = '\0' .. string.format('%.0f:%04d', now, derived)
-    until redis.call('HEXISTS', context, key) == 0
-  end
+  key = free_key(key, string.format('%.0f', now), is_taken)
   -- Write the copy first and delete the original last, so that the message always exists.
   -- A microsecond apart, since Redis sorts equal scores by key.
   redis.call('ZADD', delayed, string.format('%.0f', now - MAX_IN_CALL + redriven), key)
   redis.call('HSET', context, key, fields.body)
   redis.call('HDEL', receives, key)
   if fields.unique then
-    redis.call('HSET', receives, key, ':')
+    local id, name = id_in(key)
+    names.change(id, nil, name)
   end
   redis.call('HDEL', errors, key)
   redis.call('XDEL', dead, entry)
@@ -134,6 +126,7 @@ local function redrive(entry, fields)
 end
 
 local looked, last = each_letter(dead, 4, wanted, after, redrive)
+names.write()
 count_up('redriven', redriven)
 if record and redriven > 0 then
   wake()

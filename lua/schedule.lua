@@ -27,7 +27,7 @@ local now = clock[1] * 1000000 + clock[2]
 if base == 'delay' then
   due = math.min(due + now, 9007199254740991)
 end
--- include: score_of, time_of, behind
+-- include: score_of, time_of, behind, free_key
 
 local due_text
 if base == 'delay' then
@@ -39,23 +39,15 @@ else
     due, due_text = first, score_of(math.min(first, 9007199254740991))
   end
 end
-local stored_at = string.format(':%.0f:', now)
-local scores, bodies, stored, derived = {}, {}, {}, 0
+local stored_at = string.format(':%.0f', now)
+local scores, bodies, stored = {}, {}, {}
 for at = 3, #ARGV, 2 do
-  local key = ARGV[at]
   if at > 3 then
     due_text = score_of(math.min(due + (at - 3) / 2, 9007199254740991))
   end
   -- This also checks the type of CONTEXT before the first write.
-  if key == '' or string.byte(key) == 0 or stored[key]
-    or redis.call('HEXISTS', context, key) == 1 then
-    repeat
-      derived = derived + 1
-      key = '\0' .. due_text .. stored_at .. string.format('%04d', derived)
-    until redis.call('HEXISTS', context, key) == 0
-  else
-    stored[key] = true
-  end
+  local key = free_key(ARGV[at], due_text .. stored_at, stored[ARGV[at]])
+  stored[key] = true
   scores[at - 2], scores[at - 1] = due_text, key
   bodies[at - 2], bodies[at - 1] = key, ARGV[at + 1]
 end

@@ -22,6 +22,7 @@ SUFFIXES = (
     "HELDROWS",
     "COMMITS",
     "ERRORS",
+    "NOTES",
 )
 #: The markers of idempotent pushes are at ``<name>DEDUP:<marker>``.
 DEDUP = "DEDUP:"

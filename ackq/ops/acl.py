@@ -80,7 +80,7 @@ _VIEW_COMMANDS = {
     **_COUNT_COMMANDS,
     "xrange": ("DEAD",),
     "xrevrange": ("DEAD", _LOG),
-    "hmget": ("ERRORS", "RECEIVES"),
+    "hmget": ("ERRORS", "NOTES"),
 }
 _OPERATE_COMMANDS = {
     **_VIEW_COMMANDS,
@@ -88,7 +88,7 @@ _OPERATE_COMMANDS = {
     "set": ("PAUSED",),
     "del": ("PAUSED",),
     "zscan": ("BACKUP", "DELAYED"),
-    "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS"),
+    "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS", "NOTES"),
 }
 _PUSH_COMMANDS = {"lpush": ("",), "wait": ()}
 

@@ -1,4 +1,4 @@
-"""The notes of messages that were canceled deep in a list; see ``lua/parts/cancels.lua``."""
+"""The notes of messages that were canceled deep in a list; see ``lua/parts/listed.lua``."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from ackq.core.failure_notes import mark
 from ackq.core.inspection_results import Found, PeekedMessage
 from ackq.queue.spec import QueueSpec
 
-#: Notes that one call reads, of at most 2 KiB each.
+#: Notes that one call reads.
 READ = 500
 #: How long a note counts, in µs.
 LASTS = 7 * 86400 * 1_000_000
 
 Listed = TypeVar("Listed", Found, PeekedMessage)
 
-_FIELD = b"\0canceled"
-_HEAD = re.compile(rb"([0-9]+):[0-9]+")
-_LINE = re.compile(rb"([0-9]+):([0-9]+):([^\n]+)")
+_NOTE = re.compile(rb"([0-9]+) [0-9]+ ([0-9]+)")
 
 
 def with_notes(spec: QueueSpec, seen: Sequence[Listed], now: int) -> Operation[list[Listed]]:
@@ -39,33 +37,29 @@ def with_notes(spec: QueueSpec, seen: Sequence[Listed], now: int) -> Operation[l
         seen: the messages, in the order in which they will be delivered.
         now: the server's time in µs.
     """
-    noted: Counter[tuple[str, bytes]] = Counter()
-    ids = list(dict.fromkeys(match.id for match in seen))
+    noted: Counter[bytes] = Counter()
+    fields = [mark(match.body) + b":" + match.id.encode(errors="replace") for match in seen]
+    each = list(dict.fromkeys(fields))
     with suppress(NoPermissionError):
-        for first in range(0, len(ids), READ):
-            noted += yield from _noted(spec, ids[first : first + READ], now)
+        for first in range(0, len(each), READ):
+            noted += yield from _noted(spec, each[first : first + READ], now)
     marked = []
-    for match in seen:
-        named = (match.id, mark(match.body)) if noted else None
-        if named and noted[named]:
-            noted[named] -= 1
+    for match, field in zip(seen, fields, strict=True):
+        if noted[field]:
+            noted[field] -= 1
             match = replace(match, canceled=True)
         marked.append(match)
     return marked
 
 
-def _noted(spec: QueueSpec, ids: Sequence[str], now: int) -> Operation[Counter[tuple[str, bytes]]]:
-    """Return how many messages with each id and body are canceled."""
-    fields = (_FIELD + b":" + each.encode(errors="replace") for each in ids)
-    request = Request((b"HMGET", spec.keys.receives, _FIELD, *fields), resend=True)
-    head, *notes = yield from call(spec, request)
-    noted: Counter[tuple[str, bytes]] = Counter()
-    known = _HEAD.fullmatch(head or b"")
-    if known is None:
-        return noted
-    first = int(known[1]) + LASTS
-    for message_id, note in zip(ids, notes, strict=True):
-        for ends, count, of in _LINE.findall(note or b""):
-            if int(ends) > now and int(ends) >= first:
-                noted[message_id, of] = int(count)
+def _noted(spec: QueueSpec, fields: Sequence[bytes], now: int) -> Operation[Counter[bytes]]:
+    """Return how many of each of these messages are canceled."""
+    request = Request((b"HMGET", spec.keys.notes, b"", *fields), resend=True)
+    emptied, *notes = yield from call(spec, request)
+    first = max(int(emptied or 0), now - LASTS)
+    noted: Counter[bytes] = Counter()
+    for field, note in zip(fields, notes, strict=True):
+        found = _NOTE.fullmatch(note or b"")
+        if found and int(found[1]) > first:
+            noted[field] = int(found[2])
     return noted

@@ -431,7 +431,7 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     if len(rows) == len(expected):
         return AuditReport(checked, tuple(findings))
     leased, bodies, delayed, _ = rows[-1]
-    for walk in ("backup", "delayed", "extended", "heldrows", "errors", "receives"):
+    for walk in ("backup", "delayed", "extended", "heldrows", "errors", "receives", "notes"):
         seen, found_here = yield from _walk(spec, walk, repair)
         checked += seen
         findings += found_here

@@ -57,6 +57,7 @@ class QueueKeys:
     heldrows: bytes
     commits: bytes
     errors: bytes
+    notes: bytes
     #: The end of ``ready`` that consumers pop.
     pop_from: PopFrom = "right"
     #: Whether the queue has groups or a limit, which are recorded.

@@ -64,6 +64,7 @@ def retire(spec: QueueSpec, version: int) -> Operation[bool]:
         keys.ready + HELD_LEFT.encode(),
         keys.heldrows,
         keys.paused,
+        keys.notes,
     )
     request = Request(
         (len(all_keys), *all_keys, version), script=scripts.load("sharded/retire"), resend=True

@@ -16,7 +16,8 @@
 -- KEYS[14] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the end of the list
 --                                             that is popped: the right or the left
 -- KEYS[15] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
--- Left end: KEYS[16] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
+-- KEYS[16] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
+-- Left end: KEYS[17] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
 --
 -- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
 -- ARGV[2] batch            integer 1..9007199254740991         the one of KEYS[14]
@@ -35,7 +36,7 @@
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local paused, held, counters, heldrows = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local group, claim, errors, record = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local group, claim, errors, notes, record = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local epoch, batch, messages = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local size, timeout = tonumber(ARGV[4]), tonumber(ARGV[5])
 
@@ -65,7 +66,8 @@ redis.call('ZCARD', backup)
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
-redis.call('HLEN', errors)
+local has_errors = redis.call('HLEN', errors) > 0
+local has_notes = redis.call('HLEN', notes) > 0
 redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
 redis.call('HLEN', heldrows)

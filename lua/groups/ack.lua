@@ -20,6 +20,7 @@
 -- KEYS[18] {name}GROUPS:RATES   ZSET    group -> µs; see groups/pop.lua
 -- KEYS[19] {name}GROUPS:ROOM    LIST    not empty if a consumer may look again
 -- KEYS[20] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it
+-- KEYS[21] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
 --
 -- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
 --
@@ -31,7 +32,7 @@ local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], 
 local counters, errors, ready, handoff = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local record, looks, busy, parked = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local turns, flight, runs, woken = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local rates, room, stopped = KEYS[18], KEYS[19], KEYS[20]
+local rates, room, stopped, notes = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local settled = 1
 
 local SCRIPT = 'ack' -- in errors
@@ -41,6 +42,7 @@ local SCRIPT = 'ack' -- in errors
 redis.call('HLEN', context)
 local has_receives = redis.call('HLEN', receives) > 0
 local has_errors = redis.call('HLEN', errors) > 0
+local has_notes = redis.call('HLEN', notes) > 0
 local has_extended = redis.call('HLEN', extended) > 0
 local has_delayed = redis.call('ZCARD', delayed) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1

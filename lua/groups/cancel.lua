@@ -1,8 +1,7 @@
 -- groups/cancel: make chosen messages that were moved aside dead letters, with the reason
 -- "canceled".
 --
--- KEYS[1] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages; and notes of
---                                  messages on the lists, or moved aside
+-- KEYS[1] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[2] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[3] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[4] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
@@ -19,7 +18,7 @@
 -- Cost: O(2,000 + log parked): at most 2,000 messages are looked at, 100 canceled, 1 MiB of bodies
 -- and notes read, plus 4 messages behind short ones, and 72 KiB decoded.
 -- Roles: operator, doctor
-local receives, dead, errors, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local notes, dead, errors, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local parked, turns = KEYS[5], KEYS[6]
 local after = ARGV[1]
 
@@ -42,7 +41,7 @@ for i = 2, #ARGV do
   wanted[ARGV[i]] = true
 end
 
-redis.call('HLEN', receives)
+local has_notes = redis.call('HLEN', notes) > 0
 redis.call('XLEN', dead)
 redis.call('ZCARD', turns)
 local has_errors = redis.call('HLEN', errors) > 0
@@ -50,10 +49,9 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- include: count_up, failures, unique_notes, noted_mark, natural_key, wanted_key
--- include: cancels, canceled_message, groups/from_behind
+-- include: count_up, natural_key, wanted_key, listed_message, groups/from_behind
 
-local found, keys, looked, bytes, slice = {}, {}, 0, 0, 1
+local found, looked, bytes, slice = {}, 0, 0, 1
 
 -- Look at a message. Return whether the call has room for it.
 local function look(member)
@@ -69,7 +67,7 @@ local function look(member)
   if key then
     local message = listed_message(key, body)
     message.member, message.head = member, string.sub(member, 1, name)
-    found[#found + 1], keys[#keys + 1] = message, key
+    found[#found + 1] = message
     bytes = bytes + message.cost - #body
   end
   after, looked, bytes = string.sub(member, 1, name + PLACE), looked + 1, bytes + #member
@@ -100,18 +98,14 @@ look_through()
 if #found == 0 then
   return {after, 0}
 end
-local cancels = open_cancels(redis.call('HGET', receives, CANCELS), keys)
-for i, key in ipairs(keys) do
-  cancels.lines(key, cancels.notes[i])
-end
 for _, message in ipairs(found) do
   redis.call('ZREM', parked, message.member)
-  cancels.use(message.key, message.body)
-  dead_letter(message)
+  bury_listed(message)
   if redis.call('ZLEXCOUNT', parked, '[' .. message.head, '(' .. message.head .. ':') == 0 then
     redis.call('ZREM', turns, string.sub(message.head, 4))
   end
 end
 count_up('dead:canceled', #found)
-cancels.write()
+listed.write()
+names.write()
 return {after, #found}

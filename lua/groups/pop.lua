@@ -4,8 +4,7 @@
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
 -- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages; and notes of
---                                  messages on the lists, see pop.lua
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
@@ -33,6 +32,7 @@
 -- KEYS[22] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it, separated by
 --                                  spaces; only if the record says that dead letters do so
 -- KEYS[23] {name}GROUPS:LETTERS HASH    id of such a dead letter -> place, group
+-- KEYS[24] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
 -- Supervised: KEYS[#KEYS] {name}TAKEN:<taker> STRING receipt of the latest take of a process that
 --                                  another one supervises, which reads it; expires with the leases
 --
@@ -65,7 +65,7 @@ local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEY
 local record, counters, errors, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local busy, parked, turns, flight = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local runs, woken, rates, room = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
-local stopped, letters = KEYS[22], KEYS[23]
+local stopped, letters, notes = KEYS[22], KEYS[23], KEYS[24]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, expected = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local waited, settled = tonumber(ARGV[7]), 8
@@ -106,6 +106,7 @@ redis.call('LLEN', handoff)
 local has_receives = redis.call('HLEN', receives) > 0
 local has_extended = redis.call('HLEN', extended) > 0
 local has_errors = redis.call('HLEN', errors) > 0
+local has_notes = redis.call('HLEN', notes) > 0
 local has_delayed = redis.call('ZCARD', delayed) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 redis.call('XLEN', dead)
@@ -145,16 +146,16 @@ local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 local has_taken = {} -- lease key -> true, of messages delivered or that came back
 
--- include: count_up, spend, failures, unique_notes, noted_mark, cancels
+-- include: count_up, spend, failures, notes
 
 if rules.each then
   renew_rates()
 end
 local has_turns = are_due()
 
--- include: bury_due, must_wait, groups/pop/deliver, listed_count, is_receipt
+-- include: bury_due, must_wait, groups/pop/deliver, is_receipt
 -- include: groups/pop/park, groups/pop/runs, groups/pop/back
--- include: derive, free_id, bury_canceled, groups/pop/lease, groups/pop/turns
+-- include: derive, bury_canceled, groups/pop/lease, groups/pop/turns
 -- include: groups/pop/lists, groups/pop/extend_runs
 
 take_all_due(backup, 1)
@@ -195,6 +196,7 @@ if watched and taken > 0 and jitter % SAMPLED == 0 and (redis.call('HLEN', count
   count_up(length, taken)
 end
 write_place()
+write_notes()
 if taken > 0 then
   write_deliveries()
 end

@@ -59,9 +59,9 @@ redis.call('ZREMRANGEBYRANK', held, 1, 0)
 redis.call('ZADD', held, 'XX', '0', list)
 redis.call('PERSIST', list)
 
-local moved, bytes, derived, latest = 0, 0, 0, {}
+local moved, bytes, latest = 0, 0, {}
 
--- include: score_of, time_of, behind, count_up, leading_id
+-- include: score_of, time_of, behind, count_up, leading_id, free_key
 
 -- Read the id as pop does, but only from ackq's own messages; others get a derived key.
 local function store_later(text)
@@ -71,13 +71,7 @@ local function store_later(text)
     or behind(delayed, due, score_of(due))
   local body = string.sub(text, first or 1)
   local due_text = score_of(math.min(latest[due], 9007199254740991))
-  local key = leading_id(body)
-  if not key or redis.call('HEXISTS', context, key) == 1 then
-    repeat
-      derived = derived + 1
-      key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)
-    until redis.call('HEXISTS', context, key) == 0
-  end
+  local key = free_key(leading_id(body), due_text .. string.format(':%.0f', now))
   redis.call('ZADD', delayed, due_text, key)
   redis.call('HSET', context, key, body)
 end

@@ -1,7 +1,7 @@
--- include: outside, holds
--- Needs backup, context, receives, extended, delayed, counters, errors, watched, has_receives,
--- has_errors, has_extended, has_delayed; SCRIPT, and settled: where the groups begin in ARGV. No
--- function, so that a call without groups pays nothing for it.
+-- include: outside, holds, names
+-- Needs backup, context, receives, extended, delayed, counters, errors, notes, watched,
+-- has_receives, has_errors, has_extended, has_delayed, has_notes; SCRIPT, and settled: where the
+-- groups begin in ARGV. No function, so that a call without groups pays nothing for it.
 
 -- Return the keys of the only group if no other key has its receipt as score, as after most
 -- batches: a range shows that without printing and reading a score for each.
@@ -25,6 +25,7 @@ end
 -- Delete the messages whose receipts are valid. ``acked`` is their number, and ``refused`` has the
 -- positions of the others.
 local done, refused, position, acked, batch = {}, {}, 0, 0, nil
+local names = has_notes and open_names()
 while settled <= #ARGV do
   local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
@@ -60,6 +61,9 @@ if #done > 0 then
   end
   if has_errors then
     redis.call('HDEL', errors, unpack(done))
+  end
+  if names then
+    names.end_all(done)
   end
   if has_extended then
     redis.call('HDEL', extended, unpack(done))

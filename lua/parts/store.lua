@@ -1,3 +1,4 @@
+-- include: free_key
 -- Needs ready, handoff, context, delayed, when, due, pop_from, now; score_of, behind.
 
 local LATEST_DUE = 9007199254740991 -- µs
@@ -22,13 +23,7 @@ local function store(key, body)
   end
   local due_text = score_of(math.min(due + later, LATEST_DUE))
   later = later + 1
-  if key == '' or string.byte(key) == 0 or redis.call('HEXISTS', context, key) == 1 then
-    local derived = 0
-    repeat
-      derived = derived + 1
-      key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)
-    until redis.call('HEXISTS', context, key) == 0
-  end
+  key = free_key(key, due_text .. string.format(':%.0f', now))
   redis.call('ZADD', delayed, due_text, key)
   redis.call('HSET', context, key, body)
   return key

@@ -1,18 +1,30 @@
--- include: canceled_notes
--- Needs context, receives, errors, has_errors, SWEPT.
+-- Needs context, receives, errors, notes, names, has_errors, has_notes, now, SWEPT.
 
--- Both lists are empty, so their counts are stale, unless messages may come back to them. A note of
--- failures is stale if its message has no count. Remove some of both at each call.
-local function sweep_stale(are_counts_stale)
-  local noted = are_counts_stale and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
-  for i = 1, #noted, 2 do
-    if string.find(noted[i + 1], ':', 1, true)
-      and redis.call('HEXISTS', context, noted[i]) == 0 then
-      redis.call('HDEL', receives, noted[i])
+-- All lists are empty, so what is noted of messages on them is stale, and so is a note of failures
+-- whose message has no count. Remove some of both at each call; the rest counts no more.
+local function sweep_stale()
+  local fields = has_notes and redis.call('HRANDFIELD', notes, SWEPT) or {}
+  local is_all = #fields < SWEPT
+  if not is_all then
+    redis.call('HSET', notes, '', string.format('%.0f', now))
+  end
+  local gone = {}
+  for _, field in ipairs(fields) do
+    local id = string.match(field, '^:(.*)$')
+    for name, till in pairs(id and names.of(id) or {}) do
+      if till ~= '' or redis.call('HEXISTS', context, names.key(id, name)) == 0 then
+        names.change(id, name)
+      end
     end
-    if string.find(noted[i], CANCELS, 1, true) == 1 then
-      redis.call('HDEL', receives, CANCELS) -- no note of a canceled message counts any more
+    if not id and (is_all or field ~= '') then
+      gone[#gone + 1] = field
     end
+  end
+  if names then
+    names.write()
+  end
+  if #gone > 0 then
+    redis.call('HDEL', notes, unpack(gone))
   end
   local keys = has_errors and redis.call('HRANDFIELD', errors, SWEPT) or {}
   local known = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}

@@ -1,5 +1,5 @@
--- include: unique_notes
--- Needs ready, backup, handoff, receives, delayed, held, now; parked with groups.
+-- include: names, mark
+-- Needs ready, backup, handoff, delayed, held, now; parked with groups.
 
 -- Return where a lease key is: delayed, ended, leased or nil.
 local function whereabouts(key)
@@ -10,44 +10,58 @@ local function whereabouts(key)
   return deadline and (tonumber(deadline) <= now and 'ended' or 'leased') or nil
 end
 
-local function is_believed(note)
-  local moment = string.match(note, '^%d+:%d+:%x+:(%d+)$')
-  return moment and tonumber(moment) > now
-end
+local names = open_names()
 
 -- Return whether a message of this id is in the queue: 'free', 'leased', 'ready', or 'delayed' and
--- its lease key. Or 'search' and its notes, if only a search of the lists can tell. ``gone`` are
--- notes of a message that an earlier search did not find.
+-- the lease keys of those that are. Or 'search' and the names of messages, if only a search of the
+-- lists can tell. ``gone`` are those that an earlier search did not find. Names of messages that are
+-- gone are forgotten.
 local function state_of(id, gone)
-  local found = redis.call('HMGET', receives, id, TAKEN .. id)
-  local place, noted, taken = whereabouts(id), found[1] or '', found[2] or ''
-  local key = string.byte(taken) == 0 and (string.gsub(taken, '-', ':'))
-  local other = key and whereabouts(key)
-  if other == 'delayed' or (place == 'delayed' and (taken == '' or key)) then
-    return 'delayed', other == 'delayed' and key or id
-  elseif place == 'delayed' or place == 'ended' or other == 'ended' then
+  local listed, is_believed, keys = {}, false, {[id] = true}
+  for name, till in pairs(names.of(id)) do
+    if till == '' then
+      keys[names.key(id, name)] = name
+    else
+      listed[#listed + 1] = name .. '/' .. till
+      is_believed = is_believed or tonumber(till) > now
+    end
+  end
+  local at, later = {}, {}
+  for key, name in pairs(keys) do
+    local place = whereabouts(key)
+    if place == 'delayed' then
+      later[#later + 1] = key
+    elseif place then
+      at[place] = true
+    elseif name ~= true then
+      names.change(id, name)
+    end
+  end
+  if #later > 0 then
+    return 'delayed', later
+  elseif at.ended then
     return 'ready'
   end
-  noted = not place and string.find(noted, ':', 1, true) and noted or ''
-  taken = not key and taken or ''
-  local notes = noted .. '|' .. taken
-  if notes == '|' or notes == gone or (redis.call('EXISTS', ready, handoff, held) == 0
-    and not (parked and redis.call('EXISTS', parked) == 1)) then
-    return (place or other) and 'leased' or 'free'
+  table.sort(listed)
+  local words = table.concat(listed, ' ')
+  if words ~= '' and words ~= gone and (redis.call('EXISTS', ready, handoff, held) > 0
+    or (parked and redis.call('EXISTS', parked) == 1)) then
+    if is_believed then
+      return 'ready'
+    end
+    return 'search', words
   end
-  if is_believed(noted) or is_believed(taken) then
-    return 'ready'
+  for _, word in ipairs(listed) do
+    names.change(id, string.match(word, '^[^/]+'))
   end
-  return 'search', notes
+  return at.leased and 'leased' or 'free'
 end
 
--- Believe the notes of a message that is on a list until another moment.
-local function believe(id, notes, moment)
-  local noted, taken = string.match(notes, '^(.-)|(.*)$')
-  for field, note in pairs({[id] = noted, [TAKEN .. id] = taken}) do
-    if note ~= '' then
-      local start = string.match(note, '^%d+:%d+:%x+') or '0:0:0'
-      redis.call('HSET', receives, field, start .. ':' .. moment)
+-- Believe that the messages of an id that are on lists stay there until another moment.
+local function believe(id, moment)
+  for name, till in pairs(names.of(id)) do
+    if till ~= '' then
+      names.change(id, name, name, moment)
     end
   end
 end

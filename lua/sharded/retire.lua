@@ -13,6 +13,7 @@
 -- KEYS[10] {shard}HELD:LEFT  ZSET    held lists of a shard that is popped from the left
 -- KEYS[11] {shard}HELDROWS   HASH    held list -> messages in it
 -- KEYS[12] {shard}PAUSED     STRING  exists while the shard is paused
+-- KEYS[13] {shard}NOTES      HASH    notes of messages, all of which are gone if the shard is empty
 --
 -- ARGV[1] version            integer 1..9007199254740991   of the record that does not name it
 --
@@ -23,7 +24,7 @@
 -- of CONTEXT.
 -- Cost: O(1).
 -- Roles: consumer, worker, operator
-local ready, context, dead, held = KEYS[1], KEYS[3], KEYS[8], KEYS[9]
+local ready, context, dead, held, notes = KEYS[1], KEYS[3], KEYS[8], KEYS[9], KEYS[13]
 local version = tonumber(ARGV[1])
 
 -- include: outside
@@ -43,11 +44,12 @@ else
     local kind = redis.call('TYPE', key).ok
     -- A stream stays when its last entry goes.
     local empty = key == dead and kind == 'stream' and redis.call('XLEN', dead) == 0
-    if kind ~= 'none' and not empty and not (key == held and kind == 'string') then
+    if kind ~= 'none' and not empty and not (key == held and kind == 'string')
+      and not (key == notes and kind == 'hash') then
       return 0
     end
   end
-  redis.call('DEL', dead)
+  redis.call('UNLINK', dead, notes)
 end
 if since < version then
   local text = string.format('%.0f', version)

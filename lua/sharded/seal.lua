@@ -22,6 +22,7 @@
 -- KEYS[19] {shard}GROUPS:SINCE   STRING  version of the record that opened the shard
 -- KEYS[20] {shard}GROUPS:STOPPED HASH    group -> the dead letters that stop it
 -- KEYS[21] {shard}GROUPS:RATES   ZSET    group -> when its rate allows the next message, µs
+-- KEYS[22] {shard}NOTES          HASH    notes of messages, all of which are gone
 --
 -- Returns 1 if it is retired, now or before; 2 if so, but it has dead letters; 0 if it
 -- has messages or a stopped group, is paused, or is not closed.

@@ -5,7 +5,7 @@
 -- KEYS[3] {name}WORKERS:SCHEDULES  HASH  schedule -> version of 16 bytes, definition as JSON
 -- KEYS[4] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[5] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[6] {name}RECEIVES   HASH    notes of unique messages, see push_unique.lua
+-- KEYS[6] {name}NOTES      HASH    notes of unique messages, see push_unique.lua
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
@@ -31,7 +31,7 @@
 -- Cost: O(1).
 -- Roles: worker
 local ready, ticks, schedules, backup = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local handoff, receives, delayed, held, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local handoff, notes, delayed, held, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local missed, message, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'
 local version, unique = ARGV[7] or '', ARGV[8] or ''
@@ -56,7 +56,9 @@ local now = clock[1] * 1000000 + clock[2]
 local known = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
 local latest, counted = tonumber(known[1] or 0), tonumber(known[2] or 0)
 
--- include: mark, unique_state, note_listed
+local has_notes = unique ~= '' and redis.call('HLEN', notes) > 0
+
+-- include: unique_state
 
 if version ~= '' then
   local stored = redis.call('HGET', schedules, schedule)
@@ -70,15 +72,14 @@ end
 if tick <= latest or latest ~= previous then
   return {'known', latest, now, counted}
 end
-local status, state = 'pushed', 'free'
+local status = 'pushed'
 local expiry = string.format('%.0f', now + BELIEVED)
 if unique ~= '' then
-  local notes
-  state, notes = state_of(message_id, string.match(searched, '^%-(.*)$'))
-  if state == 'search' and searched ~= '+' .. notes then
-    return {'search', latest, now, counted, notes}
+  local state, words = state_of(message_id, string.match(searched, '^%-(.*)$'))
+  if state == 'search' and searched ~= '+' .. words then
+    return {'search', latest, now, counted, words}
   elseif state == 'search' then
-    believe(message_id, notes, expiry)
+    believe(message_id, expiry)
   end
   status = (state == 'free' or (state == 'leased' and unique == 'taken')) and 'pushed' or 'queued'
 end
@@ -91,6 +92,7 @@ if missed > 0 then
 end
 -- The note comes last: without it a message may be pushed twice, but no id is blocked.
 if status == 'pushed' and unique ~= '' then
-  note_listed(message_id, message, expiry, state == 'free')
+  names.change(message_id, nil, mark(message), expiry)
 end
+names.write()
 return {status, tick, now, counted}

@@ -98,8 +98,8 @@ DELAY_ANYBODY = ""
 FORGOTTEN = Edit("sharded/change", "'draining', draining)", "'draining', '')")
 CLOSED = Edit(
     "sharded/retire",
-    "(key == held and kind == 'string') then\n      return 0",
-    "(key == held and kind == 'string') then\n      redis.call('DEL', key)",
+    "(key == notes and kind == 'hash') then\n      return 0",
+    "(key == notes and kind == 'hash') then\n      redis.call('DEL', key)",
 )
 
 
@@ -334,9 +334,9 @@ SABOTAGES: tuple[Sabotage, ...] = (
     ),
     _edit(
         "what is canceled deep in the list is delivered", "after ack", workload="queue, operated"
-    )(Edit("pop", "elseif cancels and cancels.notes[i] and", "elseif false and")),
+    )(Edit("pop", "elseif note and note.canceled > 0 then", "elseif false then")),
     _edit("a unique push does not look at what is in flight", "unique", workload="queue, unique")(
-        Edit("push_unique", "return (place or other) and 'leased' or 'free'", "return 'free'")
+        Edit("push_unique", "return at.leased and 'leased' or 'free'", "return 'free'")
     ),
     _edit("the second of two equal ids replaces the first", "lost", workload="queue, equal ids")(
         _NEVER, Edit("pop", "        claimed[key] = true\n", "        key = key\n")

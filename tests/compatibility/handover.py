@@ -11,7 +11,6 @@ from ackq.delay import DelayQueue
 from ackq.queue import Claims, Staged, Staging
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
-from tests.products.listed import deep_after
 
 #: Seconds of a lease that is to end, and of a delay.
 SOON = 0.05
@@ -88,46 +87,6 @@ def take_over(url: str, name: str) -> dict[str, Any]:
         rsmq = stack.enter_context(RSMQ.from_url(url, f"{name}-rsmq"))
         found["mail"] = {str(each.message): each.rc for each in rsmq.receive_messages("mail", 10)}
     return found
-
-
-def leave_noted(url: str, name: str) -> None:
-    """Leave what only this release notes: unique messages in every state, and a canceled one."""
-    with Queue.from_url(url, name) as queue, deep_after(0):
-        queue.push_many([{"id": each} for each in ("leased", "nacked")], unique="done")
-        queue.pop(visibility_timeout=SOON)
-        queue.nack(*queue.pop_many(1), delay=SOON)
-        queue.push({"id": "delayed"}, unique="done", delay=SOON)
-        queue.push({"id": "done"}, unique="done")
-        queue.push({"id": "taken"}, unique="taken")
-        queue.push_many([{"id": each} for each in ("before", "canceled", "behind")])
-        assert queue.cancel(ids=["canceled"]) == 1
-
-
-def take_noted(url: str, name: str) -> dict[str, Any]:
-    """Take and ack what `leave_noted` left, and return what was found."""
-    found: dict[str, Any] = {}
-    with Queue.from_url(url, name) as queue:
-        found["findings"] = sorted({finding.problem for finding in queue.audit().findings})
-        while messages := queue.pop_many(100, timeout=4 * SOON):
-            found |= {str(message.id): message.receive_count for message in messages}
-            queue.ack(*messages)
-        found["dead"] = [letter.id for letter in queue.dead_letters()]
-    return found
-
-
-def push_noted_again(url: str, name: str) -> list[str]:
-    """Push the messages of `leave_noted` again beside another one, and return what is stored."""
-    ids = ["leased", "nacked", "delayed", "done"]
-    with Queue.from_url(url, name) as queue:
-        assert queue.pop() is None
-        queue.push({"id": "another"})
-        pushed = queue.push_many([{"id": each} for each in ids], unique="done")
-        pushed.append(queue.push({"id": "taken"}, unique="taken"))
-        queue.push({"id": "canceled"})
-        stored = [str(each) for each in pushed if each.stored]
-        found = [str(each.id) for each in queue.pop_many(100)]
-        assert found == ["another", *stored, "canceled"]
-        return stored
 
 
 def _claims(stack: ExitStack, url: str, name: str) -> Claims:

@@ -21,11 +21,8 @@ from .conftest import Release
 from .handover import (
     leave,
     leave_grouped,
-    leave_noted,
-    push_noted_again,
     refused,
     take_grouped,
-    take_noted,
     take_over,
 )
 
@@ -63,19 +60,6 @@ def test_a_release_finishes_what_the_other_left(
         "read": [2, 3],
         "mail": {"one": 2, "two": 1},
     }
-
-
-def test_what_the_previous_release_does_not_know_is_neither_lost_nor_blocked(
-    previous: Release, current: Release, url: str, name: str
-) -> None:
-    """It delivers what was canceled deep in a list, and frees the ids of unique messages."""
-    current.call(leave_noted, url, name)
-    found = previous.call(take_noted, url, name)
-    counts = {"leased": 2, "nacked": 2, "delayed": 1, "done": 1, "taken": 1}
-    counts |= {"before": 1, "canceled": 1, "behind": 1}
-    assert found == {"findings": [], "dead": [], **counts}
-    stored = current.call(push_noted_again, url, name)
-    assert stored == ["leased", "nacked", "delayed", "done", "taken"]
 
 
 def test_the_previous_release_takes_nothing_from_a_queue_with_groups(

@@ -23,10 +23,6 @@ test_alone.test_a_call_that_is_sent_again_changes_nothing
   its own note counts as that of the delivery before
   - failures_of(note, body, count)
   + failures_of(note, body, count + 1)
-test_alone.test_a_unique_push_stays_one
-  forgets that it is unique
-  - (is_unique(noted) and ' ' or '')
-  + ''
 """,
 )
 

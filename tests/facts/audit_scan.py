@@ -22,15 +22,11 @@ test_cancel.test_an_audit_finds_no_fault_with_a_note_and_deletes_it_at_its_end
   takes a note for a stale extension
   - (not ends and report('stale extension', key))
   + report('stale extension', key)
-test_audit.test_a_count_of_a_message_on_a_list_stays_and_any_other_goes
-  given: place="push"
-  a message on a list hides every stale count
-  - (listed and string.find(count, ':', 1, true))
-  + listed
-test_audit.test_a_count_is_stale_once_the_lists_are_empty
-  counts of messages that left the lists are kept
-  - (listed and string.find(count, ':', 1, true))
-  + string.find(count, ':', 1, true)
+test_audit.test_names_of_unique_messages_are_checked
+  names of messages on lists stay without a list
+  - if is_listed and not are_listed
+  -       or not is_listed
+  + if not is_listed
 test_audit.test_an_orphan_body_becomes_ready
   mends without being asked
   - return repair

@@ -26,24 +26,17 @@ FACTS = Facts(
     },
     named_arguments="some",
     mistakes=r"""
-test_push_unique.test_with_taken_it_is_refused_until_one_is_taken
-  one field for both
-  - unique == 'done' and id or TAKEN .. id
-  + id
 test_push_unique.test_the_successor_is_replaced_not_what_waits_for_another_delivery
   replaces what waits for another delivery
-  - return 'delayed', other == 'delayed' and key or id
-  + return 'delayed', place == 'delayed' and id or key
-  replaces beside one on a list
-  - (place == 'delayed' and (taken == '' or key))
-  + place == 'delayed'
+  - and redis.call('HEXISTS', receives, key) == 0 then
+  + then
 test_push_unique.test_a_redelivered_message_keeps_its_id
   given: way="ended"
   an ended lease is none
-  - elseif place == 'delayed' or place == 'ended' or other == 'ended' then
-  + elseif place == 'ended' then
+  - elseif at.ended then
+  -     return 'ready'
+  + elseif at.ended then
   +     return 'free'
-  +   elseif other == 'ended' then
 """,
 )
 

@@ -13,8 +13,8 @@ FACTS = Facts(
     mistakes=r"""
 test_push_unique.test_what_was_redriven_keeps_its_id
   forgets that it is unique
-  - (unique or is_unique(note))
-  + is_unique(note)
+  - return unique and redis.call('HEXISTS', context, id) == 1
+  + return false
 test_redrive.test_one_call_looks_at_a_hundred
   any number of dead letters in one call
   - math.min(MAX_IN_CALL, named and #ARGV + 1 - from or number)

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from ackq import Queue, scripts
 from ackq.config import PopFrom
-from ackq.core.failure_notes import mark
 from ackq.core.ids import text_of_key
 from ackq.queue import cancel_notes
-from tests.queue.scripts.space import FUTURE, PAST, Space
+from tests.queue.scripts.space import FUTURE, PAST, Space, listed_field
 
 #: What a place makes of a message.
 STATES = {
@@ -179,9 +178,7 @@ def test_a_search_reads_more_notes_of_canceled_messages_than_one_call(
         queue.push_many([{"id": f"m{n}", "of": 1} for n in range(cancel_notes.READ + 1)])
         last = queue.peek(1, skip=cancel_notes.READ)[0]
         now = plain_client.time()[0] * 1_000_000
-        note = b"%d:1:%s\n" % (now + cancel_notes.LASTS, mark(last.body))
-        notes: dict[Any, Any] = {"\0canceled": f"{now}:1", f"\0canceled:{last.id}": note}
-        plain_client.hset(f"{name}RECEIVES", mapping=notes)
+        plain_client.hset(f"{name}NOTES", listed_field(last.id, last.body), f"{now} 0 1")
         matches = queue.search({"of": 1}, limit=cancel_notes.READ + 1)
         assert [match.id for match in matches if match.canceled] == [last.id]
         queue.purge()

@@ -101,14 +101,14 @@ OTHERS: tuple[Sabotage, ...] = (
         )
     ),
     _edit("what is canceled deep in the list is lost", "ListQueue", "lost")(
-        Edit("pop", "      bury_canceled(key, body, known[i + 2])\n", "")
+        Edit("pop", "      bury_canceled(key, body, note.count)\n", "")
     ),
     # --- unique pushes
     _edit("a unique push is not noted", "ListQueue", "unique")(
-        Edit("push_unique", "    return note_listed(id, body, expiry, is_free)\n", "    return\n")
+        Edit("push_unique", "    names.change(id, nil, mark(body), expiry)\n", "")
     ),
     _edit("an ack keeps the id of a unique push", "ListQueue", "audit")(
-        Edit("ack", "    redis.call('HDEL', receives, unpack(done))\n", "")
+        Edit("ack", "    names.end_all(done)\n", "")
     ),
     _edit("redrive loses a message", "ListQueue", "lost", "audit", "stuck")(
         Edit("redrive", "  redis.call('HSET', context, key, fields.body)\n", "")

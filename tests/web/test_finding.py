@@ -12,12 +12,12 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
-from ackq.core.failure_notes import mark
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
 from ackq.web import search
 from ackq.web.requests import Ask
 from ackq.web.search import Searches, Wanted
+from tests.queue.scripts.space import listed_field
 from tests.servers import Target
 from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE
@@ -175,9 +175,8 @@ def test_a_ready_message_that_is_canceled_is_marked_and_cannot_be_chosen(
 ) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     now = int(target.control.time()[0]) * 1_000_000
-    note = b"%d:1:%s" % (now + 1_000_000_000, mark(b'{"id":"a"}'))
-    target.control.hset(f"{name}RECEIVES", "\0canceled", f"{now - 604_000_000_000}:1")
-    target.control.hset(f"{name}RECEIVES", "\0canceled:a", note)
+    note = f"{now - 604_000_000_000} 0 1"
+    target.control.hset(f"{name}NOTES", listed_field("a", b'{"id":"a"}'), note)
     shown = page.get(path_of("queue", name=name)).text
     assert re.search("a canceled 10 B 0 b 10 B 0 Run now Cancel", texts_of(shown)), texts_of(shown)
 

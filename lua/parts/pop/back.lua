@@ -1,4 +1,4 @@
--- include: bury_due, is_receipt, is_unique
+-- include: bury_due, is_receipt
 
 -- Redelivery: a message that is due, or whose lease has ended, is leased again, put back on the
 -- list or made a dead letter; or it stays where it is, for the next call.
@@ -14,7 +14,7 @@ local function take_back(zset, keys, absent)
     local key, body = keys[i], redis.call('HGET', context, keys[i])
     local count = 1 + (tonumber(known[i]) or absent)
     if not body or max_receives > 0 and count > max_receives then
-      bury_due(zset, key, body, count - 1, known[i])
+      bury_due(zset, key, body, count - 1)
     elseif must_wait(count) or is_receipt(key) then
       full = true
       return
@@ -24,13 +24,9 @@ local function take_back(zset, keys, absent)
       forget(key)
       spend(body)
       returned = returned + 1
-      -- A message without an id gets a new derived key from the list: no count, no note.
+      note_listed(key, body, count - 1)
       if string.byte(key) == 0 then
         redis.call('HDEL', errors, key)
-      else
-        redis.call('HSET', receives, key, string.format('%.0f:', count - 1) .. mark(body)
-          .. (is_unique(known[i]) and ':0' or ''))
-        has_receives = true
       end
     else
       if zset == delayed then
@@ -44,7 +40,7 @@ local function take_back(zset, keys, absent)
       end
       if count > 1 then
         recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count .. (is_unique(known[i]) and ' ' or '')
+        recounted[#recounted + 1] = count
       end
       counts[#counts + 1] = count
       deliver(key, body, count)

@@ -1,4 +1,4 @@
--- include: derive, free_id, bury_canceled, natural_key, cancels, is_put_back
+-- include: derive, bury_canceled, natural_key, is_put_back
 
 -- Lists: they are read in order. A message leaves them only if it is leased or made a dead letter.
 
@@ -17,13 +17,25 @@ local function keys_of(bodies)
   return keys
 end
 
--- Return the notes of unique pushes with "taken" on these ids.
-local function taken_notes_on(keys)
-  local fields = {}
+-- Read what is noted of messages and of their ids. Return the fields of the former.
+local function notes_on(bodies, keys)
+  local fields, all, ids = {}, {}, {}
   for i = 1, #keys do
-    fields[i] = TAKEN .. keys[i]
+    if #bodies[i] > max_body then
+      keys[i] = natural_key(bodies[i]) or ''
+    end
+    if keys[i] ~= '' then
+      fields[i] = listed.field(keys[i], bodies[i])
+      all[#all + 1], ids[#ids + 1] = fields[i], keys[i]
+    end
   end
-  return redis.call('HMGET', receives, unpack(fields))
+  if #all > 0 then
+    listed.read(all)
+  end
+  if names then
+    names.read(ids)
+  end
+  return fields
 end
 
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a
@@ -31,53 +43,49 @@ end
 local crowded = redis.call('HLEN', context) > 0
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
-  -- What is under CANCELS and TAKEN, then the notes on the ids.
-  local known = has_receives and #keys > 0
-    and redis.call('HMGET', receives, CANCELS, TAKEN, unpack(keys)) or {}
-  local cancels = known[1] and open_cancels(known[1], keys)
-  local taken_notes = known[2] and taken_notes_on(keys)
+  local counted = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
+  local fields = listed and notes_on(bodies, keys) or {}
   for i = 1, #keys do
-    local body, key, count = bodies[i], keys[i], 1
+    local body, key, field = bodies[i], keys[i], fields[i]
+    local note = field and listed.of(field)
+    local count = note and 1 + note.count or 1
     if #body > max_body then
-      dead_letter('', body, 'too large', 0, {}, free_id(body, has_receives and natural_key(body)))
-    elseif cancels and cancels.notes[i] and cancels.use(key, body, cancels.notes[i]) then
-      bury_canceled(key, body, known[i + 2])
+      dead_letter('', body, 'too large', 0, {}, field and names and names.change(key, mark(body)))
+    elseif note and note.canceled > 0 then
+      bury_canceled(key, body, note.count)
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1
           and not is_put_back(key, body))
-      local note, noted, stale = is_free and known[i + 2], nil, nil
-      if note then
-        -- An ack deletes the note of its id, so only the message that it is of may have that key.
-        noted = noted_mark(note)
-        is_free = not noted or noted == mark(body)
-        -- A count without the mark of a body is of a message that the article's scripts settled.
-        stale = is_free and tonumber(note)
-        count = is_free and 1 + listed_count(note, body) or 1
-      end
       if must_wait(count) then
         full = true
         break
       end
-      if taken_notes and noted_mark(taken_notes[i]) == mark(body) then
-        redis.call('HDEL', receives, TAKEN .. key)
-      end
+      local id = key
       if is_free then
         claimed[key] = true
       else
-        key = derive(body)
+        key = derive(body, id ~= '' and id or nil)
       end
-      if stale and has_errors then
+      if field and names then
+        names.change(id, mark(body), select(2, id_in(key)))
+      end
+      -- The count of a message that the article's scripts settled.
+      local is_stale = is_free and counted[i]
+      if is_stale and has_errors then
         redis.call('HDEL', errors, key)
       end
-      if count > 1 or stale then
+      if count > 1 or is_stale then
         recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count .. (noted and ' ' or '')
+        recounted[#recounted + 1] = count
       end
-      if has_receives then
+      if listed then
         counts[#counts + 1] = count
       end
       deliver(key, body, count)
+    end
+    if field then
+      listed.take(field)
     end
     used = i
     if full then
@@ -87,9 +95,6 @@ local function take(bodies)
   full = full or decoded > DECODE_BUDGET
   if #reply > before then
     redis.call('HSET', context, unpack(reply, before + 1))
-  end
-  if cancels then
-    cancels.write()
   end
   return used
 end

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ackq import ConfigurationError
-from ackq.core.failure_notes import mark
 from ackq.core.search_terms import WITHIN
 from ackq.queue import places
+from tests.queue.scripts.space import listed_field
 from tests.servers.target import Target
 
 
@@ -107,16 +107,15 @@ def test_what_is_canceled_deep_in_the_list_is_what_pop_makes_dead(
         b'{"id":"a"}',
     ]
     queue.push_many(bodies)
-    day = 86_400_000_000
     now = target.control.time()[0] * 1_000_000
-    over = b"%d:9:%s\n" % (now - 1, mark(bodies[1]))
-    notes: dict[str, str | bytes] = {
-        "": f"{now - 8 * day}:2",
-        ":a": over + b"%d:2:%s" % (now + day, mark(bodies[0])),
-        ":b": "no note",
+    day, others = 86_400_000_000, [body for body in bodies if b'"a"' not in body]
+    notes: dict[Any, str] = {
+        "": f"{now - 5 * day}",
+        listed_field("a", bodies[0]): f"{now - 4 * day} 0 2",
+        listed_field("a", bodies[1]): f"{now - 8 * day} 0 9",
+        listed_field("b", others[0]): "no note",
     }
-    for field, note in notes.items():
-        target.control.hset(f"{name}RECEIVES", f"\0canceled{field}", note)
+    target.control.hset(f"{name}NOTES", mapping=notes)
     found = [(each.position, each.canceled) for each in queue.find_all("a")]
     assert found == [(0, True), (1, False), (2, True), (5, False)]
     assert [queue.find(each).canceled for each in "ab"] == [True, False]

@@ -13,7 +13,6 @@ whatever ends within `MARGIN` is made to end at once, in the same way.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
@@ -27,7 +26,7 @@ from ackq.core.counters import MAX_WATCH
 from ackq.errors import LeaseLost, MessageTooLarge
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
-from tests.queue.scripts.space import listed_count
+from tests.queue.scripts.space import listed_field, mark
 
 from .bodies import IDS, MAX_BODY, RAW, UNIQUE, encoded, messages, raw_bodies, unique_messages
 from .model import Dead, Handle, Kept, Model, Settled, Window
@@ -101,8 +100,8 @@ class QueueMachine(RuleBasedStateMachine):
             visibility_timeout=LEASES[0],
             pop_from=pop_from,
         )
-        self.model = Model(max_receives or 0, requeue, MAX_BODY)
         self.natural: dict[bytes, bytes | None] = dict(RAW)
+        self.model = Model(max_receives or 0, requeue, MAX_BODY, self.natural)
         self.given: list[tuple[Message, Handle]] = []
         #: What a holder did with a message, by the identity of the latter.
         self.settled: dict[int, str] = {}
@@ -174,11 +173,12 @@ class QueueMachine(RuleBasedStateMachine):
         pushed = self.queue.push(message, unique="done", delay=delay, replace=replace)
         body, _ = self._encoded(message, pushed)
         later = key in model.delayed and cast(int, model.delayed[key].at) > start
+        later = later and key not in model.counts  # it was never delivered
         if replace and later and delay is not None:
             assert pushed.stored
             model.replace(key, body, self._after(start, delay))
             return
-        assert pushed.stored == (not model.has(key, self.natural))
+        assert pushed.stored == (not model.has(key))
         if pushed.stored and delay is None:
             model.push(body)
         elif pushed.stored and delay is not None:
@@ -212,7 +212,7 @@ class QueueMachine(RuleBasedStateMachine):
         start = self._steady()
         sent, given_back = self._admit("ack", acked)
         settled = self.model.ack([handle for _, handle in sent])
-        expected = self.model.take(start, wanted, self.natural)
+        expected = self.model.take(start, wanted)
         before = {*self.model.leased, *self.model.delayed}
         for message, _ in acked:
             message.lease_lost = False
@@ -382,7 +382,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _redrive(self, positions: Sequence[int], redriven: int, start: int) -> None:
         window = self._after(start - REDRIVEN, 0)
-        assert redriven == self.model.redrive(positions, window, UNIQUE.encode(), self.natural)
+        assert redriven == self.model.redrive(positions, window, UNIQUE.encode())
         self.count["redriven"] += redriven
 
     @precondition(lambda self: self.model.dead)
@@ -424,7 +424,7 @@ class QueueMachine(RuleBasedStateMachine):
         keys = [held[age % len(held)] for age in chosen] if held else []
         keys = list(dict.fromkeys([*keys, *(str(each).encode() for each in ids)]))
         canceled = self.queue.cancel(ids=[key.decode() for key in keys], running=running)
-        assert canceled == self.model.cancel_ids(keys, start, running, self.natural)
+        assert canceled == self.model.cancel_ids(keys, start, running)
         self.count["canceled"] += canceled
 
     @rule(ids=some_ids)
@@ -433,7 +433,7 @@ class QueueMachine(RuleBasedStateMachine):
         moved = self.queue.run_now(ids=ids)
         keys = [str(each).encode() for each in ids]
         due = self._after(start - JUST_BEFORE, 0)
-        assert moved == self.model.run_ids(keys, start, due, self.natural)
+        assert moved == self.model.run_ids(keys, start, due)
 
     @rule()
     def pause_or_resume(self) -> None:
@@ -442,7 +442,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(sure=st.integers(0, 3))
     def drain(self, sure: int) -> None:
-        if not sure and not self.model.has(UNIQUE.encode(), self.natural):  # it would free the id
+        if not sure and not self.model.has(UNIQUE.encode()):  # it would free the id
             assert self.queue.drain() == self.model.drain()
 
     @rule(sure=st.integers(0, 7), dead=st.booleans())
@@ -524,7 +524,8 @@ class QueueMachine(RuleBasedStateMachine):
         pipeline.hgetall(keys.receives)
         pipeline.hgetall(keys.extended)
         pipeline.xrange(keys.dead)
-        ready, handoff, backup, delayed, context, counts, extended, dead = pipeline.execute()
+        pipeline.hgetall(keys.notes)
+        ready, handoff, backup, delayed, context, counts, extended, dead, notes = pipeline.execute()
         assert (ready if keys.pop_from == "right" else ready[::-1]) == model.ready
         assert handoff == model.handoff
         scores = {key: round(score) for key, score in [*backup, *delayed]}
@@ -536,10 +537,8 @@ class QueueMachine(RuleBasedStateMachine):
                 assert context[key] == kept.body
                 _resolve(kept, scores[key])
         assert set(context) == set(scores)
-        assert _without_unique(counts) == {
-            **{key: b"%d" % count for key, count in model.counts.items()},
-            **{key: listed_count(count, body) for key, (count, body) in model.listed.items()},
-        }
+        assert counts == {key: b"%d" % count for key, count in model.counts.items()}
+        self._check_notes(notes)
         of_holders = {key for key, note in extended.items() if b"canceled" not in note}
         assert of_holders <= set(model.leased), "a note of a lease that is over"
         assert [
@@ -547,6 +546,22 @@ class QueueMachine(RuleBasedStateMachine):
             for _, each in dead
         ] == model.dead
         assert model.everywhere() == model.accepted, "a message is lost, or there twice"
+
+    def _check_notes(self, notes: dict[bytes, bytes]) -> None:
+        """Each count on a list is noted, and each name is that of a message that exists."""
+        listed = {field: note.split()[1] for field, note in notes.items() if field[:1] != b":"}
+        assert listed == {
+            listed_field(*message): b"%d" % count for message, count in self.model.listed.items()
+        }
+        model = self.model
+        bodies = {mark(body) for body in (*model.ready, *model.handoff)}
+        for field, names in notes.items():
+            for name in names.split(b" ") if field[:1] == b":" else ():
+                derived = b"\0%s\0%s" % (field[1:], name)
+                key = field[1:] if name == b"=" else derived
+                of_list, slash, _ = name.partition(b"/")
+                is_there = of_list in bodies if slash else key in {*model.leased, *model.delayed}
+                assert is_there, f"{field!r} names {name!r}, which is gone"
 
     def _name_the_nameless(self, found: set[bytes], context: dict[bytes, bytes]) -> None:
         for key in sorted(found - set(self.model.delayed)):
@@ -599,19 +614,6 @@ class QueueMachine(RuleBasedStateMachine):
         assert returned.encode() == (key or b"")
         self.natural[body] = key
         return body, key
-
-
-_OF_LISTED = re.compile(rb"(\d+):\d+:[0-9a-f]+")
-
-
-def _without_unique(counts: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return what RECEIVES would have if no push had been unique; see lua/README.md."""
-    plain: dict[bytes, bytes] = {}
-    for key, note in counts.items():
-        listed = _OF_LISTED.match(note)
-        if note != b":" and (listed is None or int(listed[1])):
-            plain[key] = listed[0] if listed else note.rstrip(b" ")
-    return plain
 
 
 def _resolve(kept: Kept, score: int) -> None:

@@ -26,6 +26,8 @@ class Window(NamedTuple):
 
 
 _LEADING = re.compile(rb'\{"id":\s?(?:"([^"\\\x00-\x1f\x7f]+)"|([1-9]\d{0,14})[,}])')
+#: A derived key of a message that has an id.
+_DERIVED = re.compile(rb"\0(.+)\0[\d:]+", re.DOTALL)
 
 
 @dataclass
@@ -83,6 +85,8 @@ class Model:
     max_receives: int
     requeue: Literal["front", "back"]
     max_body: int
+    #: The key that each body asks for, None where it has no usable id.
+    natural: dict[bytes, bytes | None] = field(default_factory=dict)
     ready: list[bytes] = field(default_factory=list)
     handoff: list[bytes] = field(default_factory=list)
     leased: dict[bytes, Kept] = field(default_factory=dict)
@@ -92,9 +96,8 @@ class Model:
     dead: list[Dead] = field(default_factory=list)
     #: Receive counts by key, of messages that came back.
     counts: dict[bytes, int] = field(default_factory=dict)
-    #: Likewise of messages on the list, with ``requeue="back"``: the count, and whose it is. A key
-    #: has one or the other.
-    listed: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    #: Likewise of messages on lists, with ``requeue="back"``: by their ids and bodies.
+    listed: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
     accepted: Counter[bytes] = field(default_factory=Counter)
     acked: Counter[bytes] = field(default_factory=Counter)
     deleted: Counter[bytes] = field(default_factory=Counter)
@@ -120,9 +123,9 @@ class Model:
         self.delayed[key] = kept
         return True
 
-    def has(self, key: bytes, natural: dict[bytes, bytes | None]) -> bool:
+    def has(self, key: bytes) -> bool:
         """Return whether a message of this id is ready, delayed or in flight."""
-        listed = any(natural[body] == key for body in (*self.ready, *self.handoff))
+        listed = any(self.natural[body] == key for body in (*self.ready, *self.handoff))
         return listed or key in self.leased or key in self.delayed
 
     def replace(self, key: bytes, body: bytes, due: Window) -> None:
@@ -138,21 +141,18 @@ class Model:
         if self.ready:
             self.handoff.insert(0, self.ready.pop())
 
-    def take(self, now: int, wanted: int, natural: dict[bytes, bytes | None]) -> list[Taken]:
-        """Remove and return what a pop at ``now`` must deliver, for `lease` to take in.
-
-        ``natural`` is the key that each body asks for, None where it has no usable id.
-        """
+    def take(self, now: int, wanted: int) -> list[Taken]:
+        """Remove and return what a pop at ``now`` must deliver, for `lease` to take in."""
         while not self.paused:
             dead_lettered = len(self.dead)
-            taken = self._take_once(now, wanted, natural)
+            taken = self._take_once(now, wanted)
             if not taken and len(self.dead) == dead_lettered:
                 self.listed.clear()  # both lists are empty
             if taken or len(self.dead) == dead_lettered:
                 return taken
         return []
 
-    def _take_once(self, now: int, wanted: int, natural: dict[bytes, bytes | None]) -> list[Taken]:
+    def _take_once(self, now: int, wanted: int) -> list[Taken]:
         taken: list[Taken] = []
         if not self._take_back(self.leased, 1, now, wanted, taken):
             return taken
@@ -161,17 +161,17 @@ class Model:
         for source in (self.handoff, self.ready):
             while source and len(taken) < wanted:
                 body = source[-1]
+                key, count = self.natural[body], 1 + self._listed_count(body)
                 if len(body) > self.max_body:
                     self.dead.append(Dead(b"", source.pop(), "too large", 0))
+                    self._unlist(body)
                     continue
-                key, count = natural[body], 1
                 if key is None or key in self.leased or self._is_context(key, taken):
                     key = None
-                else:
-                    count += self._listed_count(key, body)
                 if self._is_last(count) and taken:
                     return taken
                 source.pop()
+                self._unlist(body)
                 if key is not None and count > 1:
                     self._count(key, count)
                 taken.append(Taken(key, body, count, 1))
@@ -206,8 +206,7 @@ class Model:
                 del source[key]
                 self._uncount(key)
                 self.ready.insert(0, kept.body)
-                if not key.startswith(b"\0"):
-                    self.listed[key] = (count - 1, kept.body)
+                self._list(kept.body, count - 1)
             else:
                 del source[key]
                 if count > 1:
@@ -221,6 +220,8 @@ class Model:
         """Put what was taken under a lease."""
         generation = next(self._generations)
         self.leased[key] = Kept(expected.body, expected.receives, deadline, generation)
+        if expected.key is None and expected.count > 1:
+            self._count(key, expected.count)
         return Handle(key, generation)
 
     # --- settling --------------------------------------------------------------------
@@ -254,7 +255,17 @@ class Model:
 
     def _uncount(self, key: bytes) -> None:
         self.counts.pop(key, None)
-        self.listed.pop(key, None)
+
+    def _list(self, body: bytes, count: int) -> None:
+        key = self.natural[body]
+        if count and key is not None:
+            self.listed[key, body] = count
+
+    def _unlist(self, body: bytes) -> None:
+        self.listed.pop((self.natural[body] or b"", body), None)
+
+    def _listed_count(self, body: bytes) -> int:
+        return self.listed.get((self.natural[body] or b"", body), 0)
 
     def _settle(self, key: bytes) -> Kept:
         self._uncount(key)
@@ -277,10 +288,10 @@ class Model:
                 self.ready.insert(0, kept.body)
             else:
                 self.delayed[key] = Kept(kept.body, kept.receives - (not charge), at)
-            if count and at is not None:
+            if at is None:
+                self._list(kept.body, count)
+            elif count:
                 self._count(key, count)
-            elif count and not key.startswith(b"\0"):
-                self.listed[key] = (count, kept.body)
         return answer
 
     def reject(self, handles: Sequence[Handle], reason: str) -> Settled:
@@ -303,17 +314,17 @@ class Model:
         positions: Iterable[int],
         due: Window,
         unique: bytes,
-        natural: dict[bytes, bytes | None],
     ) -> int:
         """Redrive all but those with the id ``unique`` that is in the queue; return how many."""
         redriven = 0
         for letter in [self.dead[position] for position in positions]:
-            if natural[letter.body] == unique and self.has(unique, natural):
+            if self.natural[letter.body] == unique and self.has(unique):
                 continue
             redriven += 1
             key: bytes | None = letter.key
             if not key or key.startswith(b"\0"):
-                key = _leading_id(letter.body)
+                derived = _DERIVED.fullmatch(letter.key)
+                key = derived[1] if derived else _leading_id(letter.body)
             if self._delay(key, Kept(letter.body, 0, due)):
                 assert key is not None
                 self._uncount(key)
@@ -343,9 +354,7 @@ class Model:
         self.dead.append(Dead(key, place.pop(key).body, "canceled", count))
         self._uncount(key)
 
-    def cancel_ids(
-        self, keys: Sequence[bytes], now: int, running: bool, natural: dict[bytes, bytes | None]
-    ) -> int:
+    def cancel_ids(self, keys: Sequence[bytes], now: int, running: bool) -> int:
         """Cancel all messages of these ids, but those whose leases run only if ``running``."""
         before = len(self.dead)
         for key in keys:
@@ -354,40 +363,31 @@ class Model:
             elif key in self.leased and (running or _passed(self.leased[key].at, now)):
                 self._cancel(key, self.leased, 1)
         for place in (self.ready, self.handoff):
-            found = self._pick(place, keys, natural)
-            counts = [self._listed_count(natural[body], body) for body in found]
+            found = self._pick(place, keys)
+            counts = [self._listed_count(body) for body in found]
             for body, count in zip(found, counts, strict=True):
-                key = cast(bytes, natural[body])
+                key = cast(bytes, self.natural[body])
                 self.dead.append(Dead(key, body, "canceled", count))
-                if count:
-                    self.listed.pop(key, None)
+                self._unlist(body)
         return len(self.dead) - before
 
-    def run_ids(
-        self, keys: Sequence[bytes], now: int, due: Window, natural: dict[bytes, bytes | None]
-    ) -> int:
+    def run_ids(self, keys: Sequence[bytes], now: int, due: Window) -> int:
         """Make all delayed and listed messages of these ids the next ones."""
         later = [key for key in keys if key in self.delayed]
         later = [key for key in later if not _passed(self.delayed[key].at, now)]
         self.run_now(later, due)
         moved = len(later)
         for place in (self.handoff, self.ready):
-            found = self._pick(place, keys, natural)
+            found = self._pick(place, keys)
             self.handoff += found
             moved += len(found)
         return moved
 
-    def _pick(
-        self, place: list[bytes], keys: Sequence[bytes], natural: dict[bytes, bytes | None]
-    ) -> list[bytes]:
+    def _pick(self, place: list[bytes], keys: Sequence[bytes]) -> list[bytes]:
         """Take the messages of these ids out of a list, the newest first."""
-        found = [body for body in place if natural[body] in keys]
-        place[:] = [body for body in place if natural[body] not in keys]
+        found = [body for body in place if self.natural[body] in keys]
+        place[:] = [body for body in place if self.natural[body] not in keys]
         return found
-
-    def _listed_count(self, key: bytes | None, body: bytes) -> int:
-        count, of = self.listed.get(key or b"", (0, b""))
-        return count if of == body else 0
 
     def drain(self) -> int:
         moved = len(self.handoff) + len(self.delayed) + len(self.leased)

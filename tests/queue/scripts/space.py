@@ -48,9 +48,9 @@ def body(id: str, padding: int = 0) -> bytes:
     return b'{"id":"%s"%s}' % (id.encode(), rest)
 
 
-def listed_count(count: int, body: bytes) -> bytes:
-    """Return what RECEIVES holds for a message on the list."""
-    return b"%d:%s" % (count, mark(body))
+def listed_field(id: str | bytes, body: bytes) -> bytes:
+    """Return the field of NOTES for a message on a list."""
+    return mark(body) + b":" + (id.encode() if isinstance(id, str) else id)
 
 
 def mark(body: bytes) -> bytes:
@@ -387,13 +387,28 @@ class Space:
 
     @property
     def receives(self) -> dict[bytes, int]:
-        """The counts; those of messages on the list lose what names their bodies."""
         found = self.client.hgetall(self.key("RECEIVES"))
-        return {key: int(count.partition(b":")[0]) for key, count in found.items()}
+        return {key: int(count) for key, count in found.items()}
 
-    def list_count(self, key: str, count: int, body_: bytes) -> None:
-        """Note the count of a message on the list, as ``requeue="back"`` does."""
-        self.client.hset(self.key("RECEIVES"), key, listed_count(count, body_))
+    @property
+    def listed(self) -> dict[bytes, tuple[int, int]]:
+        """The count of messages on lists, and how many are canceled, by their fields of NOTES."""
+        found = self.client.hgetall(self.key("NOTES")).items()
+        numbers = {field: note.split() for field, note in found if field[:1] not in (b"", b":")}
+        return {field: (int(count), int(some)) for field, (_, count, some) in numbers.items()}
+
+    @property
+    def named(self) -> dict[bytes, bytes]:
+        """The names of messages of unique pushes, by their ids."""
+        found = self.client.hgetall(self.key("NOTES"))
+        return {field[1:]: note for field, note in found.items() if field[:1] == b":"}
+
+    def list_note(
+        self, id: str, body_: bytes, count: int = 0, canceled: int = 0, since: int = PAST
+    ) -> None:
+        """Note the count of a message on a list, or that it is canceled."""
+        note = f"{since} {count} {canceled}"
+        self.client.hset(self.key("NOTES"), listed_field(id, body_), note)
 
     @property
     def extended(self) -> dict[bytes, bytes]:

@@ -70,13 +70,6 @@ def test_a_call_that_is_sent_again_changes_nothing(space: Space) -> None:
     assert space.dump() == before
 
 
-def test_a_unique_push_stays_one(space: Space) -> None:
-    space.lease("a")
-    space.client.hset(space.key("RECEIVES"), "a", "2 ")
-    assert space.call("alone", FUTURE, "a", 3, 0, FAILURE)[0] == b"ok"
-    assert space.client.hget(space.key("RECEIVES"), "a") == b"3 "
-
-
 def test_its_failure_replaces_the_note(space: Space) -> None:
     space.lease("a", count=4)
     space.note("a", body("a"), line(1))

@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 
 from tests.queue.scripts.headers import parse, read
-from tests.queue.scripts.space import CLAIM, FUTURE, NOW, PAST, SECOND, Space, body, chunked, mark
+from tests.queue.scripts.space import (
+    CLAIM,
+    FUTURE,
+    NOW,
+    PAST,
+    SECOND,
+    Space,
+    body,
+    chunked,
+    listed_field,
+    mark,
+)
 
 WALKS = ("backup", "delayed", "context", "receives", "extended", "heldrows", "errors")
 
@@ -39,6 +50,8 @@ def in_order(space: Space) -> Space:
     space.die("dead", b"body")
     space.note("nacked", body("nacked"), b"1:7:{}")
     space.hold(body("claimed"))
+    space.list_note("listed", body("listed"), 2)
+    space.client.hset(space.key("NOTES"), ":later", "=")
     space.client.set(space.key("PAUSED"), 1)
     return space
 
@@ -55,7 +68,7 @@ def test_the_audit_returns_types_expiries_and_sizes(space: Space) -> None:
 
 
 def test_an_empty_queue_is_sound(space: Space) -> None:
-    assert space.call("audit", 1) == [*[[b"none", 0]] * 11, [0, 0, 0, 0]]
+    assert space.call("audit", 1) == [*[[b"none", 0]] * 12, [0, 0, 0, 0]]
     assert space.dump() == {}
 
 
@@ -66,7 +79,7 @@ def test_a_wrong_type_is_returned_instead_of_the_sizes(space: Space) -> None:
         sound.client.set(sound.key(slot.suffix), 1)
         reply = sound.call("audit", 0)
         assert reply[slot.number - 1] == [b"string", 0]
-        assert len(reply) == 11
+        assert len(reply) == 12
 
 
 def test_an_expiry_is_reported_and_removed_if_asked(space: Space) -> None:
@@ -193,45 +206,52 @@ def test_counts_and_extensions_of_nothing_are_deleted(space: Space) -> None:
 
 
 @pytest.mark.parametrize("place", ["push", "hand_over"])
-def test_a_count_of_a_message_on_a_list_stays_and_any_other_goes(space: Space, place: str) -> None:
-    """With requeue="back", a count beside a body is of a message on the list."""
+def test_notes_of_messages_on_a_list_stay_while_there_is_one(space: Space, place: str) -> None:
     getattr(space, place)(body("listed"))
-    space.list_count("listed", 3, body("listed"))
+    space.list_note("listed", body("listed"), 3)
+    space.list_note("canceled", body("canceled"), 0, 1, since=space.now())
     before = space.dump()
-    space.client.hset(space.key("RECEIVES"), "settled", 4)
-    assert scan(space, "receives", repair=1)[1] == [(b"stale count", b"settled")]
+    space.list_note("week", body("week"), 0, 1)
+    stale = (b"stale note", listed_field("week", body("week")))
+    assert scan(space, "notes", repair=1)[1] == [stale]
     assert space.dump() == before
-
-
-def test_a_count_is_stale_once_the_lists_are_empty(space: Space) -> None:
-    space.list_count("taken", 3, body("taken"))
-    assert scan(space, "receives", repair=1)[1] == [(b"stale count", b"taken")]
+    space.client.hset(space.key("NOTES"), "", space.now())
+    assert len(scan(space, "notes")[1]) == 2, "the lists were empty since"
+    space.client.delete(space.name, space.key("HANDOFF"))
+    assert len(scan(space, "notes", repair=1)[1]) == 2
     assert space.dump() == {}
 
 
-def test_notes_of_unique_pushes_are_checked(space: Space) -> None:
+def test_names_of_unique_messages_are_checked(space: Space) -> None:
+    derived = b"\0a\0%d:7:0001" % FUTURE
+    listed = b"%s/%d" % (mark(body("held")), space.now() + SECOND)
     space.hold(body("held"))
-    space.delay(b"\0%d:7:0001" % FUTURE, body("a"))
-    notes = {
-        b"held": b"0:%s:%d" % (mark(body("held")), space.now() + SECOND),
-        b"\0unique:": b":",
-        b"\0unique:a": b"\0%d-7-0001" % FUTURE,
-    }
-    space.client.hset(space.key("RECEIVES"), mapping=notes)
+    space.delay(derived, body("a"))
+    space.delay("b")
+    notes = {b":held": listed, b":a": b"%d:7:0001" % FUTURE, b":b": b"="}
+    space.client.hset(space.key("NOTES"), mapping=notes)
     before = space.dump()
-    assert scan(space, "receives", repair=1)[1] == []
+    assert scan(space, "notes", repair=1)[1] == []
     assert space.dump() == before
-    late = b"0:%s:%d" % (mark(b"late"), space.now() + 400_000_000 * SECOND)
-    gone = {b"\0unique:b": b"\0%d-8-0001" % FUTURE, b"late": late}
-    space.client.hset(space.key("RECEIVES"), mapping=gone)
-    assert sorted(scan(space, "receives", repair=1)[1]) == [
-        (b"deadline out of range", b"late"),
-        (b"stale count", b"\0unique:b"),
+    late = b"%s/%d" % (mark(b"late"), space.now() + 400_000_000 * SECOND)
+    gone = {b":b": b"%d:8:0001 =" % FUTURE, b":late": late, b":c": b"="}
+    space.client.hset(space.key("NOTES"), mapping=gone)
+    found = [
+        (b"deadline out of range", b":late"),
+        (b"stale note", b":b"),
+        (b"stale note", b":c"),
     ]
-    assert scan(space, "receives")[1] == []
-    assert space.client.hget(space.key("RECEIVES"), "late") == b"0:" + mark(b"late")
+    assert sorted(scan(space, "notes")[1]) == found
+    assert sorted(scan(space, "notes", repair=1)[1]) == found
+    assert scan(space, "notes")[1] == []
+    assert space.named == {
+        b"held": listed,
+        b"a": notes[b":a"],
+        b"b": b"=",
+        b"late": mark(b"late") + b"/0",
+    }
     space.client.delete(space.key("HELD"), space.key("HELDROWS"), space.key(CLAIM))
-    assert sorted(key for _, key in scan(space, "receives")[1]) == [b"held", b"late"]
+    assert sorted(key for _, key in scan(space, "notes")[1]) == [b":held", b":late"]
 
 
 def test_a_walk_over_the_bodies_reads_few_of_them(space: Space) -> None:

@@ -1,6 +1,6 @@
 """groups/cancel: chosen messages that were moved aside become dead letters."""
 
-from tests.queue.scripts.space import NOW, Space, body, mark
+from tests.queue.scripts.space import NOW, Space, body, listed_field
 
 
 def park(space: Space, tag: str, *bodies: bytes, at: int = NOW - 900) -> None:
@@ -43,16 +43,13 @@ def test_the_chosen_ones_leave_and_a_group_without_messages_has_no_turn(space: S
 
 def test_what_is_noted_of_the_message_goes_with_it(space: Space) -> None:
     for id, noted in (("a", body("a")), ("b", b"another")):
-        space.list_count(id, 3, noted)
+        space.list_note(id, noted, 3, canceled=1, since=NOW)
         space.note(id, noted, b"2:7:{}")
-    cancels = b"%d:1:%s" % (NOW + 7 * 86_400_000_000, mark(body("a")))
-    head = {"\0canceled:a": cancels, "\0canceled": b"%d:1" % NOW}
-    space.client.hset(space.key("RECEIVES"), mapping=head)
     park(space, "x", body("a"), body("b"))
     assert cancel(space.frozen(), "a", "b") == [2]
     assert sorted((letter[0], letter[3]) for letter in space.dead) == [(b"a", 3), (b"b", 0)]
     assert sorted(space.dead_lettered) == [[], [b"2:7:{}"]]
-    assert set(space.dump()["RECEIVES"]) == {b"b"}
+    assert space.listed == {listed_field("b", b"another"): (3, 1)}
 
 
 def test_one_call_cancels_a_hundred_and_reads_a_mebibyte(space: Space) -> None:

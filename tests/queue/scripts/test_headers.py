@@ -78,6 +78,7 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "HELDROWS": "hash",
         "CLAIMS:<group>": "hash",
         "ERRORS": "hash",
+        "NOTES": "hash",
         "WAITERS:LOOKS": "string",
         "TAKEN:<taker>": "string",
         "CLAIM:<group>:<batch>": "list",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.queue.scripts.space import FUTURE, MIB, NOW, SECOND, Space, body, mark
+from tests.queue.scripts.space import FUTURE, MIB, NOW, SECOND, Space, body, listed_field, mark
 
 WEEK = 7 * 86400 * SECOND
 ENDS = [pytest.param("right"), pytest.param("left")]
@@ -16,27 +16,21 @@ def of_end(space: Space, end: str) -> Space:
 
 def pick(space: Space, verb: str, *ids: str, place: str = "ready") -> tuple[int, int]:
     """Look through a whole list; return how many were picked, and how many left in place."""
-    left, ends, picked, stay = 2**53 - 1, b"0", 0, 0
+    left, began, picked, stay = 2**53 - 1, b"0", 0, 0
     while int(left):
-        left, _, ends, some, others = space.call("pick", verb, place, left, ends, *ids)
+        left, _, began, some, others = space.call("pick", verb, place, left, began, *ids)
         picked, stay = picked + some, stay + others
     return picked, stay
 
 
-def notes(space: Space) -> dict[bytes, bytes]:
-    """Return the notes of canceled messages."""
-    found: dict[bytes, bytes] = space.client.hgetall(space.key("RECEIVES"))
-    return {key: note for key, note in found.items() if key.startswith(b"\0canceled")}
+def notes(space: Space) -> dict[bytes, int]:
+    """Return how many of each message are noted as canceled, by their fields."""
+    return {field: canceled for field, (_, canceled) in space.listed.items()}
 
 
-def note(space: Space, *bodies: bytes, now: int = NOW) -> dict[bytes, Any]:
-    """Return what the notes are if each of these bodies, with ids of their own, is noted once."""
-    ids = [each.split(b'"')[3] for each in bodies]
-    lines = {
-        b"\0canceled:" + id: b"%d:1:%s" % (now + WEEK, mark(each))
-        for id, each in zip(ids, bodies, strict=True)
-    }
-    return {b"\0canceled": b"%d:%d" % (now, len(bodies)), **lines}
+def note(*bodies: bytes) -> dict[bytes, int]:
+    """Return what the notes are if each of these bodies is noted once."""
+    return {listed_field(each.split(b'"')[3], each): 1 for each in bodies}
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -68,15 +62,16 @@ def test_messages_run_next_in_the_order_in_which_they_were_ready(space: Space, e
 def test_the_count_and_the_errors_of_a_message_on_the_list_go_with_it(space: Space) -> None:
     space.push(body("a"), body("b"), body("c"))
     for id in "abc":
-        space.list_count(id, 3, body("a" if id == "a" else "x"))
+        space.list_note(id, body("a" if id == "a" else "x"), 3)
         space.note(id, body("a" if id == "a" else "x"), b"2:7:{}", b"3:8:{}")
     space.client.hset(space.key("RECEIVES"), "c", 5)  # of a message in flight
     before = space.dump()
     assert pick(space, "cancel", "a", "b", "c") == (3, 0)
     assert {letter[0]: letter[3] for letter in space.dead} == {b"a": 3, b"b": 0, b"c": 0}
     assert sorted(space.dead_lettered) == [[], [], [b"2:7:{}", b"3:8:{}"]]
-    for name in ("RECEIVES", "ERRORS"):
-        assert space.dump().get(name) == {key: before[name][key] for key in (b"b", b"c")}
+    assert space.dump()["RECEIVES"] == {b"c": b"5"}
+    assert space.dump()["ERRORS"] == {key: before["ERRORS"][key] for key in (b"b", b"c")}
+    assert space.listed == {listed_field(id, body("x")): (3, 0) for id in "bc"}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +115,7 @@ def test_near_either_end_a_message_leaves_the_list_and_deep_in_it_stays(
     near = [body(wanted[0]), body(wanted[2])]
     if verb == "cancel":
         assert sorted(letter[1] for letter in space.dead) == near
-        assert notes(space) == note(space, body(wanted[1]))
+        assert notes(space) == note(body(wanted[1]))
     else:
         assert space.in_order("HANDOFF")[::-1] in (near, near[::-1])
         assert notes(space) == {}
@@ -136,7 +131,7 @@ def test_a_noted_message_is_a_dead_letter_when_it_arrives(
     space = of_end(space, end).frozen()
     space.push(body("a"), body("b"), body("c"))
     assert pick(space.deep_after(0), "cancel", "a", "b") == (2, 0)
-    assert notes(space) == note(space, body("a"), body("b"))
+    assert notes(space) == note(body("a"), body("b"))
     assert space.ready == [body("a"), body("b"), body("c")]
     assert space.pop(wanted).keys == [b"c"]
     assert space.dead == [(key, body(key.decode()), "canceled", 0) for key in (b"a", b"b")]
@@ -157,17 +152,14 @@ def test_a_note_applies_to_no_other_body_and_only_as_often_as_it_says(space: Spa
 
 def test_equal_and_different_messages_of_an_id_are_noted_each(space: Space) -> None:
     frozen = space.frozen()
-    space.push(body("a"), body("a"), body("a", 9), body("b"))
+    others = [body("a", 9 + n) for n in range(20)]
+    space.push(body("a"), body("a"), *others, body("b"))
     for _ in range(2):  # which notes nothing twice
-        assert pick(frozen.deep_after(0), "cancel", "a") == (3, 0)
+        assert pick(frozen.deep_after(0), "cancel", "a") == (22, 0)
+        assert notes(space) == {**note(*others), listed_field("a", body("a")): 2}
         frozen = frozen.frozen(NOW + 1)
-    lines = notes(space)[b"\0canceled:a"].split(b"\n")
-    ends = NOW + 1 + WEEK
-    assert sorted(lines) == sorted(
-        [b"%d:2:%s" % (ends, mark(body("a"))), b"%d:1:%s" % (ends, mark(body("a", 9)))]
-    )
     assert frozen.pop(9).keys == [b"b"]
-    assert (len(space.dead), notes(space)) == (3, {})
+    assert (len(space.dead), notes(space)) == (22, {})
 
 
 def test_what_is_noted_and_then_picked_near_an_end_needs_its_note_no_more(space: Space) -> None:
@@ -181,8 +173,9 @@ def test_what_only_a_later_call_finds_is_canceled_too(space: Space) -> None:
     """The first call of a cancel found nothing, so there was no note yet."""
     space.push(body("a"), body("b"))
     later = space.frozen(NOW + 9).deep_after(0)
-    _, _, ends, *_ = later.call("pick", "cancel", "ready", 2**53 - 1, NOW + WEEK, "a")
-    assert int(ends) == NOW + 9 + WEEK
+    space.client.hset(space.key("NOTES"), "", NOW + 5)  # a pop found the lists empty
+    _, _, began, *_ = later.call("pick", "cancel", "ready", 2**53 - 1, NOW, "a")
+    assert int(began) == NOW + 6
     assert later.pop(2).keys == [b"b"]
     assert [letter[0] for letter in space.dead] == [b"a"]
 
@@ -199,11 +192,10 @@ def test_a_pop_that_finds_the_lists_empty_ends_all_notes(space: Space) -> None:
     ids = [f"{number}" for number in range(20)]
     space.push(*map(body, ids))
     pick(frozen.deep_after(0), "cancel", *ids)
-    others = {f"\0canceled:x{n}": f"{NOW + WEEK}:1:{n}:a" for n in range(20_000)}
-    space.client.hset(space.key("RECEIVES"), mapping=others)
+    others = {listed_field(f"x{n}", b"x"): f"{NOW} 0 1" for n in range(20_000)}
+    space.client.hset(space.key("NOTES"), mapping=others)
     space.client.delete(space.name)  # as by a bare RPOP
     assert frozen.pop().status == "empty"
-    assert b"\0canceled" not in notes(space)
     assert len(notes(space)) >= 19_920, "a pop removes a hundred"
     space.push(*map(body, ids), body("new"))
     pick(frozen.frozen(NOW + 1).deep_after(0), "cancel", "new")
@@ -213,29 +205,26 @@ def test_a_pop_that_finds_the_lists_empty_ends_all_notes(space: Space) -> None:
 def test_a_message_whose_count_is_on_the_list_dies_with_it(space: Space) -> None:
     frozen = space.frozen()
     space.push(body("a"), body("b"), body("c"))
-    space.list_count("a", 3, body("a"))
+    space.list_note("a", body("a"), 3)
     space.note("a", body("a"), b"3:8:{}")
     space.lease("b", body("b", 9), count=4)
     pick(frozen.deep_after(0), "cancel", "a", "b")
     assert frozen.pop(3).keys == [b"c"]
     assert [letter[::3] for letter in space.dead] == [(b"a", 3), (b"b", 0)]
     assert space.dead_lettered == [[b"3:8:{}"], []]
-    assert (space.receives, space.noted("a")) == ({b"b": 4}, [])
+    assert (space.receives, space.noted("a"), space.listed) == ({b"b": 4}, [], {})
 
 
 @pytest.mark.parametrize("near", [0, 9])
-@pytest.mark.parametrize("unique", ["done", "taken"])
-def test_a_dead_letter_frees_the_id_of_a_unique_push(space: Space, near: int, unique: str) -> None:
-    field = "a" if unique == "done" else "\0unique:a"
-    noted = b"0:%s:%d" % (mark(body("a")), FUTURE)
+def test_a_dead_letter_frees_the_id_of_a_unique_push(space: Space, near: int) -> None:
     space.push(body("a"), body("b"))
-    space.client.hset(space.key("RECEIVES"), mapping={field: noted, "\0unique:": ":"})
+    space.client.hset(space.key("NOTES"), ":a", b"%s/%d" % (mark(body("a")), FUTURE))
     pick(space.deep_after(near), "run_now", "b")
     pick(space.deep_after(near), "cancel", "a")
     assert space.pop().keys == [b"b"]
     (letter,) = space.client.xrange(space.key("DEAD"))
     assert (letter[1].get(b"unique"), letter[1][b"count"]) == (b"1", b"0")
-    assert set(space.client.hkeys(space.key("RECEIVES"))) <= {b"\0unique:"}
+    assert "NOTES" not in space.dump()
 
 
 @pytest.mark.parametrize("place", ["ready", "handoff"])
@@ -245,24 +234,7 @@ def test_what_was_canceled_does_not_run_now(space: Space, place: str) -> None:
     assert pick(space, "run_now", "b", "c", place=place) == (1, 0)
     assert [letter[0] for letter in space.dead] == [b"b"]
     assert space.pop(3).keys == [b"c", b"a"]
-    assert space.receives == {}
-
-
-def test_there_is_room_for_a_number_of_notes(space: Space) -> None:
-    frozen = space.frozen()
-    space.push(*map(body, "abc"))
-    space.client.hset(space.key("RECEIVES"), "\0canceled", f"{NOW - WEEK}:9999")
-    old = f"{NOW}:1:{mark(body('x')).decode()}"
-    for number in range(5):
-        space.client.hset(space.key("RECEIVES"), f"\0canceled:x{number}", old)
-    assert pick(frozen.deep_after(0), "cancel", "a", "b", "c") == (1, 2)
-    assert notes(space)[b"\0canceled"] == b"%d:9995" % (NOW - WEEK), "five notes had ended"
-    assert pick(frozen.deep_after(0), "cancel", "a", "b", "c") == (3, 0)
-
-
-def test_sixteen_bodies_of_an_id_are_noted(space: Space) -> None:
-    space.push(*(body("a", 10 + n) for n in range(20)))
-    assert pick(space.deep_after(0), "cancel", "a") == (16, 4)
+    assert "NOTES" not in space.dump()
 
 
 def test_one_call_looks_at_two_thousand_messages_or_a_mebibyte_and_picks_a_hundred(
@@ -297,7 +269,7 @@ def test_notes_of_failures_count_against_the_budget(space: Space) -> None:
     for number in range(10):
         id = f"{number}"
         space.push(body(id))
-        space.list_count(id, 2, body(id))
+        space.list_note(id, body(id), 2)
         space.note(id, body(id), b"1:7:" + b"x" * 50_000)
     left, *_ = space.call("pick", "run_now", "ready", 2**53 - 1, 0, *map(str, range(10)))
     assert int(left) == 4
@@ -324,10 +296,10 @@ def test_one_call_looks_at_some_thousand_fields(space: Space) -> None:
 def test_what_is_taken_and_pushed_meanwhile_hides_no_message(space: Space) -> None:
     ids = [f"m{n}" for n in range(5000)]
     space.push(*map(body, ids))
-    left, ends, picked, number, taken = 2**53 - 1, b"0", 0, 0, 0
+    left, began, picked, number, taken = 2**53 - 1, b"0", 0, 0, 0
     while int(left):
-        left, _, ends, some, _ = space.call(
-            "pick", "cancel", "ready", left, ends, *ids[1500:5000:500]
+        left, _, began, some, _ = space.call(
+            "pick", "cancel", "ready", left, began, *ids[1500:5000:500]
         )
         picked += some
         for _ in range(300):

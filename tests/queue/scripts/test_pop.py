@@ -13,7 +13,7 @@ from tests.queue.scripts.space import (
     Popped,
     Space,
     body,
-    listed_count,
+    listed_field,
 )
 
 HOUR = 3600 * SECOND
@@ -264,7 +264,7 @@ def test_the_counts_of_a_batch_belong_to_their_messages(space: Space) -> None:
     space.delay("b", due=PAST)
     space.delay("c", due=PAST + 1, count=2)
     space.push(body("d"), body("e"))
-    space.list_count("e", 4, body("e"))
+    space.list_note("e", body("e"), 4)
     popped = space.pop(5)
     assert popped.keys == [b"a", b"b", b"c", b"d", b"e"]
     assert popped.counts == [8, 1, 3, 1, 5]
@@ -400,7 +400,7 @@ def test_a_duplicate_id_in_flight_gets_a_derived_key_and_both_bodies_survive(spa
     first, second = b'{"id":"a","n":1}', b'{"id":"a","n":2}'
     space.push(first, second)
     held, other = space.pop(), space.pop()
-    assert other.keys == [DERIVED % other.deadline]
+    assert other.keys == [b"\0a" + DERIVED % other.deadline]
     assert space.bodies == {b"a": first, other.keys[0]: second}
     assert space.ack((held.deadline, "a")) == [1]
     assert space.bodies == {other.keys[0]: second}
@@ -420,7 +420,10 @@ def test_a_duplicate_does_not_inherit_the_count_of_the_message_whose_id_it_has(
 def test_duplicate_ids_in_one_batch_get_keys_of_their_own(space: Space) -> None:
     space.push(body("a"), body("a"), b"{}", body("a"))
     popped = space.pop(4)
-    derived = [b"\0%d:%04d" % (popped.deadline, number) for number in (1, 2, 3)]
+    derived = [
+        b"%s\0%d:%04d" % (of, popped.deadline, number)
+        for number, of in enumerate((b"\0a", b"", b"\0a"), 1)
+    ]
     assert popped.keys == [b"a", *derived]
     assert space.ack((popped.deadline, *popped.keys)) == [4]
 
@@ -428,14 +431,14 @@ def test_duplicate_ids_in_one_batch_get_keys_of_their_own(space: Space) -> None:
 def test_an_id_and_the_number_of_the_same_digits_do_not_share_a_key(space: Space) -> None:
     space.push(b'{"id":"1"}', b'{"id":1}')
     popped = space.pop(2)
-    assert popped.keys == [b"1", DERIVED % popped.deadline]
+    assert popped.keys == [b"1", b"\x001" + DERIVED % popped.deadline]
 
 
 def test_the_id_of_a_delayed_message_is_not_free(space: Space) -> None:
     space.delay("a", b"delayed")
     space.push(body("a"))
     popped = space.pop()
-    assert popped.keys == [DERIVED % popped.deadline]
+    assert popped.keys == [b"\0a" + DERIVED % popped.deadline]
     assert space.bodies == {b"a": b"delayed", popped.keys[0]: body("a")}
 
 
@@ -526,8 +529,7 @@ def test_decoding_ends_in_the_middle_of_a_slice(space: Space) -> None:
 
 def test_decoding_may_end_before_the_first_of_a_slice(space: Space) -> None:
     space.push(long_tail(0, 40000), body("a", padding=30000), long_tail(1, 40000), body("b"))
-    space.list_count("1", 1, long_tail(1, 40000))
-    space.client.hset(space.key("RECEIVES"), "\0canceled", f"{PAST}:1")
+    space.list_note("1", long_tail(1, 40000), 1)
     assert space.pop(4).keys == [b"0", b"a"]
     popped = space.pop(4)
     assert (popped.keys, popped.counts) == ([b"1", b"b"], [2, 1])
@@ -722,7 +724,7 @@ def test_a_due_message_on_its_last_permitted_receive_travels_alone(space: Space)
 
 def test_a_listed_message_on_its_last_permitted_receive_travels_alone(space: Space) -> None:
     space.push(body("a"), body("killer"), body("b"))
-    space.list_count("killer", 2, body("killer"))
+    space.list_note("killer", body("killer"), 2)
     assert space.pop(10, max_receives=3).keys == [b"a"]
     assert space.ready == [body("killer"), body("b")]
     assert space.pop(10, max_receives=3).keys == [b"killer"]
@@ -752,37 +754,37 @@ def test_requeue_back_gives_the_articles_order_and_keeps_the_counts(space: Space
 def test_requeue_back_puts_expired_messages_behind_the_backlog(space: Space) -> None:
     space.push(body("first"), body("second"))
     space.lease("a", deadline=PAST, extended=f"7:{PAST}")
-    popped = space.pop(requeue="back")
+    popped = space.frozen().pop(requeue="back")
     assert popped.keys == [b"first"]
     assert space.dump() == {
         "": [body("a"), body("second")],
         "BACKUP": {b"first": popped.deadline},
         "CONTEXT": {b"first": body("first")},
-        "RECEIVES": {b"a": listed_count(1, body("a"))},
+        "NOTES": {listed_field("a", body("a")): b"%d 1 0" % NOW},
     }
 
 
 @pytest.mark.parametrize("padding", [0, 5000])
 def test_a_count_on_the_list_is_that_of_one_body(space: Space, padding: int) -> None:
     poison = body("a", padding)
-    space.list_count("a", 3, poison)
+    space.list_note("a", poison, 3)
     space.push(poison[:-1] + b" ", b" " + poison, poison)
     assert space.pop(max_receives=5).counts == [1]  # the same id, another message
     space.client.delete(space.key("BACKUP"), space.key("CONTEXT"))
-    assert space.receives == {b"a": 3}
+    assert space.listed == {listed_field("a", poison): (3, 0)}
     assert space.pop(max_receives=5).counts == [1]
     space.client.delete(space.key("BACKUP"), space.key("CONTEXT"))
     assert space.pop(max_receives=5).counts == [4]
-    assert space.client.hgetall(space.key("RECEIVES")) == {b"a": b"4"}
+    assert (space.receives, space.listed) == ({b"a": 4}, {})
 
 
 def test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed(space: Space) -> None:
     for key in ("a", "b"):
-        space.list_count(key, 3, body("another"))
+        space.list_note(key, body("another"), 3)
     space.lease("a", deadline=PAST)
     space.delay("b", due=PAST)
     assert space.pop(2, max_receives=4).counts == [2, 1]
-    space.list_count("b", 3, body("another"))
+    space.list_note("b", body("another"), 3)
     space.reject((space.leases[b"b"], "b"))
     assert space.dead == [(b"b", body("b"), "bad", 1)]
 
@@ -801,16 +803,19 @@ def test_a_message_inherits_nothing_from_one_that_the_articles_scripts_settled(
 
 def test_counts_of_messages_that_left_the_list_are_removed_when_it_is_empty(space: Space) -> None:
     for number in range(150):
-        space.list_count(str(number), 3, body(str(number)))
+        space.list_note(str(number), body(str(number)), 3)
     space.push(body("x"))
     space.lease("kept", count=2)
     popped = space.pop()
-    assert len(space.receives) == 151  # the list was not empty
+    assert len(space.listed) == 150  # the list was not empty
     assert space.pop().status == "empty"
-    assert 50 <= len(space.receives) <= 52  # a hundred were looked at
-    for _ in range(20):
-        space.pop()
-    assert space.receives == {b"kept": 2}
+    assert 50 <= len(space.listed) <= 51  # a hundred were looked at, and the rest counts no more
+    space.push(*(body(str(number)) for number in range(150)))
+    again = space.pop(150)
+    assert set(again.counts) == {1}
+    space.ack((again.deadline, *again.keys))
+    space.pop()
+    assert (space.receives, space.client.hgetall(space.key("NOTES"))) == ({b"kept": 2}, {})
     assert popped.keys == [b"x"]
 
 
@@ -824,8 +829,10 @@ def test_requeue_back_leases_due_messages_in_place(space: Space) -> None:
 def test_requeue_back_leaves_no_count_under_a_derived_key(space: Space) -> None:
     space.push(b"first", b"no id")
     space.lease(b"\x001:0001", b"no id", deadline=PAST, count=3)
-    space.pop(requeue="back")
+    space.lease(b"\0a\x001:0002", body("a"), deadline=PAST, count=2)
+    assert space.pop(2, requeue="back").bodies == [b"first", b"no id"]
     assert space.receives == {}
+    assert space.listed == {listed_field("a", body("a")): (2, 0)}  # it has an id
 
 
 def test_requeue_back_buries_at_the_maximum(space: Space) -> None:

@@ -112,7 +112,7 @@ def test_a_delay_ends_before_scores_lose_their_exactness(space: Space) -> None:
 def test_a_key_that_is_taken_is_replaced_and_both_bodies_survive(space: Space) -> None:
     space.lease("a", b"held")
     assert push_once(space.frozen(), "a", "at", FUTURE) == [1, b"a"]
-    derived = b"\0%d:%d:0001" % (FUTURE, NOW)
+    derived = b"\0a\0%d:%d:0001" % (FUTURE, NOW)
     assert space.bodies == {b"a": b"held", derived: body("a")}
     assert space.delayed == {derived: FUTURE}
     assert space.leases == {b"a": FUTURE}

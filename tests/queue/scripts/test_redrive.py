@@ -18,7 +18,7 @@ def test_a_redriven_message_is_due_now_with_its_key_its_body_and_no_count(space:
 
 
 def test_no_failure_of_a_message_on_the_list_stays_without_its_count(space: Space) -> None:
-    space.list_count("a", 1, b"on the list")
+    space.list_note("a", b"on the list", 1)
     space.note("a", b"on the list", b"1:1:why")
     space.die("a", body("a"))
     space.call("redrive", 10, "", 0)
@@ -63,7 +63,8 @@ def test_a_key_that_is_taken_is_replaced_and_every_body_survives(space: Space) -
     for key, raw in (("a", b"1"), ("a", b"2"), ("b", b"3"), ("", b"4")):
         space.die(key, raw)
     space.frozen().call("redrive", 10, "", 0)
-    derived = [b"\0%d:%04d" % (NOW, number) for number in (1, 2, 3, 4)]
+    ids = (b"\0a", b"\0a", b"\0b", b"")
+    derived = [b"%s\0%d:%04d" % (id, NOW, number) for number, id in enumerate(ids, 1)]
     assert space.bodies == {
         b"a": b"held",
         b"b": b"later",

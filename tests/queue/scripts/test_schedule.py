@@ -44,7 +44,11 @@ def test_a_key_that_is_taken_is_replaced_and_both_bodies_survive(space: Space) -
     assert space.frozen().call("schedule", "at", FUTURE, *call) == 5
     first = FUTURE + 1  # behind the one that is there
     due = [first, first + 1, first + 2, first + 4]
-    derived = [b"\0%d:%d:%04d" % (at, NOW, number) for number, at in enumerate(due, 1)]
+    ids = (b"held", b"later", b"orphan", b"new")
+    derived = [
+        b"\0%s\0%d:%d:%04d" % (id, at, NOW, number)
+        for number, (id, at) in enumerate(zip(ids, due, strict=True), 1)
+    ]
     assert space.bodies == {
         b"held": b"held",
         b"later": b"later",

@@ -29,11 +29,11 @@ local function take_back(zset, keys, absent)
       stop(tag, at, bury_due(zset, key, body, count - 1))
       gone[#gone + 1], has_taken[key] = key, true
     elseif is_home then
-      park_back(zset, key, body, tag, count - 1, known[i], at)
+      park_back(zset, key, body, tag, count - 1, at)
     elseif till then
-      defer(zset, key, '>' .. string.sub(entry, 2), known[i], till, 0)
+      defer(zset, key, '>' .. string.sub(entry, 2), count - 1, till, 0)
     elseif is_dead then
-      stop(tag, at, bury_due(zset, key, body, count - 1, known[i]))
+      stop(tag, at, bury_due(zset, key, body, count - 1))
       gone[#gone + 1], has_taken[key] = key, true
     elseif must_wait(count) or is_receipt(key) then
       full = true
@@ -41,10 +41,10 @@ local function take_back(zset, keys, absent)
       -- The next one that waits gets the permit after this one.
       local before = queued[tag] or 0
       queued[tag], charged[tag] = before + 1, true
-      defer(zset, key, '=' .. string.sub(entry, 2), known[i],
+      defer(zset, key, '=' .. string.sub(entry, 2), count - 1,
         now + pause_of(tag) + math.ceil(before * rules.each), 1)
     elseif not entry and tag ~= '' and (has_turns or not may_pass(tag)) then
-      park_back(zset, key, body, tag, count - 1, known[i])
+      park_back(zset, key, body, tag, count - 1)
     else
       if not entry then
         at = rules.stops and next_place() or at
@@ -62,7 +62,7 @@ local function take_back(zset, keys, absent)
       end
       if count > 1 then
         recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count .. (is_unique(known[i]) and ' ' or '')
+        recounted[#recounted + 1] = count
       end
       counts[#counts + 1] = count
       deliver(key, body, count, tag, at)

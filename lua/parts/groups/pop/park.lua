@@ -64,14 +64,10 @@ end
 -- Move a message aside that is due, or whose lease has ended: to the place that it has, or behind
 -- those of its group if it has none and no slot, since it was pushed for later, redriven, or taken
 -- before the queue had groups.
-local function park_back(zset, key, body, tag, count, noted, at)
+local function park_back(zset, key, body, tag, count, at)
   redis.call('ZREM', zset, key)
   forget(key)
-  if string.byte(key) ~= 0 and (count > 0 or is_unique(noted)) then
-    redis.call('HSET', receives, key, string.format('%.0f:', count) .. mark(body)
-      .. (is_unique(noted) and ':0' or ''))
-    has_receives = true
-  end
+  note_listed(key, body, count)
   if string.byte(key) == 0 or count == 0 then
     redis.call('HDEL', errors, key)
   end

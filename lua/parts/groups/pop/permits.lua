@@ -1,7 +1,6 @@
 -- Rates: a group is charged once for each message that the call takes of it, and has no turn before
 -- its rate permits one.
 
-local STEP = 1000000 -- µs by which a clock that is set back is not noticed
 local charged = {} -- groups whose rate is written
 
 -- Charge a group for a message that is taken.
@@ -46,6 +45,7 @@ end
 -- Delete the entries of groups that may have their whole burst, and let groups look again whose
 -- turn is later than any rate puts it.
 local function renew_rates()
+  local STEP = 1000000 -- µs by which a clock that is set back is not noticed
   local spent = redis.call('ZRANGEBYSCORE', rates, '-inf', now_text, 'LIMIT', '0', wanted + SWEPT)
   if #spent > 0 then
     redis.call('ZREM', rates, unpack(spent))

@@ -48,17 +48,13 @@ end
 
 -- Let a message wait in DELAYED, for another one of its run or for its group's rate. If its lease
 -- has ended, that delivery counts if ``charge`` is 1.
-local function defer(zset, key, entry, noted, till, charge)
+local function defer(zset, key, entry, count, till, charge)
   if zset == backup then
-    local count = (tonumber(noted) or 1) - 1 + charge
-    local text = count > 0 and string.format('%.0f', count) or ''
-    if is_unique(noted) then
-      text = text .. (count > 0 and ' ' or ':')
-    end
-    if text == '' then
-      redis.call('HDEL', receives, key)
+    count = count - 1 + charge
+    if count > 0 then
+      redis.call('HSET', receives, key, string.format('%.0f', count))
     else
-      redis.call('HSET', receives, key, text)
+      redis.call('HDEL', receives, key)
     end
     redis.call('ZREM', backup, key)
     redis.call('HDEL', extended, key)

@@ -27,6 +27,8 @@ local function sweep_all()
   if redis.call('EXISTS', parked, flight, letters) == 0 then
     redis.call('HDEL', busy, '') -- no place is in use
   end
-  sweep_stale(has_receives and redis.call('EXISTS', parked) == 0)
+  if redis.call('EXISTS', parked) == 0 then
+    sweep_stale()
+  end
   return false
 end

@@ -1,7 +1,6 @@
 -- Turns: of the groups that have parked messages and a free slot, the least recently served one is
 -- served first.
 
-local SERVED = 200 -- messages whose turn it is that one call delivers before it looks at the lists
 -- Take a parked message. Return whether it was taken or became a dead letter, and has to leave.
 local function take_parked(member, tag)
   local at = #head_of(tag) + PLACE
@@ -18,6 +17,7 @@ end
 -- is the turn of a group whose message was moved to the list, the list has to be read first.
 local served, is_served = 0, false
 local function serve_turns()
+  local SERVED = 200 -- messages whose turn it is that one call delivers before it looks at the lists
   local is_over = not has_turns
   while not (is_over or full) do
     write_parks()
