@@ -46,7 +46,7 @@ def test_every_bad_body_lives_through_every_way_a_message_travels(
     queue.close()
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), database=None)
 @given(
     stored=st.dictionaries(st.binary(max_size=40), st.binary(max_size=60), min_size=1, max_size=8),
     score=st.floats(allow_nan=False, max_value=1.7e9),

@@ -301,7 +301,7 @@ def test_every_sequence_of_operations_agrees_with_the_model(
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=max(1, round(30 * SOAK)),
+            max_examples=max(1, round(12 * SOAK)),
             stateful_step_count=40,
             database=None,
             print_blob=True,

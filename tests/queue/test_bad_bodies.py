@@ -537,7 +537,7 @@ BODIES = st.lists(st.binary(max_size=40) | json_bodies(), max_size=12)
 
 
 @given(bodies=BODIES, size=st.integers(1, 5), acked=st.sets(st.integers(0, 11)))
-@settings(max_examples=150, database=None, suppress_health_check=ALONE)
+@settings(max_examples=50, database=None, suppress_health_check=ALONE)
 def test_any_bytes_come_back_as_they_were_until_they_are_acked(
     plain_client: Any, name: str, bodies: list[bytes], size: int, acked: set[int]
 ) -> None:
@@ -559,7 +559,7 @@ def test_any_bytes_come_back_as_they_were_until_they_are_acked(
 
 
 @given(body=json_bodies())
-@settings(max_examples=300, database=None, suppress_health_check=ALONE)
+@settings(max_examples=100, database=None, suppress_health_check=ALONE)
 def test_python_and_lua_agree_on_the_id_of_a_json_object(
     plain_client: Any, name: str, body: bytes
 ) -> None:

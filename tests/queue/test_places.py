@@ -128,7 +128,7 @@ def test_every_message_is_found_where_it_is(
     plain_client: redis.Redis, name: str, end: PopFrom
 ) -> None:
     @settings(
-        max_examples=30,
+        max_examples=12,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),

@@ -23,7 +23,7 @@ from .machine import QueueMachine
 
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 #: Sequences for each flavour; the asynchronous one takes longer over each.
-EXAMPLES = {"sync": 80, "async": 15}
+EXAMPLES = {"sync": 30, "async": 8}
 
 settings.register_profile(
     "ackq",
