@@ -400,7 +400,9 @@ class Judge:
         if any(delivery.had("reject") for delivery in story.deliveries):
             return
         self.saw("dead")
-        if count != most and not story.was("cancel", *POSSIBLE):
+        # A worker tries a message again whose last permitted delivery ended with its process.
+        is_late = most is not None and count > most and self._history.settings.get("spares", False)
+        if count != most and not is_late and not story.was("cancel", *POSSIBLE):
             yield f"dead after {count} deliveries of {most}"
         for ack in _settles(story, "ack", "ok"):
             if not self.undone(ack):

@@ -498,6 +498,16 @@ COUNTED = {
 
 
 @pytest.mark.parametrize(
+    ("spares", "count", "broken"), [(0, 3, 1), (1, 3, 0), (1, 1, 1), (1, 2, 0)]
+)
+def test_only_a_worker_may_try_a_message_beyond_its_last_permitted_delivery(
+    spares: int, count: int, broken: int, tmp_path: Path
+) -> None:
+    events = [push(), take(0, 1), left(dead=[["m", count]])]
+    assert judged(tmp_path, *events, spares=bool(spares)).violations["dead"] == broken
+
+
+@pytest.mark.parametrize(
     "wrong",
     [{}, *({name: 2} for name in COUNTED if name != "dead"), {"dead": {"max receives": 1}}],
     ids=str,

@@ -146,7 +146,7 @@ class AsyncGroupsWorkerRig(TaskWorkerRig, GroupsRig):
 class TypedTasksRig(ListRig):
     """Tasks of `ackq.tasks`, whose messages have the pad of a body as an argument."""
 
-    rules: ClassVar[dict[str, Any]] = {}
+    rules: ClassVar[dict[str, Any]] = {"spares": True}
 
     async def push(self, entries: Entries, delay: float, is_once: bool) -> Noted:
         about = {"delay": delay or None, "confirm": self.settings.get("confirm")}
