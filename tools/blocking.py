@@ -29,6 +29,7 @@ SOURCES = (
     "ops/workers_async.py",
     "dropin/in_flight_async.py",
     "dropin/queues_async.py",
+    "dropin/consumers_async.py",
     "dropin/passthrough_async.py",
     "dropin/client_async.py",
     "testing/deliveries_async.py",

@@ -9,12 +9,9 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import redis
 
-from ackq.config import PopFrom
-from ackq.dropin import reports
 from ackq.dropin.declared import Hold
 from ackq.dropin.owner import Caller, Owner
 from ackq.errors import AckqError, LeaseLost, redact
@@ -264,25 +261,6 @@ class InFlight:
         """Drop the consumer's functions, and so their variables, once nothing is held."""
         if not self.messages and not self.done:
             self.owner = None
-
-
-ENDS: tuple[PopFrom, ...] = ("right", "left")
-#: What one consumer has in flight, by list and end.
-AllInFlight: TypeAlias = dict[tuple[str, PopFrom], InFlight]
-
-
-def make_room(all_in_flight: AllInFlight, name: str, given: reports.Reports) -> None:
-    """Remove idle entries of one consumer before list ``name`` is added, or warn of too many."""
-    if len(all_in_flight) < reports.MANY_LISTS:
-        return
-    for place in [
-        place
-        for place, each in all_in_flight.items()
-        if not each.messages and not each.done and not each.in_batch
-    ]:
-        del all_in_flight[place]
-    if len(all_in_flight) >= reports.MANY_LISTS:
-        given.warn(reports.MANY, name, count=reports.MANY_LISTS)
 
 
 def _log_lost(queue: Queue, messages: Sequence[Message]) -> None:

@@ -16,8 +16,9 @@ from ackq import dropin
 from ackq.config import QueueConfig
 from ackq.dropin import reports
 from ackq.dropin.client import _fill_up
+from ackq.dropin.consumers import AllInFlight, make_room
 from ackq.dropin.declared import Hold
-from ackq.dropin.in_flight import AllInFlight, InFlight, make_room
+from ackq.dropin.in_flight import InFlight
 from ackq.errors import LeaseLost
 from ackq.queue.messages import Message
 
