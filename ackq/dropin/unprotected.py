@@ -39,14 +39,14 @@ def report(args: Sequence[Any], given: reports.Reports, encoder: Any) -> None:
 def reporting(pipeline: Any, given: reports.Reports, encoder: Any) -> Any:
     """Return a client's pipeline, made to report the lists that it takes from."""
     pipeline.__class__ = _reporting(pipeline.__class__)
-    pipeline._ackq_report = functools.partial(report, given=given, encoder=encoder)
+    pipeline.ackq_report = functools.partial(report, given=given, encoder=encoder)
     return pipeline
 
 
 @functools.cache
 def _reporting(kind: Any) -> type:
     def execute_command(self: Any, *args: Any, **options: Any) -> Any:
-        self._ackq_report(args)
+        self.ackq_report(args)
         return kind.execute_command(self, *args, **options)
 
     # No base class besides, since an object can only change to a class of the same layout.

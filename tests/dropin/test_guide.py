@@ -162,9 +162,24 @@ def test_going_back_runs_as_shown(
     with ackq.Queue(plain_client, name) as queue:
         queue.push(b"a")
         queue.pop()
-        (example,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+        _, example = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
         exec(example.replace('"jobs"', repr(name)), {"ackq": ackq, "redis": redis})
         assert plain_client.llen(name) == 1
+
+
+def test_what_other_processes_finish_is_settled_as_shown(
+    plain_client: redis.Redis, name: str
+) -> None:
+    """What they fail on stays leased."""
+    example, _ = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+    plain_client.lpush(name, "1", "x")
+    with dropin.Redis(plain_client, hold=100) as r, ThreadPoolExecutor(1) as executor:
+        for raw in r.rpop(name, 2):
+            known = {"executor": executor, "work_on": int, "raw": raw, "r": r}
+            exec(example.replace('"jobs"', repr(name)), known)
+        executor.shutdown()
+        with ackq.Queue(plain_client, name) as queue:
+            assert [message.body for message in queue.peek(2, "in_flight")] == [b"x"]
 
 
 class End(BaseException):
