@@ -30,8 +30,10 @@
 -- available, or the queue is paused. {'held', list}: return that list first (held/give_back), then
 -- call again. {'taken', batch}: the batch was used before; use a higher one. {'fenced', epoch}.
 -- Atomic because a message must always be either ready or claimed, never both.
+-- A message that an operator canceled, see pick.lua, becomes a dead letter instead.
 -- Cost: O(messages), at most 1,000, of them at most 500 expired and 500 due, and 1 MiB of bodies
--- plus 16 messages; O(1) if the claim takes the whole list.
+-- plus 16 messages; O(1) if the claim takes the whole list. If there are notes: at most 500, and 72
+-- KiB decoded, since the ids are read.
 -- Roles: claimer, pipeline, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -44,6 +46,9 @@ local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local CHUNK = 1000 -- messages one call may move
 local SLICE = 16 -- messages moved together: calls for a slice take half as long as LMOVE for each
 local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
+local NOTED = 500 -- messages of a queue with notes that one call may move
+local SWEPT = 100 -- notes that one call looks at, whose messages may be gone
+local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 -- include: outside
 
@@ -61,7 +66,7 @@ if record and redis.call('GET', record) ~= 'left' then
   return redis.error_reply('ACKQ_POP_FROM claim: no record that this queue is popped from the left')
 end
 -- Check every type before the first write, so that an error means that nothing was done.
-local listed, handed = redis.call('LLEN', ready), redis.call('LLEN', handoff)
+local pushed, handed = redis.call('LLEN', ready), redis.call('LLEN', handoff)
 redis.call('ZCARD', backup)
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
@@ -98,10 +103,10 @@ if due[1] then
 end
 
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
-local room = math.min(CHUNK, messages - rows)
-local taken, moved, recovered, dead_lettered, missing, cut = 0, 0, 0, 0, 0, false
+local room = math.min(has_notes and NOTED or CHUNK, messages - rows)
+local taken, moved, recovered, lost, missing, canceled, cut = 0, 0, 0, 0, 0, 0, false
 
--- include: count_up, enough, write_letter
+-- include: count_up, enough, natural_key, listed_message, sweep_stale
 
 local function full()
   return cut or taken >= room or moved >= BODY_BUDGET or enough()
@@ -122,6 +127,8 @@ local function take_back(zset)
       return
     end
     local body = redis.call('HGET', context, key)
+    local id, name = id_in(key)
+    names.change(id, name, body and has_notes and mark(body), '0')
     if body then
       redis.call(record and 'RPUSH' or 'LPUSH', claim, body)
       charge(body)
@@ -129,7 +136,7 @@ local function take_back(zset)
     else
       local count = tonumber(redis.call('HGET', receives, key)) or 0
       write_letter(dead, {key = key, body = '', reason = 'body missing', count = count})
-      dead_lettered = dead_lettered + 1
+      lost = lost + 1
       missing = missing + (zset == backup and 1 or 0)
     end
     redis.call('HDEL', context, key)
@@ -139,6 +146,19 @@ local function take_back(zset)
     redis.call('ZREM', zset, key)
   end
   cut = #keys == asked -- the rest of them comes before what waits
+end
+
+-- Make a dead letter of a message if it was canceled, and return whether that was done.
+local function bury(body)
+  local before, id = decoded, natural_key(body)
+  cut = decoded > DECODE_BUDGET and before > 0
+  local message = id and not cut and listed_message(id, body)
+  if not message or listed.of(message.field).canceled == 0 then
+    return false
+  end
+  bury_listed(message)
+  moved, canceled = moved + message.cost, canceled + 1
+  return true
 end
 
 local function take_ready(list, from)
@@ -152,19 +172,25 @@ local function take_ready(list, from)
     if not slice[1] then
       return
     end
-    local bodies = {}
+    local bodies, used = {}, 0
     largest = 1
-    while #bodies < #slice and not full() do
-      local body = slice[from == 'LEFT' and #bodies + 1 or #slice - #bodies]
-      bodies[#bodies + 1] = body
+    while used < #slice and not full() do
+      local body = slice[from == 'LEFT' and used + 1 or #slice - used]
+      local is_buried = has_notes and bury(body)
+      if not is_buried and not cut then
+        bodies[#bodies + 1] = body
+        charge(body)
+      end
+      used = cut and used or used + 1
       largest = math.max(largest, #body)
-      charge(body)
     end
-    redis.call(record and 'RPUSH' or 'LPUSH', claim, unpack(bodies))
+    if #bodies > 0 then
+      redis.call(record and 'RPUSH' or 'LPUSH', claim, unpack(bodies))
+    end
     if from == 'LEFT' then
-      redis.call('LTRIM', list, #bodies, -1)
+      redis.call('LTRIM', list, used, -1)
     else
-      redis.call('LTRIM', list, 0, -#bodies - 1)
+      redis.call('LTRIM', list, 0, -used - 1)
     end
   end
 end
@@ -176,18 +202,18 @@ take_back(backup)
 if not full() then
   take_back(delayed)
 end
-local whole = rows + taken + handed + dead_lettered == 0 and not cut
-if whole and size == 0 and listed > 0 and listed <= messages then
+local whole = rows + taken + handed + lost == 0 and not (cut or has_notes)
+if whole and size == 0 and pushed > 0 and pushed <= messages then
   redis.call('RENAME', ready, claim)
   redis.call('PERSIST', claim)
-  taken = listed
+  taken = pushed
 else
   take_ready(handoff, 'RIGHT')
   take_ready(ready, record and 'LEFT' or 'RIGHT')
 end
 
 rows = rows + taken
-local more = full() and rows < messages and not enough() or dead_lettered > 0
+local more = full() and rows < messages and not enough() or lost + canceled > 0
 if rows > 0 then
   redis.call('ZADD', held, string.format('%.0f', now + timeout), claim)
   redis.call('HSET', heldrows, claim, rows)
@@ -199,7 +225,16 @@ if rows > 0 then
     redis.call('HDEL', group, 'claiming')
   end
 end
+listed.write()
+names.write()
 count_up('returned', recovered)
-count_up('dead:body missing', dead_lettered)
+count_up('dead:canceled', canceled)
+count_up('dead:body missing', lost)
 count_up('ended', missing)
-return (rows > 0 or more) and {'ok', rows, more and 1 or 0} or {'empty'}
+if rows > 0 or more then
+  return {'ok', rows, more and 1 or 0}
+end
+if redis.call('EXISTS', held) == 0 then -- held messages may come back to a list
+  sweep_stale()
+end
+return {'empty'}

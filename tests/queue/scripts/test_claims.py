@@ -15,6 +15,8 @@ from tests.queue.scripts.space import (
     Space,
     Value,
     body,
+    listed_field,
+    mark,
 )
 from tests.queue.scripts.test_own_servers import exhaust_memory
 
@@ -127,6 +129,55 @@ def test_a_whole_list_becomes_the_claim(space: Space, messages: int) -> None:
     assert claim(space, messages=messages) == [b"ok", 3, 0]
     assert claimed(space) == bodies("a", "b", "c")
     assert "EXPIRES" not in space.dump()
+
+
+@pytest.mark.parametrize("place", ["push", "hand_over"])
+def test_a_claim_buries_what_was_canceled(space: Space, place: str) -> None:
+    driver(space)
+    getattr(space, place)(*bodies("a", "b", "b", "c"), b"no id")
+    space.list_note("b", body("b"), 3, canceled=1, since=space.now())
+    space.list_note("c", body("another"), canceled=1, since=space.now())
+    space.note("b", body("b"), b"3:8:{}")
+    space.client.hset(space.key("NOTES"), ":b", mark(body("b")) + b"/0")
+    assert claim(space) == [b"ok", 4, 1], "a dead letter asks for another call"
+    assert claim(space) == [b"ok", 4, 0]
+    assert claimed(space) == [*bodies("a", "b", "c"), b"no id"]
+    assert space.dead == [(b"b", body("b"), "canceled", 3)]
+    assert (space.dead_lettered, space.noted("b")) == ([[b"3:8:{}"]], [])
+    assert space.listed == {listed_field("c", body("another")): (0, 1)}
+    assert space.named == {}
+    assert facts(space)["bytes"] == sum(map(len, claimed(space)))
+
+
+def test_a_claim_of_canceled_messages_alone_is_empty_and_ends_all_notes(space: Space) -> None:
+    driver(space)
+    space.push(body("a"))
+    for id in "ab":
+        space.list_note(id, body(id), canceled=1, since=space.now())
+    assert claim(space) == [b"ok", 0, 1]
+    assert claim(space) == [b"empty"]
+    assert set(space.dump()) == {"DEAD", GROUP}
+
+
+def test_with_notes_a_claim_reads_ids_within_the_budget(space: Space) -> None:
+    driver(space)
+    long = [b'{"x":"%s","id":"%d"}' % (b"x" * 30_000, n) for n in range(5)]
+    space.push(*long)
+    space.list_note("4", long[4], canceled=1, since=space.now())
+    assert claim(space, messages=9) == [b"ok", 2, 1]
+    replies = [claim(space, messages=9) for _ in range(3)]
+    assert [reply[1] for reply in replies] == [4, 4, 4]
+    assert claimed(space) == long[:4]
+    assert [letter[0] for letter in space.dead] == [b"4"]
+
+
+def test_a_message_of_a_unique_push_keeps_its_id_in_a_claim(space: Space) -> None:
+    driver(space)
+    space.lease("a", deadline=PAST)
+    space.delay("b", due=PAST)
+    space.client.hset(space.key("NOTES"), mapping={":a": "=", ":b": "="})
+    assert claim(space) == [b"ok", 2, 0]
+    assert space.named == {id: mark(body(id.decode())) + b"/0" for id in (b"a", b"b")}
 
 
 def test_a_list_as_long_as_the_claim_is_taken_at_once(space: Space) -> None:
