@@ -149,7 +149,7 @@ local function take_back(zset)
 end
 
 -- Make a dead letter of a message if it was canceled, and return whether that was done.
-local function bury(body)
+local function is_canceled(body)
   local before, id = decoded, natural_key(body)
   cut = decoded > DECODE_BUDGET and before > 0
   local message = id and not cut and listed_message(id, body)
@@ -176,7 +176,7 @@ local function take_ready(list, from)
     largest = 1
     while used < #slice and not full() do
       local body = slice[from == 'LEFT' and used + 1 or #slice - used]
-      local is_buried = has_notes and bury(body)
+      local is_buried = has_notes and is_canceled(body)
       if not is_buried and not cut then
         bodies[#bodies + 1] = body
         charge(body)

@@ -32,8 +32,8 @@ test_claims.test_a_claim_that_was_given_back_is_begun_anew
   + local bytes = tonumber(facts[5] or 0)
 test_claims.test_a_long_claim_is_built_step_by_step
   turns what it reads together
-  - or #slice - #bodies]
-  + or #bodies + 1]
+  - or #slice - used]
+  + or used + 1]
 test_claims.test_one_step_takes_five_hundred_that_came_back
   ready messages before the rest of the redelivered
   - cut = #keys == asked
@@ -43,8 +43,8 @@ test_claims.test_counters_that_cannot_count_stop_nothing
   counts into what is somebody else's
 test_left_end.test_a_claim_takes_from_the_left_in_order
   turns what it reads together from the left
-  - from == 'LEFT' and #bodies + 1 or
-  + from == 'LEFT' and #slice - #bodies or
+  - from == 'LEFT' and used + 1 or
+  + from == 'LEFT' and #slice - used or
 """,
 )
 
