@@ -21,6 +21,9 @@ from ackq.delay import (
 from ackq.queue.staging_client import Staging
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
+from ackq.tasks import AsyncTasks, Tasks
+from ackq.tasks.tasks import TasksWorker
+from ackq.tasks.tasks_async import AsyncTasksWorker
 from ackq.topic import AsyncTopic, Topic
 from ackq.worker import AsyncWorker, Health, Worker
 from tests.core import calls
@@ -40,6 +43,8 @@ CLASSES: list[type] = [
     AsyncShardedQueue,
     Worker,
     AsyncWorker,
+    Tasks,
+    AsyncTasks,
     ackq.dropin.Redis,
     ackq.dropin.asyncio.Redis,
     Staging,
@@ -86,6 +91,11 @@ def test_a_client_made_from_a_url_has_the_same_defaults(kind: Any) -> None:
     assert {name: made[name].default for name in shared} == {
         name: direct[name].default for name in shared
     }
+
+
+def test_a_worker_of_tasks_runs_with_the_defaults_of_other_workers() -> None:
+    assert inspect.signature(AsyncTasksWorker.run) == inspect.signature(AsyncWorker.run)
+    assert inspect.signature(TasksWorker.run) == inspect.signature(Worker.run)
 
 
 @pytest.mark.parametrize("title", calls.TITLES)
