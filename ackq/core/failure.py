@@ -55,10 +55,15 @@ class Failure:
 
     @property
     def cause(self) -> str:
-        """The type and the place, as in "KeyError at app.py:7 in handle"; or "lease ended"."""
+        """The type and the place, as in "KeyError at app.py:7 in handle"; or "lease ended".
+
+        Of a message that ended its process, which has no place: how the process ended.
+        """
         if self.lease_ended:
             return "lease ended"
-        return f"{self.type} at {self.place}" if self.place else self.type
+        if self.place:
+            return f"{self.type} at {self.place}"
+        return (self.text if self.type == ChildProcessError.__name__ else "") or self.type
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import re
 import secrets
@@ -367,6 +368,7 @@ class Processes:
             for child in children:
                 child.send(number)
         if self._stops_sent and time.monotonic() > self._kill_at:
+            self._kill_at = math.inf
             for child in children:
                 if child.pid is not None:
                     log.warning("worker process %d does not end: killing it", child.pid)

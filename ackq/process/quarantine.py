@@ -23,6 +23,7 @@ from ackq.process.abandoned_messages import opened
 from ackq.process.held_messages import FINISHED, RUNNING, Held, ended
 from ackq.process.inbox import written
 from ackq.process.plan import UNNAMED
+from ackq.queue.client import Queue
 from ackq.worker.logs import about, log, reason_of
 from ackq.worker.policy import RENEW_AFTER, Settlement
 from ackq.worker.suspects import Suspect
@@ -163,19 +164,31 @@ class Quarantine:
 
     def _renew_all(self) -> None:
         """Renew leases until no suspect waits any more."""
-        while True:
-            now = time.monotonic()
-            with self._lock:
-                if not self._waiting:
-                    self._keeper = None
-                    return
-                due = [kept for kept in self._waiting if kept.renew_at <= now]
-            for _, several in itertools.groupby(sorted(due, key=_queue), _queue):
-                self._renew([*several], now)
+        queues: dict[str, Queue] = {}
+        while self._renew_due(queues):
             time.sleep(INTERVAL)
+        for queue in queues.values():
+            queue.close()
 
-    def _renew(self, several: list[Kept], now: float) -> None:
+    def _renew_due(self, queues: dict[str, Queue]) -> bool:
+        """Renew the leases that are due. Return False if no suspect waits any more.
+
+        Args:
+            queues: those that are open, by name.
+        """
+        now = time.monotonic()
+        with self._lock:
+            if not self._waiting:
+                self._keeper = None
+                return False
+            due = [kept for kept in self._waiting if kept.renew_at <= now]
+        for _, several in itertools.groupby(sorted(due, key=_queue), _queue):
+            self._renew([*several], now, queues)
+        return True
+
+    def _renew(self, several: list[Kept], now: float, queues: dict[str, Queue]) -> None:
         held = several[0].held
+        name = held.message.queue
         lost: set[tuple[str, bytes, int]] = set()
         pause, url = held.config.visibility_timeout * RENEW_AFTER, self._url()
         if url == UNNAMED:  # only their process knows it
@@ -183,12 +196,13 @@ class Quarantine:
                 kept.renew_at = math.inf
             return
         try:
-            with opened(url, held.message.queue, held.config) as queue:
-                at_its_stage(queue).extend(*(kept.held.message for kept in several))
+            if name not in queues:
+                queues[name] = opened(url, name, held.config)
+            at_its_stage(queues[name]).extend(*(kept.held.message for kept in several))
         except LeaseLost as error:
-            lost = {(held.message.queue, one.key, one.receipt) for one in error.messages}
+            lost = {(name, one.key, one.receipt) for one in error.messages}
         except Exception as error:  # whatever it is, the others must keep their leases
-            log.warning("%r: suspects wait: %s", held.message.queue, reason_of(error))
+            log.warning("%r: suspects wait: %s", name, reason_of(error))
             pause = min(pause, PAUSE)
         with self._lock:
             self._waiting = [kept for kept in self._waiting if kept.held.id not in lost]

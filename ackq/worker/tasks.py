@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import types
 from collections import deque
@@ -129,6 +130,8 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                 if result is not None:
                     await _awaited_in(context, plain_value_async(result))
             except BaseException as raised:
+                if _is_left(raised):
+                    raise  # the handler has not failed
                 error = raised
             if cancelling():
                 await self._cancelled(slot, error)
@@ -219,6 +222,16 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         slot.interrupted = slot.interrupted or reason
         if self._cancels:
             slot.runner.cancel()
+
+
+def _is_left(error: BaseException) -> bool:
+    """Return whether Python closes a coroutine because its event loop has ended before it."""
+    if type(error) is not GeneratorExit:
+        return False
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return False
+    return True
 
 
 async def drive(routine: Routine[None]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.client_async import client_of
-from ackq.core.failure import capture, parse, place_of
+from ackq.core.failure import Failure, capture, parse, place_of
 from ackq.core.server import check_server
 from ackq.errors import (
     ConfigurationError,
@@ -100,3 +100,17 @@ def test_a_password_that_breaks_the_url_is_not_shown() -> None:
     with pytest.raises(ConfigurationError) as raised:
         client_of("redis://user:can/ary@host:1234/0")
     assert "ary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "cause"),
+    [
+        ("ended its process, exit code 9", "", "ended its process, exit code 9"),
+        ("", "", "ChildProcessError"),
+        ("exit code 9", "app.py:7 in run", "ChildProcessError at app.py:7 in run"),
+    ],
+)
+def test_the_cause_of_a_message_that_ended_its_process_is_how_it_did(
+    text: str, place: str, cause: str
+) -> None:
+    assert Failure(1, 0.0, "ChildProcessError", text, place).cause == cause

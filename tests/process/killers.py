@@ -1,6 +1,7 @@
 """Handlers that end their process if the message says so."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import re
@@ -15,6 +16,7 @@ import psutil
 
 from ackq import Message
 from ackq.process.held_messages import HeldMessages
+from ackq.tasks import Tasks
 
 from .jobs import note, write
 
@@ -60,13 +62,24 @@ def _end_the_machine() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _close_descriptors() -> None:
+    """Close whatever the process has open, but not the journal."""
+    for each in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if int(each) > 2 and os.readlink(f"/proc/self/fd/{each}") != os.environ["JOURNAL"]:
+                os.close(int(each))
+
+
 #: By the name that the message has for them.
 WAYS: dict[str, Callable[[], Any]] = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "signal": lambda: os.kill(os.getpid(), signal.SIGRTMIN + 1),
     "exit": lambda: os._exit(9),
     "segfault": lambda: ctypes.string_at(0),
+    "leave": lambda: os._exit(0),
     "machine": _end_the_machine,
+    "supervisor": lambda: os.kill(os.getppid(), signal.SIGKILL),
+    "descriptors": _close_descriptors,
     "memory": _fill_memory,
     "lock": lambda: re.match(r"(a+)+$", "a" * 60 + "b"),
 }
@@ -80,6 +93,15 @@ def handle(message: Message) -> None:
     if "way" in job and message.receive_count <= job.get("times", 1000):
         WAYS[job["way"]]()
     note("end", message)
+
+
+TASKS = Tasks(None)
+
+
+@TASKS.task(name="killing")
+def killing(message: Message, seconds: float = 0.01) -> None:
+    """The same, as a task."""
+    handle(message)
 
 
 async def handle_async(message: Message) -> None:

@@ -27,8 +27,8 @@ from .commands import Command, working
 KILLERS = "tests.process.killers:"
 pytestmark = pytest.mark.timeout(300)
 
-#: Each starts several processes, so the ordinary run has two.
-QUICK = (("handle", "signal"), ("handle_async", "segfault"))
+#: Each starts several processes, so the ordinary run has one; see `test_crashes` for another.
+QUICK = (("handle", "signal"),)
 
 
 def begun(command: Command, count: int) -> bool:
@@ -44,7 +44,7 @@ def ended(command: Command, queue: ackq.Queue) -> bool:
     [
         pytest.param(handler, way, marks=() if (handler, way) in QUICK else pytest.mark.campaign)
         for handler in ("handle", "handle_async")
-        for way in ("kill", "signal", "exit", "segfault", "memory")
+        for way in ("kill", "signal", "exit", "leave", "segfault", "memory")
     ],
 )
 def test_only_the_message_that_ends_its_process_dies(
@@ -65,11 +65,12 @@ def test_only_the_message_that_ends_its_process_dies(
         "kill": "signal SIGKILL",
         "signal": f"signal {signal.SIGRTMIN + 1}",
         "exit": "exit code 9",
+        "leave": "exit code 0",
         "segfault": "signal SIGSEGV",
         "memory": "signal SIGABRT",
     }
     assert dead.reason == f"ended its process, {how[way]}"
-    assert dead.errors[-1].text == dead.reason
+    assert dead.errors[-1].text == dead.cause == dead.reason
     counts = Counter(event["id"] for event in begins)
     assert counts.pop("killer") == 3
     assert len(counts) == 12
