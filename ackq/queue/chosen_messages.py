@@ -29,6 +29,7 @@ def run_now(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -
     chosen, keys = _chosen(entries, ids)
     if spec.keys.grouped:
         yield from _refuse_ready(spec, keys)
+    chosen += yield from _recorded(spec, keys)
     moved = 0
     for first in range(0, len(chosen), 2 * RUN_CHUNK):
         chunk = chosen[first : first + 2 * RUN_CHUNK]
@@ -46,6 +47,7 @@ def cancel(
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.cancel`."""
     chosen, keys = _chosen(entries, ids)
+    chosen += [part for key in keys for part in ("", key)]
     canceled = yield from _cancel_recorded(spec, chosen, running)
     if keys:
         # Messages go from the ready list to the hand-off list, then into flight, then perhaps into
@@ -56,9 +58,17 @@ def cancel(
             canceled += yield from cancel_moved_aside(spec, keys)
             # One of these may have been moved to the end that is taken, to wake a consumer.
             canceled += yield from _pick(spec, "cancel", lists, keys, WOKEN)
-        recorded = [part for key in keys for part in ("", key)]
+        recorded = yield from _recorded(spec, keys)
         canceled += yield from _cancel_recorded(spec, recorded, running)
     return canceled
+
+
+def _recorded(spec: QueueSpec, ids: Sequence[str]) -> Operation[list[Arg]]:
+    """Return pairs of any due time and a lease key, of all leased and delayed messages of ids."""
+    if not ids:
+        return []
+    keys = yield from places.recorded(spec, dict.fromkeys(ids))
+    return [part for each in keys.values() for key in each for part in ("", key)]
 
 
 def _cancel_recorded(spec: QueueSpec, chosen: Sequence[Arg], running: bool) -> Operation[int]:
@@ -144,7 +154,7 @@ def _pick(
 
 
 def _chosen(entries: Sequence[str], ids: Iterable[str | int]) -> tuple[list[Arg], list[str]]:
-    """Return pairs of a due time and a lease key, and the keys for which any due time will do."""
+    """Return pairs of a due time and a lease key for the entries, and the keys of the ids."""
     pairs: list[Arg] = []
     keys: list[str] = []
     for entry in entries:
@@ -153,6 +163,5 @@ def _chosen(entries: Sequence[str], ids: Iterable[str | int]) -> tuple[list[Arg]
         key = key_of_id(message_id)
         if key is None:
             raise ConfigurationError(f"{message_id!r} is not the id of a message")
-        pairs += ("", key)
         keys.append(key)
     return pairs, keys

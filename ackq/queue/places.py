@@ -361,9 +361,29 @@ def _moved_aside(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
     return matches
 
 
+def _may_have(key: bytes, ids: Collection[bytes]) -> bool:
+    """Return whether a derived lease key may be of a message that has one of these ids."""
+    known, has_id, _ = key[1:].rpartition(b"\0")
+    return key[:1] == b"\0" and (known in ids or not has_id) and key not in ids
+
+
+def recorded(spec: QueueSpec, ids: Collection[str]) -> Operation[dict[str, list[bytes]]]:
+    """Return the lease keys under which leased and delayed messages have these ids, the id first.
+
+    Several may have the same id, all but one of them under derived keys.
+    """
+    keys = {key: [key.encode()] for key in ids}
+    names = [name for each in keys.values() for name in each]
+    target = Target([], lambda found: found.id in keys, float("inf"), None, names)
+    for match in sorted((yield from _in_sets(spec, target)), key=lambda match: match.key):
+        keys[match.found.id].append(match.key)
+    return keys
+
+
 def _in_sets(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
-    """Search leased and delayed messages; of an id, those recorded under other keys than it."""
+    """Search leased and delayed messages; of ids, those recorded under other keys than these."""
     matches: dict[bytes, _Match] = {}
+    ids = frozenset(target.keys)
     for place in ("backup", "delayed"):
         cursor: Arg = b"0"
         seen = 0
@@ -371,8 +391,8 @@ def _in_sets(spec: QueueSpec, target: Target) -> Operation[list[_Match]]:
             cursor, _, *keys = yield from _call(spec, "search", place, cursor, "right")
             seen += len(keys)
             target.on_progress(len(keys))
-            if target.keys:
-                keys = [key for key in keys if key[:1] == b"\0" and key not in target.keys]
+            if ids:
+                keys = [key for key in keys if _may_have(key, ids)]
             # A scan may return a key twice.
             for match in (yield from _look_up(spec, target, keys, target.texts)):
                 matches[match.key] = match

@@ -177,9 +177,10 @@ class AsyncWholeQueue:
 
         Receive counts and recorded errors stay. Consumers that wait notice within a second.
         Messages that are in flight or dead are left alone. Delayed messages become ready in the
-        given order, before ready ones, which keep their order. If several shards have a message
-        with an id, all of these become the next ones of their shards. Cost: one round trip per
-        500, and with ``ids`` one per 2,000 ready messages or 1 MiB of them; on each shard.
+        given order, before ready ones, which keep their order. If several messages have an id, all
+        of them become the next ones, each on its shard. Cost: one round trip per 500, and with
+        ``ids`` one per 2,000 ready messages or 1 MiB of them, and one per 100 delayed messages or
+        messages in flight; on each shard.
 
         Args:
             entries: delayed messages, by the `PeekedMessage.entry` that `peek` returned. One that
@@ -204,7 +205,7 @@ class AsyncWholeQueue:
         them ready again. To delete them for good, use `drop_dead_letters`. A ready message with
         more than 50,000 messages before and behind it is noted instead, and becomes a dead letter
         when its turn comes; see the guide "Cancel messages". Cost: one round trip per 100 messages
-        or 1 MiB, and with ``ids`` one per 2,000 ready messages or 1 MiB of them; on each shard.
+        or 1 MiB, and with ``ids`` as in `run_now`.
 
         Args:
             entries: delayed messages, as in `run_now`.

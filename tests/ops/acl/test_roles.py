@@ -275,7 +275,7 @@ _CLAIMER = {
     "UNLINK": {CLAIM},
     "RENAME": {"", CLAIM},
     "PERSIST": {CLAIM, STAGED},
-    "HSET": {"CONTEXT", "HELDROWS", "CLAIMS:g"},
+    "HSET": {"CONTEXT", "HELDROWS", "CLAIMS:g", "NOTES"},
     "ZADD": {"DELAYED", "HELD"},
 }
 #: What of it a role needs, with selectors. The operator may purge, and needs most of it.

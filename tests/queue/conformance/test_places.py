@@ -204,3 +204,31 @@ def test_what_cannot_be_searched_for_is_refused(queue: Any) -> None:
     for call, text in calls:
         with pytest.raises(ConfigurationError, match=text):
             call()
+
+
+@pytest.mark.parametrize("where", ["delayed", "retry", "in_flight"])
+@pytest.mark.parametrize("verb", ["cancel", "run_now"])
+def test_cancel_and_run_now_find_what_find_finds(queue: Any, verb: str, where: str) -> None:
+    """All messages of an id, those under derived keys, too: the first one has the id as its key."""
+    queue.push_many(
+        [{"id": "a", "n": n} for n in range(3)], delay=100 if where == "delayed" else None
+    )
+    queue.push({"id": "b"}, delay=100)
+    if where != "delayed":
+        taken = queue.pop_many(3)
+        if where == "retry":
+            queue.nack(*taken, delay=100)
+    states = ["in_flight" if where == "in_flight" else "delayed"] * 3
+    assert [each.state for each in queue.find_all("a")] == states
+    if verb == "cancel":
+        running = where == "in_flight"
+        assert queue.cancel(ids=["a"]) == (0 if running else 3)
+        assert queue.cancel(ids=["a"], running=True) == (3 if running else 0)
+        assert {each.state for each in queue.find_all("a")} == {"dead"}
+    else:
+        assert queue.run_now(ids=["a"]) == (0 if where == "in_flight" else 3)
+        assert (
+            sorted(each.json()["n"] for each in queue.pop_many(9))
+            == [0, 1, 2][: 3 * (where != "in_flight")]
+        )
+    assert queue.stats().delayed == 1

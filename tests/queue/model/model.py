@@ -357,11 +357,7 @@ class Model:
     def cancel_ids(self, keys: Sequence[bytes], now: int, running: bool) -> int:
         """Cancel all messages of these ids, but those whose leases run only if ``running``."""
         before = len(self.dead)
-        for key in keys:
-            if key in self.delayed:
-                self._cancel(key, self.delayed, 0)
-            elif key in self.leased and (running or _passed(self.leased[key].at, now)):
-                self._cancel(key, self.leased, 1)
+        self._cancel_recorded(keys, now, running)
         for place in (self.ready, self.handoff):
             found = self._pick(place, keys)
             counts = [self._listed_count(body) for body in found]
@@ -369,11 +365,26 @@ class Model:
                 key = cast(bytes, self.natural[body])
                 self.dead.append(Dead(key, body, "canceled", count))
                 self._unlist(body)
+        self._cancel_recorded(self._derived(keys), now, running)
         return len(self.dead) - before
+
+    def _cancel_recorded(self, keys: Sequence[bytes], now: int, running: bool) -> None:
+        for key in keys:
+            if key in self.delayed:
+                self._cancel(key, self.delayed, 0)
+            elif key in self.leased and (running or _passed(self.leased[key].at, now)):
+                self._cancel(key, self.leased, 1)
+
+    def _derived(self, ids: Sequence[bytes]) -> list[bytes]:
+        """Return the derived keys under which messages have these ids."""
+        places = {**self.leased, **self.delayed}
+        derived = sorted(key for key in places if key.startswith(b"\0"))
+        return [key for id in ids for key in derived if self.natural[places[key].body] == id]
 
     def run_ids(self, keys: Sequence[bytes], now: int, due: Window) -> int:
         """Make all delayed and listed messages of these ids the next ones."""
-        later = [key for key in keys if key in self.delayed]
+        all_keys = [each for key in keys for each in (key, *self._derived([key]))]
+        later = [key for key in all_keys if key in self.delayed]
         later = [key for key in later if not _passed(self.delayed[key].at, now)]
         self.run_now(later, due)
         moved = len(later)
