@@ -17,8 +17,8 @@ def reason_of(mutant: str, kind: Literal["equivalent", "gap"] = "equivalent") ->
 @functools.cache
 def _reasons(kind: str) -> list[tuple[re.Pattern[str], str]]:
     """Mutants are given exactly, or with ``...`` for any text."""
-    given = tomllib.loads(FILE.read_text()).get(kind, [])
-    return [(_pattern(each["mutant"]), each["reason"]) for each in given]
+    given = tomllib.loads(FILE.read_text()).get(kind, {})
+    return [(_pattern(mutant), reason) for mutant, reason in given.items()]
 
 
 def _pattern(mutant: str) -> re.Pattern[str]:
