@@ -73,9 +73,8 @@ for _module in (ackq.embedded.binaries, ackq.embedded.server):
 watch()
 
 #: Servers that answer as others do, and only are reached in another way, which is the same for all
-#: requests. There the conformance suite runs the tests of pushes and takes.
+#: requests. There the conformance suite runs the tests that are marked `every_route`.
 OTHER_ROUTES = ("tls", "sentinel", "valkey-cluster", "valkey-sentinel")
-ON_ALL_ROUTES = ("tests.queue.conformance.test_push", "tests.queue.conformance.test_take")
 #: Servers that asyncio reaches as it reaches another: a plain one, a cluster or a Sentinel.
 SAME_ROUTE = ("debian", "container", "valkey", "valkey-cluster", "valkey-sentinel")
 #: Products whose blocking clients are generated from the asyncio ones, and whose routes to a server
@@ -160,7 +159,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if not metafunc.module.__name__.startswith(EVERYWHERE) and not asked_for():
             offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
         if metafunc.module.__name__.startswith(CONFORMANCE) and not asked_for():
-            reached = metafunc.module.__name__ in ON_ALL_ROUTES
+            reached = metafunc.definition.get_closest_marker("every_route") is not None
             offers = {
                 kind: each for kind, each in offers.items() if reached or kind not in OTHER_ROUTES
             }

@@ -1,5 +1,6 @@
 """Consuming: in order, each id at its own place, sharers without doubles, nothing skipped."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from ackq import ConfigurationError, KeyTypeError, LeaseLost
 from ackq.errors import NotSubscribed, PlaceLost
 from ackq.topic import Topic
+from ackq.topic.settle import _raise_if_refused
 from tests.topic.conftest import Keys, MakeTopic, bodies, indexes
 
 
@@ -302,3 +304,11 @@ def test_a_place_beyond_the_topic_is_an_error(topic: Topic, keys: Keys) -> None:
     assert (raised.value.first, raised.value.last) == (51, 2)
     topic.seek("c", "oldest")
     assert indexes(topic.consume("c")) == [1]
+
+
+@pytest.mark.parametrize(("refused", "more"), [(5, ""), (6, " and 1 more")])
+def test_up_to_five_refused_ranges_are_named(refused: int, more: str) -> None:
+    spec: Any = SimpleNamespace(name="t")
+    batches: Any = [SimpleNamespace(first=n, last=n) for n in range(1, refused + 1)]
+    with pytest.raises(LeaseLost, match=f"refused for 1 to 1, .+, 5 to 5{more}: the lease ended"):
+        _raise_if_refused(spec, "commit", batches, 0)

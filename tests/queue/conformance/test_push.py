@@ -62,12 +62,14 @@ def test_a_whole_number_is_an_id_however_it_is_written(queue: Any) -> None:
         assert message.key == id.encode() or (not id and message.key.startswith(b"\0"))
 
 
+@pytest.mark.every_route
 def test_a_plain_push_is_a_push(make_queue: MakeQueue, push_plainly: Callable[..., Any]) -> None:
     push_plainly(json.dumps({"id": "plain", "n": 1}))
     message = make_queue().pop()
     assert (message.id, message.json()["n"], message.receive_count) == ("plain", 1, 1)
 
 
+@pytest.mark.every_route
 def test_messages_are_delivered_in_the_order_of_their_push(queue: Any) -> None:
     ids = queue.push_many({"n": n} for n in range(2500))
     popped: list[Any] = []
@@ -174,6 +176,7 @@ def test_a_body_over_the_limit_that_others_pushed_is_put_aside_and_can_be_redriv
     assert queue.dead_letters() == []
 
 
+@pytest.mark.every_route
 def test_a_delayed_message_is_not_delivered_early(queue: Any) -> None:
     before = time.monotonic()
     assert queue.push({"id": "later"}, delay=0.3) == "later"
@@ -224,6 +227,7 @@ def test_a_time_that_cannot_be_is_refused(queue: Any, when: Any) -> None:
     assert queue.stats().delayed == 0
 
 
+@pytest.mark.every_route
 def test_a_second_push_under_one_key_stores_nothing_and_returns_the_first_id(queue: Any) -> None:
     first = queue.push({"n": 1}, dedup="order-7")
     again = queue.push({"n": 2}, dedup="order-7")
@@ -277,6 +281,7 @@ def keeps_a_log(target: Target) -> bool:
     return bool(client.info("persistence")["aof_enabled"])
 
 
+@pytest.mark.every_route
 def test_a_push_and_an_ack_wait_for_the_disk_where_redis_can(queue: Any, target: Target) -> None:
     on_disk = ackq.Confirm(fsync=True, timeout=2)
     if tuple(map(int, target.version.split(".")[:2])) < (7, 2):
@@ -298,6 +303,7 @@ def test_a_push_and_an_ack_wait_for_the_disk_where_redis_can(queue: Any, target:
 
 
 @pytest.mark.parametrize("pop_from", ["right", "left"])
+@pytest.mark.every_route
 def test_pushes_to_the_front_are_delivered_first_and_in_their_order(
     make_queue: MakeQueue, pop_from: Any
 ) -> None:

@@ -21,6 +21,7 @@ def test_pop_of_an_empty_queue_returns_at_once(queue: Any) -> None:
     assert queue.pop_many(10, timeout=0) == []
 
 
+@pytest.mark.every_route
 def test_a_popped_message_is_nobody_elses_until_its_lease_ends(make_queue: MakeQueue) -> None:
     one, other = make_queue(visibility_timeout=0.5), make_queue()
     one.push({"id": "m"})
@@ -52,6 +53,7 @@ def test_a_repeated_ack_is_no_error(queue: Any) -> None:
     assert [queue.ack(message), queue.ack(message), queue.ack()] == [1, 0, 0]
 
 
+@pytest.mark.every_route
 def test_pop_settles_and_takes_in_one_call(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     first = queue.pop()
@@ -62,6 +64,7 @@ def test_pop_settles_and_takes_in_one_call(queue: Any) -> None:
     assert queue.stats().in_flight == 0
 
 
+@pytest.mark.every_route
 def test_a_refused_fused_ack_marks_the_message_and_still_takes(make_queue: MakeQueue) -> None:
     queue, thief = make_queue(visibility_timeout=0.05), make_queue()
     queue.push({"id": "a"})
@@ -193,6 +196,7 @@ def test_what_is_settled_in_several_calls_is_counted_and_refused_as_in_one(
     ("count", "size", "calls"),
     [(0, 1, []), (2500, 1, [1000, 1000, 500]), (3, 0, [3]), (5, 3, [2, 2, 1]), (2, 9, [1, 1])],
 )
+@pytest.mark.every_route
 def test_one_call_settles_a_thousand_messages_or_eight_mebibytes(
     count: int, size: int, calls: list[int]
 ) -> None:
@@ -201,6 +205,7 @@ def test_one_call_settles_a_thousand_messages_or_eight_mebibytes(
     assert [len(chunk) for chunk in settle_chunks(messages)] == calls
 
 
+@pytest.mark.every_route
 def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     assert queue.reject(*queue.pop_many(2), reason="no such user") == 2
@@ -241,6 +246,7 @@ def test_dead_letters_can_be_dropped(queue: Any) -> None:
     assert queue.stats().dead == 1
 
 
+@pytest.mark.every_route
 def test_an_extended_lease_keeps_the_message_and_its_receipt(make_queue: MakeQueue) -> None:
     queue = make_queue(visibility_timeout=0.1)
     queue.push({"id": "slow"})
@@ -289,6 +295,7 @@ def test_extend_of_a_lost_lease_is_refused(make_queue: MakeQueue) -> None:
         queue.extend(message)
 
 
+@pytest.mark.every_route
 def test_a_batch_settle_settles_the_valid_ones_and_names_the_refused(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     held = queue.pop(visibility_timeout=60)
@@ -326,6 +333,7 @@ def test_iteration_waits_and_the_body_settles(queue: Any) -> None:
     assert seen == [0, 1]
 
 
+@pytest.mark.every_route
 def test_a_waiting_pop_is_woken_by_a_plain_push(
     queue: Any, target: Target, push_plainly: Callable[..., Any]
 ) -> None:
@@ -346,6 +354,7 @@ def test_a_waiting_pop_gives_up_after_its_timeout(make_queue: MakeQueue) -> None
     assert time.monotonic() - before >= 0.3
 
 
+@pytest.mark.every_route
 def test_a_waiting_pop_finds_what_expires_and_what_becomes_due(queue: Any) -> None:
     queue.push({"id": "leased"})
     queue.pop(visibility_timeout=0.2)
@@ -353,6 +362,7 @@ def test_a_waiting_pop_finds_what_expires_and_what_becomes_due(queue: Any) -> No
     assert [queue.pop(timeout=10).id, queue.pop(timeout=10).id] == ["leased", "due"]
 
 
+@pytest.mark.every_route
 def test_one_push_is_taken_by_one_of_many_waiters(make_queue: MakeQueue) -> None:
     producer = make_queue()
     queues = [make_queue() for _ in range(4)]
