@@ -22,7 +22,7 @@ from pathlib import Path
 
 #: The format of the stored data, see docs/compatibility.md. It grows when a release begins to store
 #: something that releases with the number before cannot read.
-FORMAT = 1
+FORMAT = 2
 
 _PACKAGE = Path(__file__).parent
 
@@ -60,11 +60,6 @@ class Script:
         """As `keys`, the further keys that it gets for a queue with groups."""
         found = _GROUP_KEY.findall(self.text)
         return tuple((name.decode(), kind.decode()) for name, kind in found)
-
-    @cached_property
-    def takes_record(self) -> bool:
-        """Whether its last key is the record of the left end, for a queue popped from there."""
-        return b"\n-- Left end: KEYS" in self.text
 
 
 @cache

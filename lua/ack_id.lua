@@ -8,10 +8,10 @@
 -- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
--- With groups: KEYS[8] {name}DELAYED ZSET
--- With groups: KEYS[9] {name} LIST ready messages
--- With groups: KEYS[10] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[11] {name}HELD STRING the record, see groups/record.lua
+-- KEYS[8] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- With groups: KEYS[9] {name}DELAYED ZSET
+-- With groups: KEYS[10] {name} LIST ready messages
+-- With groups: KEYS[11] {name}HANDOFF LIST front of the ready list
 -- With groups: KEYS[12] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
 -- With groups: KEYS[13] {name}GROUPS:BUSY HASH see groups/pop.lua
 -- With groups: KEYS[14] {name}GROUPS:PARKED ZSET messages moved aside
@@ -32,7 +32,7 @@
 -- Roles: consumer, worker, doctor
 local backup, context, receives, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local errors, counters, notes = KEYS[5], KEYS[6], KEYS[7]
-local delayed, ready, handoff, record, looks = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local record, delayed, ready, handoff, looks = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local busy, parked, turns, flight = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local runs, woken, rates, room = KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local stopped = KEYS[21]
@@ -49,7 +49,8 @@ redis.call('HLEN', errors)
 local has_notes = redis.call('HLEN', notes) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- include: groups/known
+local known = busy and 'groups' or nil
+-- include: record, groups/known
 
 -- include: count_up, names
 
@@ -73,7 +74,7 @@ if settled > 0 then
   open_names().end_all(gone)
 end
 count_up('acked', settled)
-if not record or settled == 0 then
+if not busy or settled == 0 then
   return {settled, looked}
 end
 

@@ -12,8 +12,7 @@
 -- KEYS[10] {name}HELDROWS  HASH    held list -> messages in it
 -- KEYS[11] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[12] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
--- Left end: KEYS[13] {name}HELD STRING, the record, see pop_from.lua; KEYS[9] is {name}HELD:LEFT
--- With groups: KEYS[13] {name}HELD STRING the record, see groups/record.lua
+-- KEYS[13] {name}RECORD    HASH    the settings of the queue, see record.lua
 -- With groups: KEYS[14] {name}GROUPS:BUSY HASH see groups/pop.lua
 -- With groups: KEYS[15] {name}GROUPS:PARKED ZSET messages moved aside
 -- With groups: KEYS[16] {name}GROUPS:TURNS ZSET
@@ -31,7 +30,7 @@
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed = KEYS[7]
 local expected = {'list', 'zset', 'hash', 'list', 'hash', 'hash', 'zset', 'stream', 'zset',
-  'hash', 'hash', 'hash', 'string', 'hash', 'zset', 'zset', 'hash', 'zset', 'string'}
+  'hash', 'hash', 'hash', 'hash', 'hash', 'zset', 'zset', 'hash', 'zset', 'string'}
 
 if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
   return redis.error_reply('ACKQ_ARGUMENT audit: repair is 0 or 1')

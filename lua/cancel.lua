@@ -10,7 +10,8 @@
 -- KEYS[7] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[8] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[9] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
--- With groups: KEYS[10] {name} LIST ready messages
+-- KEYS[10] {name}RECORD    HASH    the settings of the queue, see record.lua
+-- KEYS[11] {name}          LIST    ready messages: pushed on the left, taken from the right
 -- include: groups/keys
 --
 -- ARGV[1] running          0|1     1: also messages whose leases run. The lease ends, so the
@@ -26,8 +27,9 @@
 -- Roles: operator, doctor
 local context, receives, delayed = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters, backup, extended = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local notes, ready, handoff, record, looks = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local busy, parked, turns, flight = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local notes, record, ready, handoff, looks = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local busy = KEYS[14]
+local parked, turns, flight = KEYS[15], KEYS[16], KEYS[17]
 local runs, woken, rates, room = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local stopped, letters = KEYS[22], KEYS[23]
 local running = ARGV[1]
@@ -62,8 +64,9 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- include: groups/known
-if record then
+local known = busy and 'groups' or nil
+-- include: record, groups/known
+if busy then
   redis.call('HLEN', letters)
 end
 
@@ -134,7 +137,7 @@ for i = 1, #noted, 2 do
     redis.call('HDEL', extended, noted[i])
   end
 end
-if not record or canceled == 0 then
+if not busy or canceled == 0 then
   return {canceled, looked}
 end
 

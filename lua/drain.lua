@@ -10,9 +10,10 @@
 -- KEYS[8] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[10] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
--- Left end: KEYS[11] {name}HELD STRING, the record, see pop_from.lua
+-- KEYS[11] {name}RECORD    HASH    the settings of the queue, see record.lua
 --
 -- ARGV[1] wanted           integer 1..1000     messages
+-- ARGV[2] known            right|left|groups   what the caller knows of the record
 --
 -- Returns how many were put back: handed over, delayed or leased (even if the lease still
 -- runs, so stop the consumers first). They go to the end that is popped, to be taken next.
@@ -22,15 +23,18 @@
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed = KEYS[5], KEYS[6], KEYS[7]
 local errors, counters, notes, record = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local wanted = tonumber(ARGV[1])
+local wanted, known = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes
 
 -- include: outside
 
-if outside(wanted, 1, 1000) then
-  return redis.error_reply('ACKQ_ARGUMENT drain: wanted is 1..1000')
+if outside(wanted, 1, 1000) or not known then
+  return redis.error_reply('ACKQ_ARGUMENT drain: wanted is 1..1000, and known is needed')
 end
+local from_left = known == 'left'
+
+-- include: record
 
 redis.call('LLEN', ready)
 redis.call('LLEN', handoff)
@@ -51,7 +55,7 @@ redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 -- The first handed-over message is at the right end of the hand-off list. Move it last, so that it
 -- ends nearest to the end of the ready list that is popped.
 while moved < wanted and bytes < BODY_BUDGET do
-  local body = redis.call('LMOVE', handoff, ready, 'LEFT', record and 'LEFT' or 'RIGHT')
+  local body = redis.call('LMOVE', handoff, ready, 'LEFT', from_left and 'LEFT' or 'RIGHT')
   if not body then
     break
   end
@@ -70,7 +74,7 @@ for _, zset in ipairs({delayed, backup}) do
     if not body then
       skipped = skipped + 1
     else
-      redis.call(record and 'LPUSH' or 'RPUSH', ready, body)
+      redis.call(from_left and 'LPUSH' or 'RPUSH', ready, body)
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
       redis.call('HDEL', extended, key)

@@ -2,9 +2,9 @@
 --
 -- KEYS[1] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[2] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
--- With groups: KEYS[3] {name} LIST ready messages
--- With groups: KEYS[4] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[5] {name}HELD STRING the record, see groups/record.lua
+-- KEYS[3] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- With groups: KEYS[4] {name} LIST ready messages
+-- With groups: KEYS[5] {name}HANDOFF LIST front of the ready list
 -- With groups: KEYS[6] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
 -- With groups: KEYS[7] {name}GROUPS:BUSY HASH see groups/pop.lua
 -- With groups: KEYS[8] {name}GROUPS:PARKED ZSET messages moved aside
@@ -25,7 +25,7 @@
 -- large one takes time.
 -- Roles: operator, doctor
 local dead, counters = KEYS[1], KEYS[2]
-local ready, handoff, record, looks, busy = KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local record, ready, handoff, looks, busy = KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local parked, turns, flight, runs = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local woken, rates, room = KEYS[12], KEYS[13], KEYS[14]
 local stopped, letters = KEYS[15], KEYS[16]
@@ -41,8 +41,9 @@ end
 redis.call('XLEN', dead)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
--- include: groups/known
-if record then
+local known = busy and 'groups' or nil
+-- include: record, groups/known
+if busy then
   redis.call('HLEN', letters)
 end
 
@@ -50,7 +51,7 @@ end
 
 local deleted = redis.call('XDEL', dead, unpack(ARGV))
 count_up('dropped:dead', deleted)
-if not record then
+if not busy then
   return deleted
 end
 

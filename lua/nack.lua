@@ -12,6 +12,7 @@
 --                                  its last five failures: receive count:time µs:failure
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[10] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
+-- KEYS[11] {name}RECORD    HASH    the settings of the queue, see record.lua
 -- include: groups/keys
 --
 -- ARGV[1] way              nack|release|reject  release: this delivery does not count; reject: move
@@ -39,8 +40,8 @@
 -- Roles: consumer, worker, doctor
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local notes = KEYS[10]
-local handoff, record, looks, busy, parked = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local notes, record, handoff, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local busy, parked = KEYS[14], KEYS[15]
 local turns, flight, runs = KEYS[16], KEYS[17], KEYS[18]
 local woken, rates, room = KEYS[19], KEYS[20], KEYS[21]
 local stopped, letters = KEYS[22], KEYS[23]
@@ -68,8 +69,9 @@ local has_notes = redis.call('HLEN', notes) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- include: groups/known
-if record then
+local known = busy and 'groups' or nil
+-- include: record, groups/known
+if busy then
   redis.call('HLEN', letters)
 end
 
@@ -181,7 +183,7 @@ if #died > 0 and way ~= 'reject' then
   count_up('dead:body missing', missing)
   reply[#reply + 1] = died
 end
-if not record or (#gone == 0 and rules.most == 0) then
+if not busy or (#gone == 0 and rules.most == 0) then
   return reply
 end
 

@@ -6,7 +6,8 @@
 -- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[5] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[6] {name}HELDROWS   HASH    held list -> messages in it
--- With groups: KEYS[7] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- KEYS[7] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- With groups: KEYS[8] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] pop_from         right|left   the end that is popped
 -- ARGV[2] member           text         a body with a time has a JSON member of this name ...
@@ -27,7 +28,7 @@
 -- bodies plus one.
 -- Roles: viewer, operator, doctor
 local ready, handoff, backup = KEYS[1], KEYS[2], KEYS[3]
-local delayed, held, heldrows, parked = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local delayed, held, heldrows, record, parked = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local pop_from, member, other = ARGV[1], ARGV[2], ARGV[3]
 
 local MAX_BODY = 65536 -- bytes
@@ -38,6 +39,9 @@ local PLACE = 16 -- digits of the time at which a message was moved aside
 if (pop_from ~= 'right' and pop_from ~= 'left') or not other then
   return redis.error_reply('ACKQ_ARGUMENT oldest: an argument is out of range')
 end
+
+local known = parked and 'groups' or pop_from
+-- include: record
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -6,7 +6,7 @@
 -- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
--- Left end: KEYS[7] {name}HELD STRING, the record, see pop_from.lua
+-- KEYS[7] {name}RECORD     HASH    the settings of the queue, see record.lua
 --
 -- ARGV[1] verb             cancel|run_now
 -- ARGV[2] place            ready|handoff               the list to look through
@@ -14,7 +14,8 @@
 --                          end that is taken, are still to be looked at
 -- ARGV[4] began            integer 0..9007199254740991 µs: when the cancel began; 0 in the first
 --                          call, then as the last call returned it
--- ARGV[5] ids              1..1000 lease keys
+-- ARGV[5] known            right|left|groups           what the caller knows of the record
+-- ARGV[6] ids              1..1000 lease keys
 --
 -- Returns {from, size, began, picked, left}: the next from, 0 at the end; how long the list is; the
 -- next began; how many messages were picked, and how many were left in place.
@@ -33,6 +34,7 @@
 local ready, handoff, notes = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters, record = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local verb, place, from, began = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local known = ARGV[5]
 
 local PICKED = 100 -- messages one call may pick
 local NEAR = 50000 -- messages that Redis may pass over to remove some
@@ -42,21 +44,22 @@ local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk 
 -- include: outside
 
 local walked = ({ready = ready, handoff = handoff})[place]
-local is_right = not record or place == 'handoff'
+local is_right = known ~= 'left' or place == 'handoff'
 if not walked or not (verb == 'cancel' or verb == 'run_now') then
   return redis.error_reply('ACKQ_ARGUMENT pick: no such verb, or no such place')
 end
 if outside(from, 0, 9007199254740991) or outside(began, 0, 9007199254740991) then
   return redis.error_reply('ACKQ_ARGUMENT pick: from and began are 0..9007199254740991')
 end
-if #ARGV < 5 or #ARGV > 1004 then
+if #ARGV < 6 or #ARGV > 1005 then
   return redis.error_reply('ACKQ_ARGUMENT pick: 1..1000 ids')
 end
-if record and redis.call('GET', record) ~= 'left' then
-  return redis.error_reply('ACKQ_POP_FROM pick: no record that this queue is popped from the left')
+-- include: record
+if known == 'left' and not recorded[1] then
+  return refusal()
 end
 local wanted = {}
-for i = 5, #ARGV do
+for i = 6, #ARGV do
   wanted[ARGV[i]] = true
 end
 

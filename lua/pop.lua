@@ -18,7 +18,7 @@
 -- KEYS[13] {name}WAITERS:LOOKS  STRING  time (µs):seconds, from which the waiting consumers are
 --                                  estimated; on this server alone, and expires
 -- KEYS[14] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
--- Left end: KEYS[15] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
+-- KEYS[15] {name}RECORD    HASH    the settings of the queue, see record.lua
 -- Supervised: KEYS[#KEYS] {name}TAKEN:<taker> STRING receipt of the latest take of a process that
 --                                  another one supervises, which reads it; expires with the leases
 --
@@ -28,9 +28,10 @@
 -- ARGV[4] max_receives     integer 0..1000000          0: no limit
 -- ARGV[5] max_body         integer 1..536870912        bytes; longer ones are dead-lettered
 -- ARGV[6] requeue          front|back                  where expired messages go
--- ARGV[7] waited           integer -1..9007199254740991  µs for which the consumer has waited just
+-- ARGV[7] pop_from         right|left  the end that is popped
+-- ARGV[8] waited           integer -1..9007199254740991  µs for which the consumer has waited just
 --                                                       before; -1: it does not wait
--- ARGV[8] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
+-- ARGV[9] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
 --
 -- Returns {'ok', refused, deadline, counts, key, body, key, body, ...}, where deadline is the
 -- receipt of every message, counts are the receive counts of the first #counts messages (the
@@ -53,7 +54,9 @@ local held, counters, errors, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local notes, record = KEYS[14], KEYS[15]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local waited, settled = tonumber(ARGV[7]), 8
+local pop_from, waited, settled = ARGV[7], tonumber(ARGV[8]), 9
+
+local from_left = pop_from == 'left'
 
 local SCRIPT = 'pop' -- in errors
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
@@ -70,14 +73,10 @@ local SAMPLED = 64 -- one in this many usual calls counts the length of its leas
 
 -- include: outside, note_take
 
-if record and string.sub(record, #backup - 5, #backup) == 'TAKEN:' then
-  record = nil
-end
-
 if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
   or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
   or outside(waited, -1, 9007199254740991)
-  or (requeue ~= 'front' and requeue ~= 'back') then
+  or (requeue ~= 'front' and requeue ~= 'back') or not (pop_from == 'right' or from_left) then
   return redis.error_reply('ACKQ_ARGUMENT pop: an argument is out of range; see pop.lua')
 end
 
@@ -89,10 +88,11 @@ local is_waiting = waited >= 0
 local lease = string.format('%.0f', deadline)
 
 -- Check every type before the first write, so that an error means that nothing was done.
-if record and redis.call('GET', record) ~= 'left' then
-  return redis.error_reply('ACKQ_POP_FROM pop: no record that this queue is popped from the left')
+local settings = from_left and redis.call('HMGET', record, 'format', 'kind')
+if settings and not (settings[1] == '2' and settings[2] == 'left') then
+  return redis.error_reply('ACKQ_RECORD the record is not that of a queue popped from the left')
 end
-local next_body = wanted == 1 and redis.call('LINDEX', ready, record and '0' or '-1')
+local next_body = wanted == 1 and redis.call('LINDEX', ready, from_left and '0' or '-1')
 local has_ready = next_body or redis.call('LLEN', ready) > 0
 -- What was taken follows from the other counts. So a call that acks nothing has nothing to count,
 -- unless it is a sample or meets other keys.
@@ -100,8 +100,12 @@ local is_sample = jitter % SAMPLED == 0
 local counts_surely = is_sample or #ARGV >= settled
 local sides = counts_surely
   and redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors, notes,
-    counters)
-  or redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors, notes)
+    record, counters)
+  or redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors, notes,
+    record)
+if from_left then
+  sides = sides - 1 -- the record
+end
 local watched
 if sides > 0 then
   watched = redis.call('HEXISTS', counters, 'since') == 1
@@ -128,6 +132,9 @@ if has_side then
   has_notes = unmet > 0 and redis.call('HLEN', notes) > 0
   unmet = has_notes and unmet - 1 or unmet
   is_paused = unmet > 0 and redis.call('EXISTS', paused) == 1
+  if unmet > (is_paused and 1 or 0) and not from_left and redis.call('HLEN', record) > 0 then
+    return redis.error_reply('ACKQ_RECORD the queue has a record')
+  end
 end
 
 -- include: holds, settle
@@ -159,7 +166,7 @@ if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
   if id and #id <= 512 and redis.call('HSETNX', context, id, next_body) == 1 then
     -- Not RPOP, so that a consumer's ACL need not allow a bare RPOP, which loses messages.
-    redis.call('LTRIM', ready, record and '1' or '0', record and '-1' or '-2')
+    redis.call('LTRIM', ready, from_left and '1' or '0', from_left and '-1' or '-2')
     redis.call('ZADD', backup, lease, id)
     note_take(lease)
     if watched and is_sample then

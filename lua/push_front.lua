@@ -2,6 +2,7 @@
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[3] {name}RECORD     HASH    the settings of the queue, see record.lua
 --
 -- ARGV[1] pop_from         right|left  the end of the ready list that is popped
 -- ARGV[2] left             integer 0..1000  0: push. Otherwise move what a push left on the list:
@@ -18,7 +19,7 @@
 -- Cost: O(bodies), at most 1,000. To move: at most 1 MiB of bodies plus one message; call again
 -- while some are left.
 -- Roles: scheduler, doctor
-local ready, handoff = KEYS[1], KEYS[2]
+local ready, handoff, record = KEYS[1], KEYS[2], KEYS[3]
 local pop_from, left = ARGV[1], tonumber(ARGV[2])
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
@@ -30,7 +31,8 @@ if (pop_from ~= 'right' and pop_from ~= 'left') or outside(left, 0, 1000)
   return redis.error_reply('ACKQ_ARGUMENT push_front: an argument is out of range')
 end
 
-local is_right = pop_from == 'right'
+local is_right, known = pop_from == 'right', pop_from
+-- include: record
 
 local function push()
   if redis.call('LLEN', ready) > 0 then

@@ -9,6 +9,7 @@
 -- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[9] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
+-- KEYS[10] {name}RECORD    HASH    the settings of the queue, see record.lua
 -- With groups: KEYS[10] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] unique           done|taken  done: unless one is ready, delayed or in flight; taken:
@@ -31,7 +32,7 @@
 -- Roles: scheduler, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, delayed, errors, held = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local notes, parked = KEYS[9], KEYS[10]
+local notes, record, parked = KEYS[9], KEYS[10], KEYS[11]
 local unique, replace, believed = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local when, due, pop_from = ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
@@ -49,6 +50,9 @@ for i = 7, #ARGV, 3 do
     return redis.error_reply('ACKQ_ARGUMENT push_unique: an id has 1..512 bytes, the first not NUL')
   end
 end
+
+local known = parked and 'groups' or pop_from
+-- include: record
 
 -- Check every type before the first write, so that an error means that nothing was stored.
 redis.call('LLEN', ready)

@@ -7,9 +7,9 @@
 -- KEYS[5] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[6] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
--- With groups: KEYS[8] {name} LIST ready messages
--- With groups: KEYS[9] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[10] {name}HELD STRING the record, see groups/record.lua
+-- KEYS[8] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- With groups: KEYS[9] {name} LIST ready messages
+-- With groups: KEYS[10] {name}HANDOFF LIST front of the ready list
 -- With groups: KEYS[11] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
 -- With groups: KEYS[12] {name}GROUPS:BUSY HASH see groups/pop.lua
 -- With groups: KEYS[13] {name}GROUPS:PARKED ZSET messages moved aside
@@ -36,7 +36,7 @@
 -- Roles: operator, doctor
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local counters, errors, notes = KEYS[5], KEYS[6], KEYS[7]
-local ready, handoff, record, looks, busy = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local record, ready, handoff, looks, busy = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local parked, turns, flight, runs = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local woken, rates, room = KEYS[17], KEYS[18], KEYS[19]
 local stopped, letters = KEYS[20], KEYS[21]
@@ -62,8 +62,9 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- include: groups/known
-if record then
+local known = busy and 'groups' or nil
+-- include: record, groups/known
+if busy then
   redis.call('HLEN', letters)
 end
 
@@ -105,7 +106,7 @@ local function redrive(entry, fields)
     refused[#refused + 1] = entry
     return
   end
-  local of = record and redis.call('HGET', letters, entry)
+  local of = busy and redis.call('HGET', letters, entry)
   if of then
     put_back(entry, of, key, fields)
     return
@@ -128,7 +129,7 @@ end
 local looked, last = each_letter(dead, 4, wanted, after, redrive)
 names.write()
 count_up('redriven', redriven)
-if record and redriven > 0 then
+if busy and redriven > 0 then
   wake()
 end
 return {redriven, looked, last, unpack(refused)}

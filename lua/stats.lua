@@ -8,10 +8,13 @@
 -- KEYS[6] {name}PAUSED     STRING  exists while the queue is paused
 -- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
--- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
--- With groups: KEYS[10] {name}GROUPS:BUSY HASH group -> its messages in flight; '' -> a place
--- With groups: KEYS[11] {name}GROUPS:TURNS ZSET group that has parked messages -> its turn, µs
--- With groups: KEYS[12] {name}GROUPS:STOPPED HASH group -> the dead letters that stop it
+-- KEYS[9] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- With groups: KEYS[10] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- With groups: KEYS[11] {name}GROUPS:BUSY HASH group -> its messages in flight
+-- With groups: KEYS[12] {name}GROUPS:TURNS ZSET group that has parked messages -> its turn, µs
+-- With groups: KEYS[13] {name}GROUPS:STOPPED HASH group -> the dead letters that stop it
+--
+-- ARGV[1] pop_from         right|left   the end that is popped; default right
 --
 -- Returns {listed or moved aside, handed over, leased, expired, delayed, due, dead, paused 0|1,
 -- µs until the next lease ends (negative: since it ended), µs until the next message is due,
@@ -26,7 +29,11 @@
 -- Roles: worker, monitor, watcher, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, paused, held, heldrows = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local parked, busy, turns, stopped = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local record, parked, busy, turns, stopped = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local pop_from = ARGV[1] or 'right'
+local known = parked and 'groups' or pop_from
+
+-- include: record
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -70,7 +77,7 @@ local reply = {
 if parked then
   local due = redis.call('ZCOUNT', turns, '-inf', now_text)
   reply[#reply + 1] = redis.call('ZCARD', parked)
-  reply[#reply + 1] = redis.call('HLEN', busy) - redis.call('HEXISTS', busy, '')
+  reply[#reply + 1] = redis.call('HLEN', busy)
   reply[#reply + 1] = due
   reply[#reply + 1] = redis.call('ZCARD', turns) - due
   reply[#reply + 1] = redis.call('HLEN', stopped)

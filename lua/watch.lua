@@ -7,10 +7,12 @@
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[7] {name}HELDROWS   HASH    held list -> messages in it
--- With groups: KEYS[8] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- KEYS[8] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] window           integer 1..604800000    ms; the counts expire without another call. A
 --                          shorter window does not shorten a longer one
+-- ARGV[2] pop_from         right|left   the end that is popped; default right
 --
 -- Returns {now, live, held, field, value, ...}: now in µs since the epoch, how many messages are in
 -- the queue now, without dead letters, how many of them are leased or claimed, and the fields:
@@ -34,8 +36,8 @@
 -- Cost: O(fields + held lists), at most 100 fields.
 -- Roles: consumer, worker, watcher, viewer, operator, doctor
 local counters, ready, backup, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local delayed, held, heldrows, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local window = tonumber(ARGV[1])
+local delayed, held, heldrows, record, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local window, pop_from = tonumber(ARGV[1]), ARGV[2] or 'right'
 
 -- include: outside
 
@@ -43,7 +45,8 @@ if outside(window, 1, 604800000) then
   return redis.error_reply('ACKQ_ARGUMENT watch: window is 1..604800000 ms')
 end
 
--- include: is_claim, rows_of
+local known = parked and 'groups' or pop_from
+-- include: record, is_claim, rows_of
 
 local in_flight = redis.call('ZCARD', backup)
 local live = redis.call('LLEN', ready) + redis.call('LLEN', handoff) + in_flight

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
         ("dropin.client_async.SEVERAL_KEYS_WAIT", 0.1, "docs/moving-over.md", "every 0.1 seconds"),
         ("metrics.collector.WINDOW", 15 * 60, "docs/metrics.md", "counting going for 15 minutes"),
         ("ops.overview.FORGET_AFTER", 3600, "docs/metrics.md", "are empty for an hour are forgot"),
-        ("queue.pop_from.RECHECK", 10, "docs/guarantees.md", "afterwards within ten seconds"),
+        ("queue.record.RECHECK", 10, "docs/guarantees.md", "afterwards within ten seconds"),
         ("spark.heartbeat.MAX_INTERVAL", 60, "ackq/spark/heartbeat.py", "least one a minute"),
         ("spark.options.CLAIM_TIMEOUT_MS", 604_800_000, "docs/spark.md", "(a week by default)"),
         ("spark.pipeline.spark_settings.PATIENCE", 10, "docs/pipeline.md", "within 10 seconds"),

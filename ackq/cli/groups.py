@@ -21,7 +21,7 @@ from ackq.config import Groups, RateLimit
 from ackq.core.client import client_of
 from ackq.errors import ConfigurationError
 from ackq.ops.sharded import is_sharded
-from ackq.queue import group_record, group_stats, inspection
+from ackq.queue import group_stats, inspection, record
 from ackq.queue.client import Queue
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ def _check_unsharded(url: str | None, queue: str) -> None:
 
 def _turn_on(queue: Queue, settings: dict[str, Any]) -> None:
     changed = queue.with_config(**settings)
-    changed.execute(lambda spec: group_record.record(spec.keys, spec.config))
-    click.echo(f"{queue.name} has {group_record.in_words(settings)}")
+    changed.execute(record.record)
+    click.echo(f"{queue.name} has {record.in_words(settings)}")
 
 
 def _turn_off(queue: Queue, yes: bool) -> None:

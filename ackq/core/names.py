@@ -18,6 +18,7 @@ SUFFIXES = (
     "DEAD",
     "PAUSED",
     "HELD",
+    "RECORD",
     "COUNTERS",
     "HELDROWS",
     "COMMITS",
@@ -50,18 +51,17 @@ SCHEDULES = "WORKERS:SCHEDULES"
 LOOKS = "WAITERS:LOOKS"
 #: What happened to a queue, of any kind, is at ``<name>:history:<kind>``; it expires.
 HISTORY = ":history:"
-#: The held lists of a queue that is popped from the left. Its HELD key records that end. A queue
-#: with groups has none: its HELD key records the groups.
-HELD_LEFT = "HELD:LEFT"
 #: What a queue with groups knows of them, and the messages that it moved aside. With a colon, as
 #: above.
 GROUPS = tuple(
     f"GROUPS:{name}"
     for name in (
         *("BUSY", "PARKED", "TURNS", "FLIGHT", "RUNS", "WOKEN", "RATES"),
-        *("ROOM", "STOPPED", "LETTERS", "CLOSED", "SINCE"),
+        *("ROOM", "STOPPED", "LETTERS", "CLOSED"),
     )
 )
+#: Keys of format 1, which only the doctor reads.
+FORMER = ("HELD:LEFT", "GROUPS:SINCE")
 #: Longest name in bytes, so that every key stays short enough to read in a log.
 MAX_NAME = 200
 
@@ -76,8 +76,8 @@ _ENDS = (
     WORKERS_ORDERS,
     SCHEDULES,
     LOOKS,
-    HELD_LEFT,
     *GROUPS,
+    *FORMER,
     *(HISTORY + kind for kind in ("list", "delay", "topic", "rsmq")),
 )
 _PREFIXES = re.compile("|".join((DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING, TAKEN)))

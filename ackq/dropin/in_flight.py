@@ -17,7 +17,7 @@ from ackq.dropin.owner import Caller, Owner
 from ackq.errors import AckqError, LeaseLost, redact
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
-from ackq.queue.pop_from import forget_if_unused
+from ackq.queue.record import forget_if_unused
 
 log = logging.getLogger("ackq.dropin")
 

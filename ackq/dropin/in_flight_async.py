@@ -16,7 +16,7 @@ from ackq.dropin.owner_async import Caller, Owner
 from ackq.errors import AckqError, LeaseLost, redact
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
-from ackq.queue.pop_from import forget_if_unused
+from ackq.queue.record import forget_if_unused
 
 log = logging.getLogger("ackq.dropin")
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 from binascii import crc_hqx
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 from redis.exceptions import NoPermissionError
 
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import Keys, call
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import check_text
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MAX_PARTITIONS
 
 #: The slots of a cluster.
 SLOTS = 16384
-#: The format of a new queue's shards, and of those of a queue with groups.
+#: The format of a new queue's shards, and what stands for that of a queue with groups.
 NEWEST, GROUPED = 2, 3
+#: The fields of the record that only a queue with groups has.
+_SETTINGS = ("kind", "in_flight", "rate", "on_dead", "max_in_flight", "field")
 _WHOLE = re.compile(r"\{([^{}]+)\}:all")
 
 
@@ -130,11 +134,12 @@ def recorded_shards(name: str) -> Operation[Shards | None]:
         return Shards(1, int(shares)) if shares and known else None
     number = yield from _field(record, "shards")
     draining = yield from _field(record, "draining")
-    if format not in (b"2", b"3") or not number:
+    if format != b"%d" % NEWEST or not number:
         return None
-    groups = (yield from _field(record, "groups")) if format == b"3" else None
-    former = tuple(map(int, (draining or b"").split()))
-    return Shards(int(format), int(number), draining=former, groups=(groups or b"").decode())
+    former, settings = tuple(map(int, (draining or b"").split())), []
+    for field in _SETTINGS if (yield from _field(record, "kind")) else ():
+        settings.append((yield from _field(record, field)) or b"")
+    return _known(int(number), 0, former, settings)
 
 
 def _field(key: str, field: str) -> Operation[bytes | None]:
@@ -144,13 +149,15 @@ def _field(key: str, field: str) -> Operation[bytes | None]:
         return None
 
 
-def read(name: str, create: int = 0, groups: str = "") -> Operation[Shards | None]:
+def read(
+    name: str, create: int = 0, settings: Mapping[str, str] = MappingProxyType({})
+) -> Operation[Shards | None]:
     """Return what is recorded of the shards of queue ``name``.
 
     Args:
         name: text without braces.
         create: create the record with this number of shards if nothing is known. Defaults to 0.
-        groups: the record of the groups of a queue that is created. Defaults to none.
+        settings: the record of the groups of a queue that is created. Defaults to none.
 
     Returns:
         None if nothing is known and ``create`` is 0.
@@ -159,7 +166,7 @@ def read(name: str, create: int = 0, groups: str = "") -> Operation[Shards | Non
         ConfigurationError: a later release of ackq wrote the record.
     """
     keys = (f"{{{name}}}:shards".encode(), f"{{{name}}}:group".encode())
-    args = (create, groups) if groups else (create,)
+    args: list[Arg] = [create, *(part for pair in settings.items() for part in pair)]
     request = Request((2, *keys, *args), script=scripts.load("sharded/open"), resend=True)
     what = Keys(f"sharded queue {name!r}", dict.fromkeys(keys, "hash"))
     reply = yield from call(what, request)
@@ -167,11 +174,20 @@ def read(name: str, create: int = 0, groups: str = "") -> Operation[Shards | Non
         return None
     if reply[0] == 1:
         return Shards(1, reply[1])
-    if reply[0] not in (NEWEST, GROUPED):
+    if reply[0] != NEWEST:
         raise ConfigurationError(
             f"sharded queue {name!r} has format {reply[0]}, which this release does not know:"
             " upgrade ackq"
         )
-    format, number, version, draining, *recorded = reply
+    _, number, version, draining, *recorded = reply
     former = tuple(map(int, draining.split()))
-    return Shards(format, number, version, former, "".join(each.decode() for each in recorded))
+    return _known(number, version, former, recorded)
+
+
+def _known(
+    number: int, version: int, draining: tuple[int, ...], settings: Sequence[bytes]
+) -> Shards:
+    """Return what is known of shards, with groups if their settings are recorded."""
+    if text := b" ".join(settings).decode():
+        return Shards(GROUPED, number, version, draining, f"{NEWEST} {text}")
+    return Shards(NEWEST, number, version, draining)

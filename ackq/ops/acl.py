@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ackq import scripts
 from ackq.config import PopFrom, QueueConfig, check_integer
-from ackq.core.names import HELD_LEFT, HISTORY, check_name
+from ackq.core.names import HISTORY, check_name
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import check_shards
@@ -96,7 +96,7 @@ ROLES = {
     "producer": Role("pushes with a bare LPUSH", _PUSH_COMMANDS),
     "scheduler": Role(
         "pushes, also with a delay or dedup=",
-        {"info": (), "type": ("HELD",), **_PUSH_COMMANDS},
+        {"info": (), **_PUSH_COMMANDS},
     ),
     "consumer": Role("takes and settles", {"wait": (), **_TAKE_COMMANDS}),
     "claimer": Role("takes claims, as Spark's source does", _CLAIM_COMMANDS),
@@ -326,8 +326,8 @@ def scripts_of(
         is_lists = folder not in (*_OWN_FOLDERS, *_SHARING["shards"])
         if not (folder in folders or (is_lists and kind in ("list", "sharded"))):
             continue
-        if script == "pop_from" and pop_from == "right":
-            continue  # only the left end has a record
+        if script in ("record", "forget") and pop_from == "right" and not grouped:
+            continue  # such a queue has no record
         if folder == "groups" and not grouped:
             continue
         if callers_of(script) & {role, "all"}:
@@ -435,17 +435,11 @@ def _for_end(role: Role, calls_scripts: bool, pop_from: PopFrom, grouped: bool) 
     if pop_from == "right" and not grouped:
         return role
     commands = {
-        "rpush" if (command, pop_from) == ("lpush", "left") else command: tuple(
-            HELD_LEFT if suffix == "HELD" else suffix for suffix in suffixes
-        )
+        "rpush" if (command, pop_from) == ("lpush", "left") else command: suffixes
         for command, suffixes in role.commands.items()
     }
-    if calls_scripts:
-        commands["type"] = ("HELD",)
-        if grouped:
-            commands["get"] = ("HELD",)
-            if "blmove" in commands:
-                commands["blpop"] = ("GROUPS:ROOM",)
+    if calls_scripts and grouped and "blmove" in commands:
+        commands["blpop"] = ("GROUPS:ROOM",)
     return replace(role, commands=commands)
 
 
@@ -467,11 +461,13 @@ def _access(
         every = {
             suffix
             for script in called
-            for slot in slots_of(script, pop_from, grouped).values()
+            for slot in slots_of(script, grouped).values()
             for suffix in slot.suffixes
         }.union(*suffixes_of.values())
         for command in ("evalsha", "type", *(["eval"] if eval else [])):
             suffixes_of[command].update(every)
+        if "RECORD" in every:
+            suffixes_of["hgetall"].add("RECORD")
     return {command: frozenset(suffixes) for command, suffixes in suffixes_of.items()}
 
 

@@ -15,7 +15,6 @@ from functools import cache
 
 from ackq import scripts
 from ackq.config import PopFrom
-from ackq.core.names import HELD_LEFT
 
 #: The name of a queue is {name}, {shard}, {queue} or, for RSMQ, {ns}:{q}, whose namespace has a key
 #: too. A {group} of consumers has the name of its queue.
@@ -34,7 +33,6 @@ _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor 
 #: A command that depends on the end that is popped names that of the left end first. The arguments
 #: are not consumed, since there may be another call among them.
 _CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
-_RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _NOTED = re.compile(r"^-- Supervised: KEYS\[(#KEYS)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] \{name\}(\S*) ([A-Z]+)", re.MULTILINE)
 _ROLES = re.compile(r"^-- Roles: (.+)$", re.MULTILINE)
@@ -65,17 +63,14 @@ class Slot:
 
 
 @cache
-def slots_of(script: str, pop_from: PopFrom = "right", grouped: bool = False) -> Mapping[str, Slot]:
-    """Return the slots of a script, for a queue with this end or with groups, by their numbers."""
+def slots_of(script: str, grouped: bool = False) -> Mapping[str, Slot]:
+    """Return the slots of a script, for a queue with or without groups, by their numbers."""
     slots = {}
-    others = _GROUPED if grouped else _RECORD if pop_from == "left" else None
-    for each in (others, _NOTED) if others else (_NOTED,):
+    for each in (_GROUPED, _NOTED) if grouped else (_NOTED,):
         for number, suffix, kind in each.findall(_text(script)):
             slots[number] = Slot((_ANY.sub("*", suffix),), kind, False)
     for number, rest, namespace, suffix, kind in _SLOT.findall(_text(script)):
         suffixes = [NAMESPACE * bool(namespace) + _ANY.sub("*", suffix)]
-        if (pop_from == "left" or grouped) and (suffix, kind) == ("HELD", "ZSET"):
-            suffixes = [HELD_LEFT]
         if script.startswith("held/") and suffixes == ["CLAIM:*:*"]:
             suffixes.append("STAGED:*")  # a claim's list, or a list that a writer staged
         slots[number] = Slot(tuple(suffixes), kind, bool(rest))
@@ -95,11 +90,11 @@ def access_of(
 ) -> Mapping[str, frozenset[str]]:
     """Return each command that a script calls, with the suffixes of its keys."""
     text = _text(script)
-    optional = {number for number, *_ in (*_RECORD.findall(text), *_GROUPED.findall(text))}
+    optional = {number for number, *_ in _GROUPED.findall(text)}
     if not grouped:  # then the parts of groups do not run
         text = scripts.compose(scripts.directory(), script, without="groups/")
     text = re.sub("--.*", "", text)
-    slots = slots_of(script, pop_from, grouped)
+    slots = slots_of(script, grouped)
     bound = dict(_bound(text))
     absent = {f"KEYS[{number}]" for number in optional - slots.keys()}
     suffixes_of: defaultdict[str, set[str]] = defaultdict(set)
@@ -107,7 +102,7 @@ def access_of(
         command = of_left if of_left and pop_from == "left" else of_right
         words = [argument.strip() for argument in arguments.split(",")][: _KEYS_OF.get(command, 1)]
         if words and all(bound.get(word) in absent for word in words):
-            continue  # these keys are passed for the left end only, or with groups only
+            continue  # these keys are passed with groups only
         suffixes = suffixes_of[command.lower()]
         for word in words:
             suffixes.update(_suffixes(command, bound.get(word, word), slots))

@@ -1,4 +1,4 @@
-"""`Doctor`: examine a server before you trust it with messages."""
+"""`Doctor`: examine a server before you trust it with messages; and convert queues of format 1."""
 
 from __future__ import annotations
 
@@ -8,15 +8,88 @@ from dataclasses import replace
 
 import redis
 
+from ackq import scripts
 from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import Client
+from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
+from ackq.errors import ConfigurationError
+from ackq.membership.shards import GROUPED, shard_names
 from ackq.ops.acl import SCRATCH
 from ackq.ops.diagnosis import Diagnosis, judge
 from ackq.ops.facts import Facts, read_clock, read_facts
 from ackq.ops.trials import try_out, untried
+from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
+from ackq.queue.record import FIELDS
 from ackq.queue.spec import QueueSpec
+
+#: What the script answers if it converted nothing, and why.
+_REASONS = {
+    b"busy": "its messages are leased or claimed: stop its consumers, wait until their leases end,"
+    " and release its claims, then convert again",
+    b"unknown": "the string there is not a record of ackq: rename that key or the queue",
+}
+
+
+def convert(
+    client: redis.Redis | redis.RedisCluster, name: str, *, only_look: bool = False
+) -> bool:
+    """Convert a list queue, a shard, or a sharded queue of format 1. Stop its consumers first.
+
+    Args:
+        client: of its server.
+        name: of the queue.
+        only_look: change nothing. Defaults to False.
+
+    Returns:
+        Whether anything of it was of format 1.
+
+    Raises:
+        ConfigurationError: messages are leased or claimed, or a record is not one of ackq.
+    """
+    found = False
+    if "{" not in name:
+        with Queue(client, f"{{{name}}}") as whole:
+            shards = whole.execute(_converted_shards, name)
+            for shard in shards:
+                convert(client, shard, only_look=only_look)
+            if shards and not only_look:
+                whole.execute(_converted_shards, name, done=True)
+            found = bool(shards)
+    with Queue(client, name) as queue:
+        return queue.execute(converted, only_look) or found
+
+
+def _converted_shards(spec: QueueSpec, name: str, done: bool = False) -> Operation[list[str]]:
+    """Return the shards of a sharded queue with groups of format 1; convert its record if done."""
+    record = spec.keys.ready + b":shards"
+    kind: bytes = yield Request((b"TYPE", record), resend=True)
+    if kind != b"hash":
+        return []
+    fields = ("format", "shards", "draining", "groups")
+    format, number, draining, groups = yield Request((b"HMGET", record, *fields), resend=True)
+    if format != b"3" or not groups:
+        return []
+    if done:
+        values = ("2", "groups", *groups.decode().split(":", 5)[1:])
+        pairs = [part for pair in zip(FIELDS, values, strict=True) for part in pair]
+        yield Request((b"HSET", record, *pairs), resend=True)
+        yield Request((b"HDEL", record, b"groups"), resend=True)
+    numbers = [int(number), *map(int, draining.split())]
+    return [each for number in numbers for each in shard_names(name, number, GROUPED)]
+
+
+def converted(spec: QueueSpec, only_look: bool) -> Operation[bool]:
+    """Convert a list queue or a shard, and return whether it was of format 1; see `convert`."""
+    passed = (*spec.keys.passed("convert"), int(not only_look))
+    answer: bytes = yield Request(passed, scripts.load("convert"), resend=True)
+    if answer in _REASONS:
+        raise ConfigurationError(
+            f"queue {spec.name!r} has a string in {spec.keys.held.decode()!r}, as in format 1, but"
+            f" was not converted: {_REASONS[answer]}"
+        )
+    return answer == b"converted"
 
 
 class Doctor(Client):

@@ -20,7 +20,7 @@ from ackq.ops.trials import is_denial
 from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys, Stage
 from ackq.queue.messages import QueueCounters, QueueStats
-from ackq.queue.pop_from import recorded_settings
+from ackq.queue.record import recorded
 from ackq.queue.spec import QueueSpec
 from ackq.queue.stages import stage_of
 
@@ -125,7 +125,7 @@ def _as_recorded(spec: QueueSpec) -> Operation[QueueSpec]:
     """Return a queue with the settings that are recorded of it, if this user may read them."""
     settings: dict[str, Any] = {}
     with suppress(NoPermissionError):
-        settings = yield from recorded_settings(spec.keys)
+        settings = yield from recorded(spec.keys)
     config = replace(spec.config, **settings)
     stage: Stage | None = "open"
     if _SHARD.fullmatch(spec.name):

@@ -13,7 +13,7 @@ from ackq.core.effects import Operation, Request
 from ackq.errors import ConfigurationError, CrossSlotError, KeyTypeError
 from ackq.ops.survey.neighbours import is_kept_by_ackq
 from ackq.queue.keys import QueueKeys
-from ackq.queue.pop_from import recorded
+from ackq.queue.record import recorded
 
 #: Messages between two calls of `OnStep`.
 STEP = 500
@@ -80,7 +80,8 @@ class Recovery(Client):
                 each time the reply to a command is lost.
             on_step: called after every 500 messages, and at the end of each list.
         """
-        keys = QueueKeys.of(self._key, self._run(recorded(QueueKeys.of(self._key))))
+        known = self._run(recorded(QueueKeys.of(self._key)))
+        keys = QueueKeys.of(self._key, known.get("pop_from", "right"))
         moved = 0
         for name, count in counted.items():
             while count > 0:

@@ -13,7 +13,7 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.membership.shards import recorded_shards
 from ackq.queue.client import Queue
-from ackq.queue.group_record import settings_of
+from ackq.queue.record import settings_of
 from ackq.queue.stages import stage_of
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def hides_list(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
 def groups_of(client: redis.Redis | redis.RedisCluster, name: str) -> dict[str, Any]:
     """Return the settings of `ackq.config.QueueConfig` that are recorded of a sharded queue."""
     known = _run(client, f"{{{name}}}", recorded_shards(name))
-    return settings_of(known.groups.encode()) if known is not None else {}
+    return settings_of(known.groups) if known is not None else {}
 
 
 def at_its_stage(queue: Queue) -> Queue:

@@ -24,8 +24,8 @@ from typing import Any
 import orjson
 
 from ackq.config import QueueConfig
-from ackq.queue.group_record import record_of, settings_of
 from ackq.queue.messages import Message
+from ackq.queue.record import settings_of, text_of
 from ackq.worker.hooks import Supervised
 from ackq.worker.policy import Backoff, Settlement, Terms, settlement_of
 
@@ -349,12 +349,12 @@ class HeldBy:
 def _written(config: QueueConfig) -> tuple[dict[str, Any], str]:
     """Return the settings of a queue as JSON can have them: its groups as in their record."""
     plain = dataclasses.replace(config, groups=None, max_in_flight=None)
-    return plain.settings(), record_of(config)
+    return plain.settings(), text_of(config) if config.grouped else ""
 
 
 def _read(written: tuple[dict[str, Any], str]) -> QueueConfig:
     plain, record = written
-    return QueueConfig(**plain | settings_of(record.encode()))
+    return QueueConfig(**plain | settings_of(record))
 
 
 def _computes(pid: int, thread: int) -> bool:

@@ -31,7 +31,7 @@ from ackq.process.figures import ChildHealth
 from ackq.process.held_messages import HeldMessages, Limits
 from ackq.process.inbox import Inbox
 from ackq.process.retirement import Recycling
-from ackq.queue import group_record
+from ackq.queue import record
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
@@ -493,7 +493,8 @@ def _exit_now(code: int) -> None:
 def recorded_groups(url: str | None, name: str) -> dict[str, Any]:
     """Return the groups and the limit that are recorded of a list queue; none if not permitted."""
     with Queue.from_url(url, name) as queue, contextlib.suppress(NoPermissionError):
-        return queue.execute(lambda spec: group_record.recorded(spec.keys))
+        known = queue.execute(lambda spec: record.recorded(spec.keys))
+        return {} if "pop_from" in known else known
     return {}
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import key_of_id
 from ackq.errors import ConfigurationError
-from ackq.queue import delayed_entries, places, pop_from
+from ackq.queue import delayed_entries, places, record
 from ackq.queue.spec import QueueSpec
 
 #: Most messages that one call makes ready.
@@ -29,17 +27,17 @@ def run_now(spec: QueueSpec, entries: Sequence[str], ids: Iterable[str | int]) -
     chosen, keys = _chosen(entries, ids)
     if spec.keys.grouped:
         yield from _refuse_ready(spec, keys)
+        moved = 0
+    else:
+        # Those that are picked from the ready list go to the hand-off list: look there first.
+        moved = yield from _pick(spec, "run_now", ("handoff", "ready"), keys)
     chosen += yield from _recorded(spec, keys)
-    moved = 0
     for first in range(0, len(chosen), 2 * RUN_CHUNK):
         chunk = chosen[first : first + 2 * RUN_CHUNK]
         # Not resent: a repeat would return 0.
         request = Request((*spec.keys.passed("run_now"), *chunk), script=scripts.load("run_now"))
         moved += yield from call(spec, request)
-    if spec.keys.grouped:
-        return moved
-    # Those that are picked from the ready list go to the hand-off list, so that is looked at first.
-    return moved + (yield from _pick(spec, "run_now", ("handoff", "ready"), keys))
+    return moved
 
 
 def cancel(
@@ -132,6 +130,8 @@ def _pick(
     """
     passed = spec.keys.passed("pick")
     picked = 0
+    if spec.keys.pop_from == "left":
+        yield from record.record(spec)
     for first in range(0, len(keys), PICK_CHUNK):
         chunk = keys[first : first + PICK_CHUNK]
         ends: Arg = 0
@@ -139,16 +139,9 @@ def _pick(
             left: Arg = within
             while int(left):
                 # Not resent: it would note a canceled message twice.
-                request = Request(
-                    (*passed, verb, place, left, ends, *chunk), script=scripts.load("pick")
-                )
-                try:
-                    left, _, ends, count, _ = yield from call(spec, request)
-                except ResponseError as error:
-                    if not pop_from.is_missing(error):
-                        raise
-                    yield from pop_from.record(spec.keys)
-                    continue
+                args = (verb, place, left, ends, spec.keys.known, *chunk)
+                request = Request((*passed, *args), script=scripts.load("pick"))
+                left, _, ends, count, _ = yield from call(spec, request)
                 picked += count
     return picked
 

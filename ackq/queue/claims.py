@@ -23,7 +23,7 @@ from ackq.core.claim_groups import (
 )
 from ackq.core.effects import Arg, Operation
 from ackq.errors import ClaimLost
-from ackq.queue import held_lists, pop_from
+from ackq.queue import held_lists, record
 from ackq.queue.spec import QueueSpec
 
 __all__ = [
@@ -233,12 +233,12 @@ def _open(group: Group) -> Operation[list[tuple[int, held_lists.Held]]]:
 
 def _step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Sequence[Any]]:
     passed = group.passed("claims/claim", batch)
-    args = (group.epoch, batch, messages, size or 0, group.lease)
+    args = (group.epoch, batch, messages, size or 0, group.lease, group.spec.keys.pop_from)
     try:
         reply: Sequence[Any] = yield from change(group, "claims/claim", passed, *args)
     except ResponseError as error:
-        if not pop_from.is_missing(error):
+        if not record.is_refused(error):
             raise
-        yield from pop_from.record(group.spec.keys)
+        yield from record.record(group.spec)
         reply = yield from change(group, "claims/claim", passed, *args)
     return reply

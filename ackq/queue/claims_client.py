@@ -13,7 +13,7 @@ from ackq.core.claims_client import ClaimsBase
 from ackq.core.effects import Operation
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import GroupsMismatch
-from ackq.queue import claims, group_record
+from ackq.queue import claims, record
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 
@@ -27,7 +27,7 @@ class _Claimed(QueueSpec):
             yield from super().raise_for_reply(error)
         except GroupsMismatch as mismatch:
             what = "A claim takes messages whatever their groups, so Spark cannot read this queue"
-            raise group_record.refusal(self.name, what, mismatch) from None
+            raise record.refusal(self.name, what, mismatch) from None
         raise error  # only for mypy: the lines before always raise
 
 

@@ -29,7 +29,7 @@ def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
     cursor: Arg = b"0"
     while True:
         request = Request(
-            (*spec.keys.passed("held/scan"), cursor),
+            (*spec.keys.passed("held/scan"), cursor, spec.keys.known),
             script=scripts.load("held/scan"),
             resend=True,
         )
@@ -84,7 +84,7 @@ def return_to_queue(spec: QueueSpec, name: bytes) -> Operation[int]:
 def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
     """Move some of a list's messages into the queue; return how many, and how many are left."""
     request = Request(
-        (*spec.keys.passed("held/give_back", name), mode_of(spec, name)),
+        (*spec.keys.passed("held/give_back", name), mode_of(spec, name), spec.keys.pop_from),
         script=scripts.load("held/give_back"),
         resend=True,  # a second application moves the next messages
     )

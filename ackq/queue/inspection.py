@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
-
-from redis.exceptions import NoPermissionError
 
 from ackq import scripts
 from ackq.config import Seconds, check_integer, microseconds
@@ -23,19 +20,11 @@ from ackq.core.failure import parse
 from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
 from ackq.core.inspection_results import DeadLetter, PeekedMessage, State
-from ackq.errors import ConfigurationError, PopFromMismatch
-from ackq.queue import (
-    group_audit,
-    group_record,
-    held_lists,
-    moved_aside,
-    pop_from,
-    stopped_groups,
-)
+from ackq.errors import ConfigurationError
+from ackq.queue import group_audit, held_lists, moved_aside, record, stopped_groups
 from ackq.queue.cancel_notes import with_notes
 from ackq.queue.claims import end_holds
 from ackq.queue.delayed_entries import entry_of
-from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import (
     AuditFinding,
     AuditReport,
@@ -59,7 +48,7 @@ _ENTRY = re.compile(r"\d+-\d+")
 def stats(spec: QueueSpec) -> Operation[QueueStats]:
     """Count; see `ackq.Queue.stats`."""
     yield from compare_end(spec)
-    return read_stats((yield from _call(spec, "stats")))
+    return read_stats((yield from _call(spec, "stats", spec.keys.pop_from)))
 
 
 def read_stats(reply: Sequence[int]) -> QueueStats:
@@ -164,7 +153,7 @@ def oldest(ages: Sequence[float | None]) -> float | None:
 def counters(spec: QueueSpec, window: Seconds) -> Operation[QueueCounters]:
     """Read the counters; see `ackq.Queue.counters`."""
     milliseconds = max(1, microseconds(window, "window", MAX_WATCH) // 1000)
-    now, live, held, *pairs = yield from _call(spec, "watch", milliseconds)
+    now, live, held, *pairs = yield from _call(spec, "watch", milliseconds, spec.keys.pop_from)
     return read_counters(now, live, held, dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True)))
 
 
@@ -289,7 +278,8 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     if spec.keys.grouped:
         deleted += yield from _call(spec, "groups/purge", int(dead))
     rest: int = yield from _call(spec, "purge", int(dead))
-    yield from pop_from.forget(spec.keys)
+    if spec.keys.pop_from == "left":
+        yield from record.forget(spec.keys)
     return deleted + rest
 
 
@@ -318,17 +308,16 @@ def drain(spec: QueueSpec, on_step: Callable[[int], None] | None = None) -> Oper
     """
     keys = spec.keys
     if keys.pop_from == "left":
-        yield from pop_from.record(keys)
+        yield from record.record(spec)
     moved = yield from end_holds(spec)
     # Parked messages first: those in flight come before them in the order of their groups.
     for script in ("groups/drain", "drain") if keys.grouped else ("drain",):
-        while step := (yield from _call(spec, script, CHUNK)):
+        while step := (yield from _call(spec, script, CHUNK, keys.known)):
             moved += step
             if on_step is not None:
                 on_step(moved)
-    if keys.grouped:
-        yield from group_record.forget(keys)
-    yield from pop_from.forget(keys)
+    if keys.known != "right":
+        yield from record.forget(keys)
     return moved
 
 
@@ -416,10 +405,7 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     """Check every record; see `ackq.Queue.audit`."""
     findings: list[AuditFinding] = []
     checked = 0
-    if stray := (yield from _find_stray(spec, repair)):
-        # Seen from the right, the counts of these lists would be orphans, and would be deleted.
-        return AuditReport(checked, (stray,))
-    yield from pop_from.compare(spec.keys)
+    yield from record.compare(spec)
     expected = spec.keys.types()
     rows = yield from _call(spec, "audit", int(repair))
     for (key, kind), (actual, expires) in zip(expected.items(), rows, strict=False):
@@ -453,23 +439,6 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     if spec.keys.grouped:
         findings += yield from group_audit.audit(spec, repair)
     return AuditReport(checked, tuple(findings))
-
-
-def _find_stray(spec: QueueSpec, repair: bool) -> Operation[AuditFinding | None]:
-    """Find held lists of a left end whose record is missing: consumers of the right miss them."""
-    left = QueueKeys.of(spec.name, "left")
-    try:
-        kind: bytes = yield Request((b"TYPE", left.held), resend=True)
-        if kind != b"zset" or (yield from pop_from.recorded(left)) == "left":
-            return None
-    except NoPermissionError:
-        return None  # a user of the right end only
-    repaired = False
-    if repair:
-        with contextlib.suppress(PopFromMismatch):  # messages are taken from the right now
-            yield from pop_from.record(left)
-            repaired = True
-    return AuditFinding("the record of the left end is missing", left.record.decode(), repaired)
 
 
 def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list[AuditFinding]]]:
@@ -509,11 +478,9 @@ def _number(text: bytes | None) -> int:
 
 def compare_end(spec: QueueSpec) -> Operation[None]:
     """Raise an error if this client has another end than the queue, or other groups."""
-    # The scripts here notice another client's record by its type, but not that theirs is missing.
-    if spec.keys.pop_from == "left":
-        yield from pop_from.compare(spec.keys)
+    # The scripts here notice another client's record, but not other settings of groups.
     if spec.config.grouped:
-        yield from group_record.compare(spec.keys, spec.config)
+        yield from record.compare(spec)
 
 
 def _call(spec: QueueSpec, script: str, *args: Arg, own: Sequence[bytes] = ()) -> Operation[Any]:

@@ -13,7 +13,6 @@ from ackq.core.names import (
     CLAIM,
     CLAIMS,
     DEDUP,
-    HELD_LEFT,
     HISTORY,
     LOOKS,
     RATELIMIT,
@@ -53,6 +52,7 @@ class QueueKeys:
     dead: bytes
     paused: bytes
     held: bytes
+    record: bytes
     counters: bytes
     heldrows: bytes
     commits: bytes
@@ -70,10 +70,6 @@ class QueueKeys:
     ) -> QueueKeys:
         """Return the keys of queue ``name``.
 
-        If it is popped from the left, or has groups or a limit, its HELD is the record of that, and
-        held lists are in a key of their own. Thus no other client can take messages by mistake: its
-        scripts refuse a HELD of the wrong type.
-
         Raises:
             QueueNameError: the name cannot be used; see `check_name`.
         """
@@ -81,8 +77,6 @@ class QueueKeys:
         check_types(QueueConfig, {"pop_from": pop_from})
         base = name.encode()
         named = {field: base + suffix for field, suffix in _FIELDS}
-        if pop_from == "left" or grouped:
-            named["held"] = base + HELD_LEFT.encode()
         ready = base if stage == "open" else base + CLOSED
         if stage == "sealed":
             named["context"] = ready + b"CONTEXT"
@@ -94,9 +88,9 @@ class QueueKeys:
         return self.ready if self.stage == "open" else self.ready.removesuffix(CLOSED)
 
     @property
-    def record(self) -> bytes:
-        """The key that is a string if the queue has groups, a limit, or is popped from the left."""
-        return self.base + b"HELD"
+    def known(self) -> str:
+        """What this client knows of the record, as scripts take it: groups, or an end."""
+        return "groups" if self.grouped else self.pop_from
 
     def wait(self, seconds: float) -> tuple[Arg, ...]:
         """Return the command that waits for a push, and moves the message to the hand-off list."""
@@ -106,11 +100,6 @@ class QueueKeys:
     def wait_for_room(self, seconds: float) -> tuple[Arg, ...]:
         """Return the command that waits until the queue has fewer leases than permitted."""
         return (b"BLPOP", self.base + b"GROUPS:ROOM", seconds_of(seconds))
-
-    @property
-    def if_left(self) -> tuple[bytes, ...]:
-        """The last key of a script that depends on the end; none for the right end."""
-        return (self.record,) if self.pop_from == "left" else ()
 
     def dedup(self, marker: str) -> bytes:
         """Return the key of an idempotent push's marker."""
@@ -173,18 +162,16 @@ class QueueKeys:
     def _of(self, script: str, own: Sequence[bytes] = ()) -> list[bytes]:
         loaded, others = scripts.load(script), iter(own)
         keys = [
-            next(others) if "<" in name else self._named(name, kind)
-            for name, kind in loaded.keys
+            next(others) if "<" in name else self._named(name)
+            for name, _ in loaded.keys
             if own or "<" not in name
         ]
         keys += others
-        if loaded.takes_record:
-            keys += self.if_left
         if self.grouped:
-            keys += [self._named(name, kind) for name, kind in loaded.group_keys]
+            keys += [self._named(name) for name, _ in loaded.group_keys]
         return keys
 
-    def _named(self, name: str, kind: str) -> bytes:
+    def _named(self, name: str) -> bytes:
         suffix = name[name.index("}") + 1 :]  # behind {name} or {shard}
         if not suffix or (suffix == LOOKS and self.stage != "open"):
             # A consumer is woken by a move to the list only if LOOKS exists, but nobody waits for
@@ -192,15 +179,14 @@ class QueueKeys:
             return self.ready
         if suffix == "CONTEXT":
             return self.context
-        # The record has the name that held lists have in a queue popped from the right.
-        return self.held if (suffix, kind) == ("HELD", "ZSET") else self.base + suffix.encode()
+        return self.base + suffix.encode()
 
     def types(self) -> dict[bytes, str]:
         """Return the type of every key that holds messages: those that the audit looks at."""
         audit = scripts.load("audit")
-        others = audit.group_keys if self.grouped else (("", "STRING"),)
+        others = audit.group_keys if self.grouped else ()
         kinds = [kind.lower() for _, kind in (*audit.keys, *others)]
-        return dict(zip(self._of("audit"), kinds, strict=False))
+        return dict(zip(self._of("audit"), kinds, strict=True))
 
     def all(self) -> tuple[bytes, ...]:
         """Return the keys: ``ready`` first, then the others in the order of `SUFFIXES`."""

@@ -26,8 +26,8 @@ from ackq.queue import front
 from ackq.queue import unique as uniqueness
 from ackq.queue.group_names import check_read, grouped
 from ackq.queue.messages import Pushed
-from ackq.queue.pop_from import before_push
 from ackq.queue.push_options import PLAIN, PushOptions, Terms
+from ackq.queue.record import before_push
 from ackq.queue.spec import QueueSpec
 from ackq.queue.unique import UniqueTerms
 
@@ -201,4 +201,4 @@ def _store(
 def _compare_end(spec: QueueSpec) -> Operation[None]:
     """Compare the end onto which messages are pushed with the recorded one, now and then."""
     if (now := (yield Clock())) >= spec.push_check.due:
-        yield from before_push(spec.keys, spec.push_check, now)
+        yield from before_push(spec, spec.push_check, now)

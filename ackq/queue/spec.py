@@ -12,9 +12,9 @@ from ackq.config import QueueConfig, microseconds
 from ackq.core.effects import Arg, Operation
 from ackq.core.outside import Outside
 from ackq.core.waits import Emptiness
-from ackq.queue import group_record, pop_from
+from ackq.queue import record
 from ackq.queue.keys import QueueKeys
-from ackq.queue.pop_from import PushCheck
+from ackq.queue.record import PushCheck
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,10 @@ class QueueSpec:
     def pop_settings(self) -> tuple[Arg, ...]:
         """The queue's settings as arguments of the pop script."""
         config = self.config
-        how = group_record.record_of(config) if config.grouped else config.requeue
-        return (config.max_receives or 0, config.max_body_bytes, how)
+        limits = (config.max_receives or 0, config.max_body_bytes)
+        if config.grouped:
+            return (*limits, record.text_of(config))
+        return (*limits, config.requeue, config.pop_from)
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise the error that a reply means.
@@ -87,7 +89,5 @@ class QueueSpec:
             KeyTypeError: a key has another type.
             ResponseError: ``error`` itself, if it is another one.
         """
-        if "WRONGTYPE" in str(error) and self.config.grouped:
-            yield from group_record.compare(self.keys, self.config)
-        yield from pop_from.raise_for_reply(self.keys, self.keys.types(), error)
+        yield from record.raise_for_reply(self, error)
         raise error  # only for mypy: the line before always raises

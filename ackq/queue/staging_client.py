@@ -14,8 +14,7 @@ from ackq.core.client import client_of
 from ackq.core.effects import Operation
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import GroupsMismatch
-from ackq.queue import group_record, held_lists
-from ackq.queue import pop_from as pop_end
+from ackq.queue import held_lists, record
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 from ackq.staging.client import StagingBase
@@ -30,10 +29,10 @@ class _QueueStaging(StagingSpec):
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise the error that a reply means, as for the queue's own scripts."""
         try:
-            yield from pop_end.raise_for_reply(self.queue.keys, self.keys.types(), error)
+            yield from record.raise_for_reply(self.queue, error, self.keys.types())
         except GroupsMismatch as mismatch:
             what = "Its consumers do not take staged rows, so Spark cannot write to this queue"
-            raise group_record.refusal(self.queue.name, what, mismatch) from None
+            raise record.refusal(self.queue.name, what, mismatch) from None
         raise error  # only for mypy: the lines before always raise
 
 
@@ -63,7 +62,7 @@ class Staging(StagingBase):
         """
         config = QueueConfig(pop_from=pop_from)
         self._spec = QueueSpec(name, QueueKeys.of(name, pop_from), config, outside=SYSTEM)
-        keys = StagingKeys.of_queue(name, self._spec.keys.held)
+        keys = StagingKeys.of_queue(name)
         self._staging = _QueueStaging(f"queue {name!r}", keys, writer, self._spec)
         super().__init__(client, name)
 
@@ -88,8 +87,7 @@ class Staging(StagingBase):
             StagingLost: rows of a task are gone; nothing was committed.
             PopFromMismatch: the queue is popped from the other end; nothing was committed.
         """
-        if self._spec.config.pop_from == "left":
-            self._run(pop_end.record(self._spec.keys))
+        self._run(record.record(self._spec))
         return super().commit(batch, tasks)
 
     def _mover(self) -> Mover:

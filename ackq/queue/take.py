@@ -25,7 +25,7 @@ from ackq.core.waits import (
     raise_unknown,
 )
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
-from ackq.queue import group_record, pop_from
+from ackq.queue import record
 from ackq.queue.held_lists import return_some
 from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.settle import ACK, ack, ack_request
@@ -162,12 +162,9 @@ def _recover(
     try:
         yield from fencing.raise_failed(spec, request, acked, error)
     except ResponseError as error:
-        if pop_from.is_missing(error):
-            yield from pop_from.record(spec.keys)
-        elif group_record.is_missing(error) and spec.config.grouped:
-            yield from group_record.record(spec.keys, spec.config)
-        else:
+        if not record.is_refused(error):
             raise
+        yield from record.record(spec)
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again alone. Messages that the lost call leased
         # are delivered again after their visibility timeout. If the acks fail too, report the lost

@@ -26,9 +26,9 @@ from ackq.errors import (
 from ackq.membership import shards
 from ackq.membership.shards import Shards
 from ackq.queue import group_names, settle
-from ackq.queue.group_record import in_words, record_of, settings_of
 from ackq.queue.messages import Message, check_message
 from ackq.queue.push import account as account_of_one
+from ackq.queue.record import fields_of, in_words, settings_of, text_of
 from ackq.queue.spec import QueueSpec
 
 #: Longest wait on a shard in seconds, after which a consumer checks its assignment again.
@@ -49,11 +49,7 @@ class Part(NamedTuple):
 
 def read(spec: QueueSpec, name: str, create: int = 0) -> Operation[Shards | None]:
     """Read what is recorded of queue ``name``, or create it; see `ackq.membership.shards.read`."""
-    return shards.read(name, create, _record_of(spec.config))
-
-
-def _record_of(config: QueueConfig) -> str:
-    return record_of(config) if config.grouped else ""
+    return shards.read(name, create, fields_of(spec.config) if spec.config.grouped else {})
 
 
 def check_groups(name: str, recorded: Shards, config: QueueConfig) -> None:
@@ -62,8 +58,8 @@ def check_groups(name: str, recorded: Shards, config: QueueConfig) -> None:
     Raises:
         GroupsMismatch: they differ.
     """
-    if recorded.groups != _record_of(config):
-        known = in_words(settings_of(recorded.groups.encode()))
+    if recorded.groups != (text_of(config) if config.grouped else ""):
+        known = in_words(settings_of(recorded.groups))
         raise GroupsMismatch(
             f"sharded queue {name!r} has {known}; this client has {in_words(config.settings())}."
             " Nothing was changed. Producers, too, need the groups: these decide the shard. To have"

@@ -27,10 +27,9 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.core.call import Keys, call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.names import HELD_LEFT
 from ackq.membership.shards import Shards
-from ackq.queue.group_record import record_of
 from ackq.queue.keys import QueueKeys
+from ackq.queue.record import fields_of
 from ackq.queue.spec import QueueSpec
 
 
@@ -50,26 +49,7 @@ def change(
 
 def retire(spec: QueueSpec, version: int) -> Operation[bool]:
     """Close a shard if it is empty, and return whether it is closed."""
-    keys = spec.keys
-    all_keys = (
-        keys.ready,
-        keys.backup,
-        keys.context,
-        keys.handoff,
-        keys.receives,
-        keys.extended,
-        keys.delayed,
-        keys.dead,
-        keys.record,
-        keys.ready + HELD_LEFT.encode(),
-        keys.heldrows,
-        keys.paused,
-        keys.notes,
-    )
-    request = Request(
-        (len(all_keys), *all_keys, version), script=scripts.load("sharded/retire"), resend=True
-    )
-    return bool((yield request))
+    return bool((yield _request("sharded/retire", spec, version)))
 
 
 def revive(spec: QueueSpec, version: int) -> Operation[bool]:
@@ -77,8 +57,9 @@ def revive(spec: QueueSpec, version: int) -> Operation[bool]:
 
     With groups, consumers cannot take from it until its `release`.
     """
-    args = (version, record_of(spec.config)) if spec.keys.grouped else (version,)
-    return bool((yield _request("sharded/revive", spec, *args)))
+    fields = fields_of(spec.config) if spec.keys.grouped else {}
+    settings = [part for pair in fields.items() for part in pair]
+    return bool((yield _request("sharded/revive", spec, version, *settings)))
 
 
 def close(spec: QueueSpec, version: int) -> Operation[bool]:

@@ -16,7 +16,7 @@ from ackq.core.inspection_results import State as LiveState
 from ackq.delay.client import DelayQueue
 from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.queue.client import Queue
-from ackq.queue.group_record import recorded
+from ackq.queue.record import recorded
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry
@@ -123,7 +123,7 @@ class QueuePeekReader(_PeekReader[Queue]):
         if end == "left":
             return queue
         settings = self._try(lambda: queue.execute(lambda spec: recorded(spec.keys)))
-        return queue.with_config(**settings)
+        return queue if "pop_from" in settings else queue.with_config(**settings)
 
     def _living(
         self, queue: Queue, state: LiveState, rows: int

@@ -27,16 +27,18 @@ class StagingKeys:
     commits: bytes
     held: bytes
     heldrows: bytes
+    #: The settings of a list queue; of other queues it never exists.
+    record: bytes
     _staged: bytes = field(repr=False)
     _staging: bytes = field(repr=False)
     #: Suffix of a list's name, so that any process can move its rows as their writer would.
     _settings: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def of_queue(cls, name: str, held: bytes) -> StagingKeys:
-        """Return the keys for a list queue with this key of held lists; ``name`` was checked."""
-        parts = ("HELDROWS", STAGED, STAGING)
-        return cls((name + "COMMITS").encode(), held, *((name + part).encode() for part in parts))
+    def of_queue(cls, name: str) -> StagingKeys:
+        """Return the keys for a list queue; ``name`` was checked."""
+        parts = ("COMMITS", "HELD", "HELDROWS", "RECORD", STAGED, STAGING)
+        return cls(*((name + part).encode() for part in parts))
 
     @classmethod
     def of_topic(cls, name: str, settings: str = "") -> StagingKeys:
@@ -46,7 +48,7 @@ class StagingKeys:
         delay queue's partitions. See `settings_suffix` in `ackq.topic.staged_rows` and
         `ackq.delay.staged_rows`.
         """
-        parts = ("commits", "held", "heldrows", "staged:", "staging:")
+        parts = ("commits", "held", "heldrows", "record", "staged:", "staging:")
         keys = cls(*(f"{name}:{part}".encode() for part in parts))
         return replace(keys, _settings=f":{settings}:".encode()) if settings else keys
 

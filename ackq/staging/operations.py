@@ -153,10 +153,11 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
     keys, names = spec.keys, list(lists)
     request = Request(
         (
-            3 + len(names),
+            4 + len(names),
             keys.commits,
             keys.held,
             keys.heldrows,
+            keys.record,
             *names,
             spec.writer,
             batch,

@@ -17,13 +17,14 @@
 --                                             that is popped: the right or the left
 -- KEYS[15] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[16] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
--- Left end: KEYS[17] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
+-- KEYS[17] {name}RECORD    HASH    the settings of the queue, see record.lua
 --
 -- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
 -- ARGV[2] batch            integer 1..9007199254740991         the one of KEYS[14]
 -- ARGV[3] messages         integer 1..9007199254740991         of the whole claim
 -- ARGV[4] size             integer 0..9007199254740991         bytes of the whole claim; 0: any
 -- ARGV[5] timeout          integer 1000000..315360000000000    µs, lease of the claim
+-- ARGV[6] pop_from         right|left   the end that is popped
 --
 -- Returns {'ok', rows, more 0|1}: rows of the claim so far; call again with the same arguments
 -- while there are more. The call may be resent after a lost reply. {'empty'}: no message is
@@ -40,7 +41,8 @@ local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local paused, held, counters, heldrows = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local group, claim, errors, notes, record = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local epoch, batch, messages = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local size, timeout = tonumber(ARGV[4]), tonumber(ARGV[5])
+local size, timeout, pop_from = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local from_left = pop_from == 'left'
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local CHUNK = 1000 -- messages one call may move
@@ -54,7 +56,7 @@ local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk 
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
   or outside(messages, 1, 9007199254740991) or outside(size, 0, 9007199254740991)
-  or outside(timeout, 1000000, 315360000000000) then
+  or outside(timeout, 1000000, 315360000000000) or not (pop_from == 'right' or from_left) then
   return redis.error_reply('ACKQ_ARGUMENT claims/claim: an argument is out of range')
 end
 
@@ -62,8 +64,10 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
-if record and redis.call('GET', record) ~= 'left' then
-  return redis.error_reply('ACKQ_POP_FROM claim: no record that this queue is popped from the left')
+local known = pop_from
+-- include: record
+if from_left and not recorded[1] then
+  return refusal()
 end
 -- Check every type before the first write, so that an error means that nothing was done.
 local pushed, handed = redis.call('LLEN', ready), redis.call('LLEN', handoff)
@@ -130,7 +134,7 @@ local function take_back(zset)
     local id, name = id_in(key)
     names.change(id, name, body and has_notes and mark(body), '0')
     if body then
-      redis.call(record and 'RPUSH' or 'LPUSH', claim, body)
+      redis.call(from_left and 'RPUSH' or 'LPUSH', claim, body)
       charge(body)
       recovered = recovered + (zset == backup and 1 or 0)
     else
@@ -185,7 +189,7 @@ local function take_ready(list, from)
       largest = math.max(largest, #body)
     end
     if #bodies > 0 then
-      redis.call(record and 'RPUSH' or 'LPUSH', claim, unpack(bodies))
+      redis.call(from_left and 'RPUSH' or 'LPUSH', claim, unpack(bodies))
     end
     if from == 'LEFT' then
       redis.call('LTRIM', list, used, -1)
@@ -209,7 +213,7 @@ if whole and size == 0 and pushed > 0 and pushed <= messages then
   taken = pushed
 else
   take_ready(handoff, 'RIGHT')
-  take_ready(ready, record and 'LEFT' or 'RIGHT')
+  take_ready(ready, from_left and 'LEFT' or 'RIGHT')
 end
 
 rows = rows + taken

@@ -9,7 +9,7 @@
 -- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[8] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[9] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[10] {name}HELD      STRING  the record of the groups, see groups/record.lua
+-- KEYS[10] {name}RECORD HASH     the settings of the queue, see record.lua
 -- KEYS[11] {name}WAITERS:LOOKS  STRING  exists if a consumer has waited lately
 -- KEYS[12] {name}GROUPS:BUSY    HASH    group -> its messages in flight; see groups/pop.lua
 -- KEYS[13] {name}GROUPS:PARKED  ZSET    messages moved aside

@@ -1,6 +1,6 @@
 -- audit: compare what a queue with groups knows of them, and mend it.
 --
--- KEYS[1] {name}HELD           STRING  the record, see groups/record.lua
+-- KEYS[1] {name}RECORD         HASH    the settings of the queue, see record.lua
 -- KEYS[2] {name}GROUPS:BUSY    HASH    group -> its messages in flight; see groups/pop.lua
 -- KEYS[3] {name}GROUPS:PARKED  ZSET    messages moved aside
 -- KEYS[4] {name}GROUPS:TURNS   ZSET    group that has parked messages and a free slot -> since, µs
@@ -33,7 +33,7 @@ if (walk ~= 'slots' and walk ~= 'turns') or (repair ~= '0' and repair ~= '1') th
   return redis.error_reply('ACKQ_ARGUMENT audit: see groups/audit.lua')
 end
 
-local limit = tonumber(string.match(redis.call('GET', record) or '', '^groups:(%d+):') or nil) or 1
+local limit = tonumber(redis.call('HGET', record, 'in_flight') or 1)
 redis.call('HLEN', busy)
 redis.call('ZCARD', parked)
 redis.call('ZCARD', turns)
@@ -64,7 +64,7 @@ local function report(problem, tag)
 end
 
 local function compare_slot(tag, known, number)
-  if tag ~= '' and (tonumber(known or nil) or 0) ~= number
+  if (tonumber(known or nil) or 0) ~= number
     and report('wrong number in flight', tag) then
     redis.call('HDEL', busy, tag)
     if number > 0 then

@@ -1,7 +1,7 @@
 -- groups/list: list groups that have messages in flight or moved aside, or are stopped, some at a
 -- time.
 --
--- KEYS[1] {name}GROUPS:BUSY    HASH  group -> its messages in flight; under an empty name a place
+-- KEYS[1] {name}GROUPS:BUSY    HASH  group -> its messages in flight
 -- KEYS[2] {name}GROUPS:PARKED  ZSET  messages moved aside; see groups/pop.lua
 -- KEYS[3] {name}GROUPS:TURNS   ZSET  group that has parked messages and a free slot -> since, µs
 -- KEYS[4] {name}GROUPS:STOPPED HASH  group -> ids of the dead letters that stop it

@@ -9,12 +9,12 @@
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
--- KEYS[10] {name}HELD      STRING  the record of the groups, see groups/record.lua
+-- KEYS[10] {name}RECORD    HASH    the settings of the queue, and the last place in PARKED
 -- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[12] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[13] {name}WAITERS:LOOKS  STRING  see pop.lua; exists if a consumer has waited lately
 -- KEYS[14] {name}GROUPS:BUSY    HASH    group -> its messages in flight: delivered and not settled,
---                                  leased or not; under an empty name the last place in PARKED
+--                                  leased or not
 -- KEYS[15] {name}GROUPS:PARKED  ZSET    all scores 0: length of the group's name (3 digits), its
 --                                  name, place (16 digits), body of a message moved aside. The
 --                                  place is the µs at which that was done, or more: it only grows
@@ -41,7 +41,8 @@
 -- ARGV[3] jitter           integer 0..65535            µs, drawn for each call
 -- ARGV[4] max_receives     integer 0..1000000          0: no limit
 -- ARGV[5] max_body         integer 1..536870912        bytes; longer ones are dead-lettered
--- ARGV[6] expected         the record as the caller knows it
+-- ARGV[6] expected         the record as the caller knows it: the values of its fields in the order
+--                          of record.lua, separated by spaces
 -- ARGV[7] waited           integer -1..9007199254740991  µs for which the consumer has waited just
 --                                                       before; -1: it does not wait
 -- ARGV[8] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
@@ -53,7 +54,7 @@
 -- Returns what pop.lua returns, but never 'held'. 'last' also means that nothing is parked. Or, if
 -- the queue has as many leases as the record permits, {'limited', refused, wait, waiters} as of
 -- 'empty': wait for an element of ROOM, or for the end of a lease.
--- The error ACKQ_GROUPS: the record is missing or differs; nothing was done.
+-- The error ACKQ_RECORD: the record is missing or differs; nothing was done.
 -- Atomic because a slot of a group must be taken and freed with the message that has it.
 -- Cost: O((settled + 600) log messages), at most 1 MiB of bodies and of notes of dead letters, plus
 -- 16 messages behind short ones; each byte of a note counts as four, and of a message moved aside
@@ -96,9 +97,9 @@ local is_waiting = waited >= 0
 local lease = string.format('%.0f', deadline)
 
 -- Check every type before the first write, so that an error means that nothing was done.
-local rules = rules_of(expected)
-if not rules or redis.call('GET', record) ~= expected then
-  return redis.error_reply('ACKQ_GROUPS pop: the record of the groups is missing or another one')
+local rules = rules_of()
+if rules.text ~= expected or rules.waits then
+  return redis.error_reply('ACKQ_RECORD the record is missing or another one')
 end
 local limit = rules.limit
 redis.call('LLEN', ready)

@@ -28,8 +28,8 @@ end
 
 -- Check every type first, so that an error means that nothing was deleted.
 redis.call('HLEN', stopped)
-local are_letters = redis.call('HLEN', letters) > 0
-local last_place = redis.call('HGET', busy, '')
+redis.call('HLEN', letters)
+redis.call('HLEN', busy)
 redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
@@ -43,8 +43,6 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 redis.call('UNLINK', busy, parked, turns, flight, runs, woken, rates)
 if ARGV[1] == '1' then
   redis.call('UNLINK', stopped, letters)
-elseif are_letters and last_place then
-  redis.call('HSET', busy, '', last_place) -- the places of dead letters come before later ones
 end
 count_up('dropped', deleted)
 return deleted

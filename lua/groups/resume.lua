@@ -2,7 +2,7 @@
 --
 -- KEYS[1] {name}          LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}HANDOFF   LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[3] {name}HELD      STRING  the record of the groups, see groups/record.lua
+-- KEYS[3] {name}RECORD HASH     the settings of the queue, see record.lua
 -- KEYS[4] {name}WAITERS:LOOKS STRING  exists if a consumer has waited lately
 -- KEYS[5] {name}GROUPS:BUSY HASH    group -> its messages in flight; see groups/pop.lua
 -- KEYS[6] {name}GROUPS:PARKED ZSET    messages moved aside

@@ -10,10 +10,11 @@
 --                                            delivered first, a claim's left end if the queue is
 --                                            popped from the left
 -- KEYS[8] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
--- Left end: KEYS[9] {name}HELD STRING, the record, see pop_from.lua; KEYS[5] is {name}HELD:LEFT
+-- KEYS[9] {name}RECORD     HASH    the settings of the queue, see record.lua
 --
 -- ARGV[1] mode             front|back|delayed  target: before all ready messages, behind them, or
 --                          DELAYED, for messages of the form <due time µs>:<message>
+-- ARGV[2] pop_from         right|left  the end that is popped
 --
 -- Returns {moved, left}: call again while messages are left. A list whose lease still runs, or that
 -- is not held, is unchanged: {0, 0}.
@@ -24,15 +25,18 @@
 local ready, handoff, context, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local held, heldrows, list = KEYS[5], KEYS[6], KEYS[7]
 local counters, record = KEYS[8], KEYS[9]
-local mode = ARGV[1]
+local mode, pop_from = ARGV[1], ARGV[2]
+local from_left, known = pop_from == 'left', pop_from
 
 local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move; delayed ones cost double
 local WOKEN = 100 -- messages that go to the ready list, where they wake those who wait
 
-if not CHUNK[mode] then
-  return redis.error_reply('ACKQ_ARGUMENT held/give_back: mode is front, back or delayed')
+if not CHUNK[mode] or not (pop_from == 'right' or from_left) then
+  return redis.error_reply('ACKQ_ARGUMENT held/give_back: no such mode, or no such end')
 end
+
+-- include: record
 
 redis.call('LLEN', ready)
 local woken = redis.call('LLEN', handoff) == 0 and WOKEN or 0
@@ -84,15 +88,15 @@ local move = {}
 -- Between two steps a waiting consumer moves the next ready message to the left end of the hand-off
 -- list. So move older messages to its right end, which no consumer moves.
 function move.front()
-  local newest = record and 'RIGHT' or 'LEFT'
+  local newest = from_left and 'RIGHT' or 'LEFT'
   if moved < woken then
-    return redis.call('LMOVE', list, ready, newest, record and 'LEFT' or 'RIGHT')
+    return redis.call('LMOVE', list, ready, newest, from_left and 'LEFT' or 'RIGHT')
   end
   return redis.call('LMOVE', list, handoff, newest, 'RIGHT')
 end
 
 function move.back()
-  return redis.call('LMOVE', list, ready, 'RIGHT', record and 'RIGHT' or 'LEFT')
+  return redis.call('LMOVE', list, ready, 'RIGHT', from_left and 'RIGHT' or 'LEFT')
 end
 
 function move.delayed()

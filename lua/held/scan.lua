@@ -2,8 +2,10 @@
 --
 -- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[2] {name}HELDROWS   HASH    held list -> messages in it
+-- KEYS[3] {name}RECORD     HASH    the settings of the queue, see record.lua
 --
 -- ARGV[1] cursor           of ZSCAN; 0 begins
+-- ARGV[2] known            right|left|groups   what the caller knows of the record
 --
 -- Returns {next cursor, now, list, score, rows, list, score, rows, ...}; the cursor 0 ends. now
 -- and score are µs since the epoch; score 0: the list is on its way into the queue. A list
@@ -11,12 +13,14 @@
 -- Atomic because the rows and the score belong together.
 -- Cost: O(1) for each of about 100 lists.
 -- Roles: worker, scheduler, claimer, pipeline, monitor, watcher, viewer, operator, doctor
-local held, heldrows = KEYS[1], KEYS[2]
-local cursor = ARGV[1]
+local held, heldrows, record = KEYS[1], KEYS[2], KEYS[3]
+local cursor, known = ARGV[1], ARGV[2]
 
-if not tonumber(cursor) then
+if not tonumber(cursor) or not known then
   return redis.error_reply('ACKQ_ARGUMENT held/scan: a cursor is a number')
 end
+
+-- include: record
 
 redis.call('HLEN', heldrows)
 local clock = redis.call('TIME')

@@ -1,6 +1,6 @@
 -- overview/lists: read the figures of several list queues, and keep counting in them.
 --
--- KEYS in groups of ten, one group a queue.
+-- KEYS in groups of eleven, one group a queue.
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
@@ -11,6 +11,7 @@
 -- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; expires
 -- KEYS[10] {name}WORKERS:SEEN   ZSET    worker -> when its entry ends, µs since the epoch
+-- KEYS[11] {name}RECORD    HASH    the settings of the queue: one with a record is not read here
 --
 -- ARGV[1] window           integer 0..604800000  ms; as in watch.lua. 0: do not count
 -- ARGV[2] member           text    a body with a time has a JSON member of this name ...
@@ -31,7 +32,7 @@
 -- Roles: none
 local window, member, other = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
-local SLOTS = 10
+local SLOTS = 11
 local MAX_IN_CALL = 100 -- held lists
 local READ = 32768 -- bytes of bodies
 local MAX_BODY = 65536 -- bytes
@@ -81,6 +82,9 @@ local function counts(counters, live, in_flight)
 end
 
 local function figures(first)
+  if redis.call('HMGET', KEYS[first + 10], 'format')[1] then
+    return 'ACKQ_RECORD the queue has a record'
+  end
   local listed, handed = redis.call('LLEN', KEYS[first]), redis.call('LLEN', KEYS[first + 2])
   local leased, expired, deadline = tally(KEYS[first + 1])
   local delayed, due, due_time = tally(KEYS[first + 3])

@@ -4,7 +4,7 @@
 --                                        the version of the record that made it a former one
 -- KEYS[2] {shard}CONTEXT         HASH    lease key -> message; of a retired shard a STRING
 -- KEYS[3] {shard}GROUPS:CLOSED   LIST    ready messages of a closed shard
--- KEYS[4] {shard}GROUPS:SINCE    STRING  version of the record that opened the shard
+-- KEYS[4] {shard}RECORD          HASH    since: the version of the record that opened the shard
 --
 -- ARGV[1] version                integer 1..9007199254740991   of the record that names it a former
 --                                        one
@@ -15,7 +15,7 @@
 -- onto a closed shard is refused by the type of the list.
 -- Cost: O(1).
 -- Roles: consumer, worker, operator
-local ready, context, closed, since = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ready, context, closed, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local version = tonumber(ARGV[1])
 
 -- include: outside
@@ -39,7 +39,7 @@ if redis.call('TYPE', ready).ok == 'string' then
   end
   return 1
 end
-if tonumber(redis.call('GET', since) or '0') >= version then
+if tonumber(redis.call('HGET', record, 'since') or '0') >= version then
   return 0
 end
 redis.call('LLEN', closed)

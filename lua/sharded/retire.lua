@@ -9,8 +9,8 @@
 -- KEYS[6] {shard}EXTENDED    HASH    lease key -> receipt:deadline
 -- KEYS[7] {shard}DELAYED     ZSET    lease key -> due time
 -- KEYS[8] {shard}DEAD        STREAM  dead letters
--- KEYS[9] {shard}HELD        ZSET    held lists; a STRING if the shard is popped from the left
--- KEYS[10] {shard}HELD:LEFT  ZSET    held lists of a shard that is popped from the left
+-- KEYS[9] {shard}HELD        ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[10] {shard}RECORD     HASH    the settings of the shard, which are deleted
 -- KEYS[11] {shard}HELDROWS   HASH    held list -> messages in it
 -- KEYS[12] {shard}PAUSED     STRING  exists while the shard is paused
 -- KEYS[13] {shard}NOTES      HASH    notes of messages, all of which are gone if the shard is empty
@@ -24,7 +24,7 @@
 -- of CONTEXT.
 -- Cost: O(1).
 -- Roles: consumer, worker, operator
-local ready, context, dead, held, notes = KEYS[1], KEYS[3], KEYS[8], KEYS[9], KEYS[13]
+local ready, context, dead, record, notes = KEYS[1], KEYS[3], KEYS[8], KEYS[10], KEYS[13]
 local version = tonumber(ARGV[1])
 
 -- include: outside
@@ -44,12 +44,12 @@ else
     local kind = redis.call('TYPE', key).ok
     -- A stream stays when its last entry goes.
     local empty = key == dead and kind == 'stream' and redis.call('XLEN', dead) == 0
-    if kind ~= 'none' and not empty and not (key == held and kind == 'string')
+    if kind ~= 'none' and not empty and key ~= record
       and not (key == notes and kind == 'hash') then
       return 0
     end
   end
-  redis.call('UNLINK', dead, notes)
+  redis.call('UNLINK', dead, record, notes)
 end
 if since < version then
   local text = string.format('%.0f', version)

@@ -9,7 +9,7 @@
 -- KEYS[6] {shard}EXTENDED        HASH    lease key -> receipt:deadline
 -- KEYS[7] {shard}DELAYED         ZSET    lease key -> due time
 -- KEYS[8] {shard}DEAD            STREAM  dead letters
--- KEYS[9] {shard}HELD            STRING  the record of the groups
+-- KEYS[9] {shard}RECORD          HASH    the settings of the shard, see record.lua
 -- KEYS[10] {shard}ERRORS         HASH    lease key -> why deliveries failed
 -- KEYS[11] {shard}PAUSED         STRING  exists while the shard is paused
 -- KEYS[12] {shard}GROUPS:BUSY    HASH    group -> messages in flight
@@ -19,10 +19,9 @@
 -- KEYS[16] {shard}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[17] {shard}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 -- KEYS[18] {shard}GROUPS:CLOSED  LIST    ready messages of a closed shard
--- KEYS[19] {shard}GROUPS:SINCE   STRING  version of the record that opened the shard
--- KEYS[20] {shard}GROUPS:STOPPED HASH    group -> the dead letters that stop it
--- KEYS[21] {shard}GROUPS:RATES   ZSET    group -> when its rate allows the next message, µs
--- KEYS[22] {shard}NOTES          HASH    notes of messages, all of which are gone
+-- KEYS[19] {shard}GROUPS:STOPPED HASH    group -> the dead letters that stop it
+-- KEYS[20] {shard}GROUPS:RATES   ZSET    group -> when its rate allows the next message, µs
+-- KEYS[21] {shard}NOTES          HASH    notes of messages, all of which are gone
 --
 -- Returns 1 if it is retired, now or before; 2 if so, but it has dead letters; 0 if it
 -- has messages or a stopped group, is paused, or is not closed.
@@ -32,7 +31,7 @@
 -- Roles: consumer, worker, operator
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, dead, paused, parked = KEYS[7], KEYS[8], KEYS[11], KEYS[13]
-local closed, stopped = KEYS[18], KEYS[20]
+local closed, stopped = KEYS[18], KEYS[19]
 
 if redis.call('TYPE', ready).ok ~= 'string' then
   return 0

@@ -3,7 +3,9 @@
 -- KEYS[1] {name}COMMITS    HASH    writer -> the last batch that it committed
 -- KEYS[2] {name}HELD       ZSET    held list -> µs from which its rows belong to the queue
 -- KEYS[3] {name}HELDROWS   HASH    held list -> rows in it
--- KEYS[4..] {name}STAGED:<writer>:<batch>:<task>  LIST  rows of a task, 0..1000 lists
+-- KEYS[4] {name}RECORD     HASH    the settings of a list queue, see record.lua; of other queues it
+--                                  does not exist
+-- KEYS[5..] {name}STAGED:<writer>:<batch>:<task>  LIST  rows of a task, 0..1000 lists
 --
 -- ARGV[1] writer           text
 -- ARGV[2] batch            integer 0..9007199254740991
@@ -16,10 +18,10 @@
 -- crash before this call, and dropped after a crash behind it.
 -- Cost: O(lists), whatever their lengths.
 -- Roles: writer
-local commits, held, heldrows = KEYS[1], KEYS[2], KEYS[3]
+local commits, held, heldrows, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local writer, batch = ARGV[1], tonumber(ARGV[2])
 local rows = 3
-local HEAD = 3 -- keys before the lists
+local HEAD = 4 -- keys before the lists
 local count = #KEYS - HEAD
 
 -- include: outside
@@ -33,6 +35,9 @@ for i = rows, #ARGV do
     return redis.error_reply('ACKQ_ARGUMENT staging/commit: an argument is out of range')
   end
 end
+
+local known
+-- include: record
 
 -- Check every type before the first write, so that an error means that nothing was done.
 redis.call('ZCARD', held)

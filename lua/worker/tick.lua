@@ -8,7 +8,8 @@
 -- KEYS[6] {name}NOTES      HASH    notes of unique messages, see push_unique.lua
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
--- With groups: KEYS[9] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- KEYS[9] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- With groups: KEYS[10] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] schedule         text    name of the schedule
 -- ARGV[2] tick             integer 0..9007199254740991  µs since the epoch; 0: only look
@@ -31,7 +32,8 @@
 -- Cost: O(1).
 -- Roles: worker
 local ready, ticks, schedules, backup = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local handoff, notes, delayed, held, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local handoff, notes, delayed, held, record = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local parked = KEYS[10]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local missed, message, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'
 local version, unique = ARGV[7] or '', ARGV[8] or ''
@@ -50,11 +52,14 @@ if outside(tick, 0, 9007199254740991) or outside(previous, 0, 9007199254740991)
   return redis.error_reply('ACKQ_ARGUMENT tick: an argument is out of range; see tick.lua')
 end
 
+local known = parked and 'groups' or pop_from
+-- include: record
+
 redis.call('LLEN', ready)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local known = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
-local latest, counted = tonumber(known[1] or 0), tonumber(known[2] or 0)
+local ticked = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
+local latest, counted = tonumber(ticked[1] or 0), tonumber(ticked[2] or 0)
 
 local has_notes = unique ~= '' and redis.call('HLEN', notes) > 0
 

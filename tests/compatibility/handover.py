@@ -95,36 +95,3 @@ def _claims(stack: ExitStack, url: str, name: str) -> Claims:
 
 def _claimed(stack: ExitStack, url: str, name: str) -> Queue:
     return stack.enter_context(Queue.from_url(url, f"{name}-claimed"))
-
-
-def leave_grouped(url: str, name: str) -> None:
-    """Leave a message of a group in flight, one that waits for it, and one on the list."""
-    from ackq import Groups
-
-    with Queue.from_url(url, name, groups=Groups("customer")) as queue:
-        queue.push_many([{"id": "first"}, {"id": "parked"}], group="c")
-        queue.pop()
-        queue.pop()
-        queue.push({"id": "listed"}, group="c")
-
-
-def refused(url: str, name: str) -> list[str]:
-    """Return what each use of a queue ends in that a client without groups may not make."""
-    with Queue.from_url(url, name) as queue:
-        return [_outcome(use) for use in (queue.pop, queue.stats, queue.peek, queue.purge)]
-
-
-def take_grouped(url: str, name: str) -> list[str]:
-    """Return the ids of the messages that `leave_grouped` left, in their order."""
-    from ackq import Groups
-
-    with Queue.from_url(url, name, groups=Groups("customer")) as queue:
-        queue.drain()
-        return [message.id for message in queue.pop_many(9)]
-
-
-def _outcome(use: Any) -> str:
-    try:
-        return repr(use())
-    except Exception as error:
-        return type(error).__name__

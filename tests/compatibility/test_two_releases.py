@@ -20,9 +20,6 @@ from tests.waiting import wait_until
 from .conftest import Release
 from .handover import (
     leave,
-    leave_grouped,
-    refused,
-    take_grouped,
     take_over,
 )
 
@@ -62,13 +59,6 @@ def test_a_release_finishes_what_the_other_left(
     }
 
 
-def test_the_previous_release_takes_nothing_from_a_queue_with_groups(
-    previous: Release, current: Release, url: str, name: str
-) -> None:
-    current.call(leave_grouped, url, name)
-    assert previous.call(refused, url, name) == ["KeyTypeError"] * 4
-    assert current.call(refused, url, name) == ["GroupsMismatch"] * 4
-    assert current.call(take_grouped, url, name) == ["first", "parked", "listed"]
 
 
 def test_both_work_on_one_queue_at_the_same_time(

@@ -49,7 +49,7 @@ from tests.steps import play
         "a}b{",
         "{}",
         "aBACKUP",
-        "aHELD:LEFT",
+        "aRECORD",
         "xDEDUP:y",
         "xCLAIM:y",
         "\ud800",

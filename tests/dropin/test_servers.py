@@ -35,7 +35,7 @@ def test_blocking(target: Target, name: str, push: str, pop: str, wait: str) -> 
             pipeline.delete(name)
             assert pipeline.execute() == [1, 1]
         assert (
-            target.control.exists(*[f"{name}{end}" for end in ("", "BACKUP", "CONTEXT", "HELD")])
+            target.control.exists(*[f"{name}{end}" for end in ("", "BACKUP", "CONTEXT", "RECORD")])
             == 0
         )
 
@@ -60,7 +60,7 @@ def test_on_asyncio(target: Target, name: str, push: str, pop: str, wait: str) -
 
     asyncio.run(main())
     assert (
-        target.control.exists(*[f"{name}{end}" for end in ("", "BACKUP", "CONTEXT", "HELD")]) == 0
+        target.control.exists(*[f"{name}{end}" for end in ("", "BACKUP", "CONTEXT", "RECORD")]) == 0
     )
 
 

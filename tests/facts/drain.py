@@ -5,12 +5,12 @@ from tests.facts.facts import Facts
 
 FACTS = Facts(
     "drain",
-    calls=((1000,),),
-    fewest=1,
+    calls=((1000, "right"),),
+    fewest=2,
     mistakes=r"""
 test_drain.test_everything_goes_back_to_the_list_in_the_order_of_delivery
   to the back of the list
-  - record and 'LPUSH' or 'RPUSH'
+  - from_left and 'LPUSH' or 'RPUSH'
   + 'LPUSH'
 """,
 )

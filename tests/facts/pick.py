@@ -6,14 +6,14 @@ from tests.facts.facts import Facts
 FACTS = Facts(
     "pick",
     calls=(
-        ("cancel", "ready", 100, 0, "listed"),
-        ("cancel", "handoff", 100, 0, "handed"),
-        ("run_now", "ready", 100, 0, "listed"),
+        ("cancel", "ready", 100, 0, "right", "listed"),
+        ("cancel", "handoff", 100, 0, "right", "handed"),
+        ("run_now", "ready", 100, 0, "right", "listed"),
     ),
-    fewest=5,
+    fewest=6,
     refused={
-        "no id": ("cancel", "ready", 0, 0),
-        "1,001 ids": ("cancel", "ready", 0, 0, *["id"] * 1001),
+        "no id": ("cancel", "ready", 0, 0, "right"),
+        "1,001 ids": ("cancel", "ready", 0, 0, "right", *["id"] * 1001),
     },
     named_arguments="some",
     mistakes=r"""

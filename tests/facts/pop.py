@@ -13,16 +13,18 @@ from tests.queue.scripts.space import SECOND
 FACTS = Facts(
     "pop",
     calls=(
-        (10, 30 * SECOND, 0, 3, MIB, "front", -1, *MINE),
-        (10, 30 * SECOND, 0, 3, 10, "back", 0, *MINE),
-        (1, 30 * SECOND, 0, 0, MIB, "front", -1),
+        (10, 30 * SECOND, 0, 3, MIB, "front", "right", -1, *MINE),
+        (10, 30 * SECOND, 0, 3, 10, "back", "right", 0, *MINE),
+        (1, 30 * SECOND, 0, 0, MIB, "front", "right", -1),
     ),
     fewest=7,
-    refused=bad_groups((1, 1, 0, 0, 1, "front", -1)),
+    refused=bad_groups((1, 1, 0, 0, 1, "front", "right", -1)),
     given={
-        "NaN": {"calls": {"nan": Call("pop", (1, "nan", 0, 0, 1048576, "front", -1))}},
+        "NaN": {"calls": {"nan": Call("pop", (1, "nan", 0, 0, 1048576, "front", "right", -1))}},
         "the busy queue": {
-            "call": Call("pop", (10, 30 * SECOND, 0, 3, MIB, "front", -1, 4 * 10**15, 1, "mine"))
+            "call": Call(
+                "pop", (10, 30 * SECOND, 0, 3, MIB, "front", "right", -1, 4 * 10**15, 1, "mine")
+            )
         },
     },
     mistakes=r"""

@@ -9,9 +9,10 @@ from tests.facts.facts import Facts
 from tests.facts.groups.list import FILLED
 from tests.facts.groups.pop import OF_ITS_OWN
 from tests.facts.refused import bad
-from tests.queue.scripts.grouped import RECORD
+from tests.queue.scripts.grouped import RECORD, fields
 
 NAME = "ackq-benchmark:sharded"
+SETTINGS = [part for pair in fields(RECORD).items() for part in pair]
 
 CHANGE_CALL = (1, 3, "")
 CHANGE = Facts(
@@ -67,7 +68,7 @@ sharded.test_resize.test_a_shard_is_retired_only_if_it_has_nothing
 )
 REVIVE = Facts(
     "sharded/revive",
-    calls=((5, RECORD),),
+    calls=((5, *SETTINGS),),
     fewest=1,
     mistakes=r"""
 sharded.test_resize.test_a_shard_is_revived_by_a_later_version_only

@@ -7,7 +7,7 @@ from tests.facts.facts import Facts
 
 FACTS = Facts(
     "stats",
-    calls=((),),
+    calls=(("right",),),
     changes_nothing=True,
     mistakes=r"""
 test_stats.test_stats_and_pop_agree_on_what_is_ready

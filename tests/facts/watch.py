@@ -6,7 +6,7 @@ from tests.facts.facts import Facts
 
 FACTS = Facts(
     "watch",
-    calls=((10_000,),),
+    calls=((10_000, "right"),),
     fewest=1,
     named_arguments="some",
     mistakes=r"""

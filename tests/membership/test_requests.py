@@ -81,7 +81,7 @@ def records() -> Traces:
     for title in (
         "format 2, draining",
         "format 2",
-        "format 3, of groups",
+        "format 2, of groups",
         "format 4",
         "format 2 without shards",
         "format 1",
@@ -96,7 +96,7 @@ def records() -> Traces:
     yield "read no record", shards.read("jobs")
     yield "create a record", shards.read("jobs", 4)
     yield "read a record of format 1", shards.read("jobs")
-    yield "read a record of format 3, of groups", shards.read("jobs")
+    yield "read a record of format 2, of groups", shards.read("jobs")
     yield "read a record of format 4", shards.read("jobs")
 
 

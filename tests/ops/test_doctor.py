@@ -10,13 +10,18 @@ import click.testing
 import pytest
 import redis
 
+from ackq import Groups, Queue, RateLimit
 from ackq.cli import main
 from ackq.config import PopFrom
+from ackq.errors import ConfigurationError, KeyTypeError
+from ackq.membership.shards import GROUPED, shard_names
 from ackq.ops.acl import SCRATCH, rules
 from ackq.ops.diagnosis import Diagnosis, durability_of, judge
-from ackq.ops.doctor import Doctor
+from ackq.ops.doctor import Doctor, convert
 from ackq.ops.facts import Facts
 from ackq.ops.trials import TRIALS, Answer
+from ackq.queue.record import fields_of
+from ackq.sharded import ShardedQueue
 from tests.servers import private_server
 from tests.waiting import wait_until
 
@@ -236,3 +241,75 @@ def test_the_command_says_it_by_its_exit_code_and_shows_no_password(
 
 def test_the_scratch_queue_is_one_that_no_rule_of_a_queue_covers() -> None:
     assert not any(word.startswith(f"~{SCRATCH}") for word in rules("jobs", "operator"))
+
+
+GROUPS_1 = "groups:1:10/60000000/1:stop:40:customer"
+GROUPS_2 = Groups("customer", rate=RateLimit(10, per=60), on_dead="stop")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "more"),
+    [
+        ("left", {"pop_from": "left"}, {}),
+        (GROUPS_1, {"groups": GROUPS_2, "max_in_flight": 40}, {b"place": b"7"}),
+        (
+            f"held 5 {GROUPS_1}",
+            {"groups": GROUPS_2, "max_in_flight": 40},
+            {b"place": b"7", b"since": b"5", b"waits": b"1"},
+        ),
+    ],
+)
+def test_a_queue_of_format_1_is_refused_and_converted_with_its_consumers_stopped(
+    plain_client: redis.Redis, name: str, text: str, settings: dict[str, Any], more: dict[Any, Any]
+) -> None:
+    plain_client.set(f"{name}HELD", text)
+    if "groups" in settings:
+        plain_client.hset(f"{name}GROUPS:BUSY", mapping={"": 7, "a": 1})
+    if "since" in str(more):
+        plain_client.set(f"{name}GROUPS:SINCE", 5)
+    plain_client.lpush(name, '{"id":"a"}')
+    plain_client.zadd(f"{name}BACKUP", {"held": 4e15})
+    with Queue(plain_client, name) as plain, Queue(plain_client, name, **settings) as queue:
+        for use in (plain.pop, queue.pop, plain.stats, plain.claims):
+            with pytest.raises(KeyTypeError, match=f"(?s)format 1.*ackq doctor {name} --convert"):
+                use()
+        for only_look in (True, False):
+            with pytest.raises(ConfigurationError, match="leased or claimed: stop its consumers"):
+                convert(plain_client, name, only_look=only_look)
+        plain_client.delete(f"{name}BACKUP")
+        assert convert(plain_client, name, only_look=True)
+        assert plain_client.get(f"{name}HELD") == text.encode()
+        assert convert(plain_client, name)
+        assert not convert(plain_client, name)
+        expected = {key.encode(): value.encode() for key, value in fields_of(queue.config).items()}
+        assert plain_client.hgetall(f"{name}RECORD") == expected | more
+        busy = plain_client.hgetall(f"{name}GROUPS:BUSY")
+        assert busy == ({b"a": b"1"} if "groups" in settings else {})
+        assert not plain_client.exists(f"{name}HELD", f"{name}GROUPS:SINCE")
+    plain_client.delete(*plain_client.scan_iter(f"{name}*"))
+
+
+def test_a_string_of_another_program_is_not_converted(plain_client: redis.Redis, name: str) -> None:
+    plain_client.set(f"{name}HELD", "mine")
+    with pytest.raises(ConfigurationError, match="not a record of ackq"):
+        convert(plain_client, name)
+    assert plain_client.getdel(f"{name}HELD") == b"mine"
+
+
+def test_a_sharded_queue_of_format_1_is_converted_shard_by_shard(
+    plain_client: redis.Redis, token: str
+) -> None:
+    groups = GROUPS_1.replace(":40:", ":0:")
+    fields = {"format": 3, "shards": 2, "draining": "", "version": 1, "groups": groups}
+    plain_client.hset(f"{{{token}}}:shards", mapping=fields)
+    for shard in shard_names(token, 2, GROUPED):
+        plain_client.set(f"{shard}HELD", groups)
+    assert convert(plain_client, token, only_look=True)
+    assert convert(plain_client, token)
+    assert not convert(plain_client, token)
+    with ShardedQueue(plain_client, token, groups=GROUPS_2) as queue:
+        queue.push({"id": "a"}, group="c")
+        taken = queue.pop()
+        assert taken is not None
+        queue.ack(taken)
+    plain_client.delete(*plain_client.scan_iter(f"*{token}*"))

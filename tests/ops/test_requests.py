@@ -10,8 +10,12 @@ from typing import Any
 
 from ackq.config import QueueConfig
 from ackq.ops.chronicle import store
+from ackq.ops.doctor import converted
 from ackq.ops.read_lists import read_together
 from ackq.ops.readings import Asked
+from ackq.queue.keys import QueueKeys
+from ackq.queue.spec import QueueSpec
+from tests.outside import FIXED
 from tests.traces import Traces, compare
 
 FILE = Path(__file__).with_name("requests.txt")
@@ -40,7 +44,13 @@ def past() -> Traces:
     yield "update nothing", store.update(key, "token", [b"h1"], lambda fields: {})
 
 
-PARTS = (figures, past)
+def formats() -> Traces:
+    of = QueueSpec("q", QueueKeys.of("q"), QueueConfig(), outside=FIXED)
+    for title in ("of format 1", "of format 2", "in use"):
+        yield f"convert a queue {title}", converted(of, False)
+
+
+PARTS = (figures, past, formats)
 
 
 def test_the_requests_of_figures_and_histories() -> None:

@@ -24,14 +24,13 @@ from ackq.queue import (
     chosen_messages,
     claims,
     group_audit,
-    group_record,
     group_stats,
     held_lists,
     inspection,
     moved_aside,
     places,
-    pop_from,
     push,
+    record,
     row_dead_letters,
     settle,
     stopped_groups,
@@ -270,17 +269,19 @@ def trips() -> Traces:
 
 
 def ends() -> Traces:
-    left, right = QueueKeys.of("q", "left"), QueueKeys.of("q")
-    yield "forget", pop_from.forget(left)
-    yield "forget the right end", pop_from.forget(right)
-    yield "forget if unused", pop_from.forget_if_unused(spec("left"))
-    yield "forget if unused, but it is", pop_from.forget_if_unused(spec("left"))
-    yield "compare from the left", pop_from.compare(left)
-    yield "compare with a record", pop_from.compare(left)
-    yield "compare without leave", pop_from.compare(right)
-    yield "recorded, left", pop_from.recorded(right)
-    yield "recorded, right", pop_from.recorded(left)
-    yield "record on a wrong type", pop_from.record(left)
+    left, right = spec("left"), spec()
+    yield "forget", record.forget(left.keys)
+    yield "forget if unused", record.forget_if_unused(left)
+    yield "forget if unused, but it is", record.forget_if_unused(left)
+    yield "compare without a record", record.compare(left)
+    yield "compare with a record", record.compare(left)
+    yield "compare without leave", record.compare(right)
+    yield "recorded, left", record.recorded(right.keys)
+    yield "recorded, right", record.recorded(left.keys)
+    yield "record", record.record(left)
+    yield "record while others hold messages", record.record(left)
+    yield "record on a wrong type", record.record(left)
+    yield "nothing to record", record.record(right)
 
 
 def inspections() -> Traces:
@@ -324,9 +325,6 @@ def inspections() -> Traces:
     yield "audit", inspection.audit(spec(), False)
     yield "audit of a sound queue, repaired", inspection.audit(spec("left"), True)
     yield "audit of keys of other types", inspection.audit(spec(), True)
-    yield "audit without a record", inspection.audit(spec(), True)
-    yield "audit without a record, not repaired", inspection.audit(spec(), False)
-    yield "audit without a record, popped from the right", inspection.audit(spec(), True)
     yield "audit without leave", inspection.audit(spec(), True)
     yield "audit of a server that is away", inspection.audit(spec(), True)
 
@@ -408,7 +406,7 @@ def grouped() -> Traces:
     keys = QueueKeys.of("q", grouped=True)
     config = QueueConfig(7.0, 11, "front", 12345, groups=Groups("customer"))
     of = QueueSpec("q", keys, config, outside=FIXED)
-    yield "record the groups", group_record.record(of.keys, of.config)
+    yield "record the groups", record.record(of)
     yield "pop, with groups", take.pop_many(of, 5, None, 3.0, held("k"))
     yield "ack, with groups", settle.ack(of, held("k"))
     yield "cancel what was moved aside", chosen_messages.cancel_moved_aside(of, ["m"])
@@ -419,7 +417,7 @@ def grouped() -> Traces:
     yield "resume a group", stopped_groups.resume(of, "c-17")
     yield "list groups", group_stats.first(of, 5, 100, "waiting", "")
     yield "peek at what was moved aside", moved_aside.page(of, b"", 5, 7)
-    yield "forget the groups", group_record.forget(of.keys)
+    yield "forget the groups", record.forget(of.keys)
 
 
 PARTS = (pushes, settles, takes, trips, ends, inspections, lists, batches, rejected, grouped)

@@ -12,8 +12,9 @@ import redis
 from redis.exceptions import ResponseError
 
 import ackq
-from ackq import Groups
+from ackq import Groups, QueueConfig
 from ackq.membership.shards import shard_names
+from ackq.queue.record import fields_of
 from ackq.sharded import ShardedQueue, operations, resize
 from tests.servers import Target
 from tests.sharded.conftest import MakeSharded
@@ -22,7 +23,7 @@ from tests.sharded.test_resize import fill
 from tests.waiting import wait_until
 
 CUSTOMER = Groups("customer")
-RECORD = "groups:1:0/0/0:continue:0:customer"
+RECORD = fields_of(QueueConfig(groups=Groups("customer")))
 
 
 def names(token: str, shards: int) -> tuple[str, ...]:
@@ -33,7 +34,7 @@ def forget(target: Target, token: str, *numbers: int) -> None:
     """Delete what stays of former shards."""
     for number in numbers:
         for name in names(token, number):
-            for suffix in ("", "CONTEXT", "HELD", "GROUPS:SINCE"):
+            for suffix in ("", "CONTEXT", "RECORD"):
                 target.control.delete(f"{name}{suffix}")
 
 
@@ -246,7 +247,7 @@ def test_a_shard_is_closed_with_its_messages(scripted: Scripted) -> None:
     assert scripted.call("close", 7) == 1  # an empty one
     client.delete(shard, f"{shard}GROUPS:CLOSED")
     client.lpush(shard, "a")
-    client.set(f"{shard}GROUPS:SINCE", 7)
+    client.hset(f"{shard}RECORD", "since", 7)
     assert scripted.call("close", 7) == 0
     assert client.type(shard) == b"list"
     client.lpush(f"{shard}GROUPS:CLOSED", "b")
@@ -282,14 +283,13 @@ KINDS = {
 LEFT_BEHIND = {
     "RECEIVES": "hash",
     "EXTENDED": "hash",
-    "HELD": "string",
+    "RECORD": "hash",
     "ERRORS": "hash",
     "GROUPS:BUSY": "hash",
     "GROUPS:TURNS": "zset",
     "GROUPS:FLIGHT": "hash",
     "GROUPS:RUNS": "zset",
     "GROUPS:WOKEN": "string",
-    "GROUPS:SINCE": "string",
     "GROUPS:RATES": "zset",
 }
 
@@ -319,21 +319,18 @@ def test_a_closed_shard_is_sealed_only_if_it_has_nothing_to_deliver(scripted: Sc
 def test_a_new_shard_is_held_from_its_opening_to_its_release(scripted: Scripted) -> None:
     shard, client = f"{{{scripted.name}}}0", scripted.client
     assert scripted.call("retire", 4) == 1
-    for args in ((5,), (5, "left")):
+    for args in ((5, "format"), (5, "kind", "left")):
         with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/revive"):
             scripted.call("revive", *args, grouped=True)
-    assert scripted.call("revive", 5, RECORD, grouped=True) == 1
-    held = f"held 5 {RECORD}".encode()
-    assert client.mget(f"{shard}HELD", f"{shard}GROUPS:SINCE") == [held, b"5"]
+    settings = [part for pair in RECORD.items() for part in pair]
+    assert scripted.call("revive", 5, *settings, grouped=True) == 1
+    open = {name.encode(): value.encode() for name, value in (RECORD | {"since": "5"}).items()}
     for version in (4, 6):
         assert scripted.call("release", version) == 0
-    assert client.get(f"{shard}HELD") == held
+    assert client.hgetall(f"{shard}RECORD") == open | {b"waits": b"1"}
     assert scripted.call("release", 5) == 1
     assert scripted.call("release", 5) == 0
-    assert client.get(f"{shard}HELD") == RECORD.encode()
-    client.delete(f"{shard}HELD")
-    client.zadd(f"{shard}HELD", {"a": 1})
-    assert scripted.call("release", 5) == 0
+    assert client.hgetall(f"{shard}RECORD") == open
     for wrong in (0, "x", 1.5):
         with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/release"):
             scripted.call("release", wrong)

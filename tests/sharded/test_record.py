@@ -9,7 +9,9 @@ from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 import ackq
+from ackq import Groups, QueueConfig
 from ackq.membership.shards import GROUPED, NEWEST, shard_names
+from ackq.queue.record import fields_of
 from ackq.sharded import ShardedQueue
 from tests.servers import Target
 from tests.sharded.conftest import MakeSharded
@@ -90,14 +92,18 @@ def test_open_creates_once_and_reads(scripted: Scripted) -> None:
 
 
 def test_open_records_the_groups_of_a_new_queue(scripted: Scripted) -> None:
-    for groups in ("left", "groups:" + "x" * 300):
+    for settings in (("format",), ("kind", "groups"), ("format", "2") * 11):
         with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/open"):
-            scripted.call("open", 12, groups)
-    assert scripted.call("open", 0, "groups:1:customer") == [0]
+            scripted.call("open", 12, *settings)
+    groups, other = (
+        [part for pair in fields_of(QueueConfig(groups=Groups(field))).items() for part in pair]
+        for field in ("customer", "other")
+    )
+    assert scripted.call("open", 0, *groups) == [0]
     assert not scripted.client.exists(scripted.record)
-    recorded = [3, 12, 1, b"", b"groups:1:customer"]
-    assert scripted.call("open", 12, "groups:1:customer") == recorded
-    assert scripted.call("open", 12) == scripted.call("open", 0, "groups:2:other") == recorded
+    recorded = [2, 12, 1, b"", b"groups", b"1", b"0/0/0", b"continue", b"0", b"customer"]
+    assert scripted.call("open", 12, *groups) == recorded
+    assert scripted.call("open", 12) == scripted.call("open", 0, *other) == recorded
 
 
 def test_open_leaves_a_queue_of_the_first_format_as_it_is(scripted: Scripted) -> None:

@@ -247,7 +247,6 @@ KINDS = {
     "DELAYED": "zset",
     "DEAD": "stream",
     "HELD": "zset",
-    "HELD:LEFT": "zset",
     "HELDROWS": "hash",
     "PAUSED": "string",
 }
@@ -275,11 +274,11 @@ def test_a_shard_is_retired_only_if_it_has_nothing(scripted: Scripted) -> None:
     assert scripted.call("retire", 5) == 0
     assert client.get(shard) == b"of another program"
     client.delete(shard)
-    fill(client, f"{shard}HELD", "string")  # the record of the left end
+    fill(client, f"{shard}RECORD", "hash")
     client.xdel(f"{shard}DEAD", client.xadd(f"{shard}DEAD", {"a": "1"}))
     assert scripted.call("retire", 5) == 1
     assert client.mget(shard, f"{shard}CONTEXT") == [b"5", b"5"]
-    assert not client.exists(f"{shard}DEAD")
+    assert not client.exists(f"{shard}DEAD", f"{shard}RECORD")
     assert scripted.call("retire", 4) == 1
     assert client.get(shard) == b"5"
     assert scripted.call("retire", 7) == 1

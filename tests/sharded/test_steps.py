@@ -184,7 +184,7 @@ def test_the_record_changes_by_version_and_shards_close_only_when_empty() -> Non
         assert asked.resend
         assert play(operation(SPEC, 3), 0)[1] is False
     retired = next(resize.retire(SPEC, 3))
-    assert {SPEC.keys.ready + b"HELD:LEFT", SPEC.keys.dead} < set(retired.args)  # type: ignore[union-attr]
+    assert {SPEC.keys.record, SPEC.keys.dead} < set(retired.args)  # type: ignore[union-attr]
     for reply, closed in ((b"string", True), (b"list", False), (ResponseError("x"), False)):
         (asked,), found = play(resize.is_retired(SPEC), reply)
         assert (asked.args, asked.resend, found) == ((b"TYPE", SPEC.keys.ready), True, closed)

@@ -21,7 +21,7 @@ from tests.steps import play
 from tests.traces import Traces, compare
 
 FILE = Path(__file__).with_name("requests.txt")
-SPEC = StagingSpec("queue 'q'", StagingKeys.of_queue("q", b"qHELD"), "w")
+SPEC = StagingSpec("queue 'q'", StagingKeys.of_queue("q"), "w")
 LISTS = SPEC.keys.list("w", 7, Staged("t")), SPEC.keys.delayed("w", 7, Staged("t"))
 LEFT = b"t:staged:w:1:a:4:"
 
@@ -145,7 +145,7 @@ def test_the_lists_of_many_tasks_are_merged_before_the_commit() -> None:
         (SPEC.keys.list("w", 7, tasks[1]), SPEC.keys.list("w", 7, tasks[0]))
     ] * 2
     assert len(merges) == 2 * 2 * 250
-    assert request.args[0] == 3 + 2 * 251
+    assert request.args[0] == 4 + 2 * 251
     assert list(request.args[-502:]) == ([2] * 250 + [1]) * 2
 
 
@@ -153,7 +153,7 @@ def test_many_lists_of_a_batch_that_is_committed_are_not_merged() -> None:
     tasks = [Staged(str(number), 1) for number in range(MAX_LISTS + 1)]
     asked, rows = play(operations.commit(SPEC, 7, tasks, _stays), [], b"7", [b"known", 7], [])
     assert rows == 0
-    assert asked[2].args == (3, *asked[2].args[1:4], "w", 7)
+    assert asked[2].args == (4, *asked[2].args[1:5], "w", 7)
     # As many as one commit takes are not merged.
     asked, _ = play(
         operations.commit(SPEC, 7, tasks[1:], _stays), [], [b"known", 7], *[False] * MAX_LISTS, []

@@ -16,10 +16,9 @@ from ackq.ops.read_lists import read_alone
 from ackq.ops.readings import Asked, Found, Reading
 from ackq.ops.sharded import at_its_stage, shard_names_of
 from ackq.ops.trials import is_denial
-from ackq.queue import claims, group_record, inspection
+from ackq.queue import claims, inspection, record
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
-from ackq.queue.pop_from import recorded_settings
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
@@ -70,7 +69,7 @@ def open_sharded(
     known = queue.execute(operations.read, name)
     changes: dict[str, Any] = {}
     if known is not None and known.groups and "groups" not in settings:
-        changes = group_record.settings_of(known.groups.encode())
+        changes = record.settings_of(known.groups)
     elif (pop_from or recorded(queue.shards()[0]).get("pop_from")) == "left":
         changes["pop_from"] = "left"
     if changes:
@@ -86,7 +85,7 @@ def _has_keys(queue: Queue) -> bool:
 def recorded(queue: Queue) -> dict[str, Any]:
     """Return the settings of a queue that are recorded: its end, or its groups and its limit."""
     try:
-        return queue.execute(lambda spec: recorded_settings(spec.keys))
+        return queue.execute(lambda spec: record.recorded(spec.keys))
     except NoPermissionError:
         return {}
 

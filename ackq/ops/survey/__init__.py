@@ -23,7 +23,7 @@ from ackq.ops.trials import is_denial
 from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import QueueStats
-from ackq.queue.pop_from import recorded_settings
+from ackq.queue.record import recorded
 from ackq.queue.spec import QueueSpec
 
 T = TypeVar("T")
@@ -145,7 +145,7 @@ def _survey_neighbours(survey: Survey, key: bytes) -> Operation[None]:
         keys = QueueKeys.of(survey.name)
     except AckqError:
         return
-    settings = (yield from _seen(survey, "TYPE of ackq's keys", recorded_settings(keys))) or {}
+    settings = (yield from _seen(survey, "TYPE of ackq's keys", recorded(keys))) or {}
     config = QueueConfig(**settings)
     keys = QueueKeys.of(survey.name, config.pop_from, config.grouped)
     survey.side_keys = yield from _seen(survey, "TYPE of ackq's keys", side_keys(keys))

@@ -15,8 +15,8 @@ from ackq.ops.survey import Survey
 from ackq.ops.survey.bodies import Sample
 from ackq.ops.survey.clients import HIDDEN, MOVES, PUSHES, TAKES, Users
 from ackq.ops.survey.edges import End, Traffic
-from ackq.queue.group_record import in_words
 from ackq.queue.keys import QueueKeys
+from ackq.queue.record import in_words
 
 
 @dataclass(frozen=True, slots=True)

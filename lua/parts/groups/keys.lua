@@ -1,5 +1,4 @@
--- With groups: KEYS[11] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[12] {name}HELD STRING the record, see groups/record.lua
+-- With groups: KEYS[12] {name}HANDOFF LIST front of the ready list
 -- With groups: KEYS[13] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
 -- With groups: KEYS[14] {name}GROUPS:BUSY HASH see groups/pop.lua
 -- With groups: KEYS[15] {name}GROUPS:PARKED ZSET messages moved aside

@@ -3,8 +3,8 @@
 
 -- Of a queue with groups, read every type before the first write.
 local rules, are_parked, woken_note, are_stopped = nil, false, '', false
-if record then
-  rules = rules_of(redis.call('GET', record)) or {limit = 1, most = 0}
+if busy then
+  rules = rules_of()
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
   redis.call('HLEN', busy)

@@ -19,7 +19,7 @@ local function take_back(zset, keys, absent)
       full = true
       return
     elseif requeue == 'back' and zset == backup then
-      redis.call(record and 'RPUSH' or 'LPUSH', ready, body)
+      redis.call(from_left and 'RPUSH' or 'LPUSH', ready, body)
       redis.call('ZREM', zset, key)
       forget(key)
       spend(body)

@@ -134,4 +134,4 @@ end
 if has_handoff then
   take_ready(handoff)
 end
-take_ready(ready, record)
+take_ready(ready, from_left)

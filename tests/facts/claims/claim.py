@@ -8,10 +8,10 @@ from tests.queue.scripts.space import SECOND
 FACTS = Facts(
     "claims/claim",
     calls=(
-        (3, 2, 1000, 0, 60 * SECOND),
-        (3, 2, 1000, 50, 60 * SECOND),
+        (3, 2, 1000, 0, 60 * SECOND, "right"),
+        (3, 2, 1000, 50, 60 * SECOND, "right"),
     ),
-    fewest=5,
+    fewest=6,
     mistakes=r"""
 test_claims.test_what_came_back_fills_the_room_that_a_dead_letter_leaves
   a dead letter lets what waits pass redelivered messages
@@ -19,12 +19,12 @@ test_claims.test_what_came_back_fills_the_room_that_a_dead_letter_leaves
   + cut = #keys == RECOVERED --
 test_claims.test_messages_leave_every_place_for_the_claim_in_the_order_of_a_pop
   the newest first
-  - take_ready(ready, record and 'LEFT' or 'RIGHT')
-  + take_ready(ready, record and 'RIGHT' or 'LEFT')
+  - take_ready(ready, from_left and 'LEFT' or 'RIGHT')
+  + take_ready(ready, from_left and 'RIGHT' or 'LEFT')
   ready messages before those handed over
   -   take_ready(handoff, 'RIGHT')
-  -   take_ready(ready, record and 'LEFT' or 'RIGHT')
-  +   take_ready(ready, record and 'LEFT' or 'RIGHT')
+  -   take_ready(ready, from_left and 'LEFT' or 'RIGHT')
+  +   take_ready(ready, from_left and 'LEFT' or 'RIGHT')
   +   take_ready(handoff, 'RIGHT')
 test_claims.test_a_claim_that_was_given_back_is_begun_anew
   bytes of a claim that is gone

@@ -8,11 +8,11 @@ from tests.facts.facts import Facts
 FACTS = Facts(
     "held/give_back",
     calls=(
-        ("front",),
-        ("back",),
-        ("delayed",),
+        ("front", "right"),
+        ("back", "right"),
+        ("delayed", "right"),
     ),
-    fewest=1,
+    fewest=2,
     mistakes=r"""
 test_held.test_the_order_of_a_claim_is_kept_for_consumers_that_wait
   all of it goes where waiting consumers move it
@@ -24,7 +24,7 @@ test_held.test_a_claim_goes_in_front_of_what_was_handed_over
   + redis.call('LLEN', handoff) and WOKEN
 test_held.test_a_committed_list_goes_behind_the_queue_in_its_order
   what was committed goes in front
-  - redis.call('LMOVE', list, ready, 'RIGHT', record and 'RIGHT' or 'LEFT')
+  - redis.call('LMOVE', list, ready, 'RIGHT', from_left and 'RIGHT' or 'LEFT')
   + redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')
 test_held.test_messages_for_later_are_scheduled_under_their_own_ids
   drops what has no time

@@ -6,10 +6,10 @@ from tests.facts.facts import Facts
 
 FACTS = Facts(
     "held/scan",
-    calls=((0,),),
+    calls=((0, "right"),),
     changes_nothing=True,
-    fewest=1,
-    refused={"cursor": ("x",)},
+    fewest=2,
+    refused={"cursor": ("x", "right")},
 )
 
 

@@ -22,7 +22,9 @@ def test_a_role_can_do_what_it_is_for(
         for what in sorted(FOR[role]):
             owner.purge(dead=True)
             if role not in ("scheduler", "consumer", "worker", "operator"):
-                admin.set(f"{name}HELD", "left")  # somebody else records the end
+                admin.hset(
+                    f"{name}RECORD", mapping={"format": 2, "kind": "left"}
+                )  # somebody else records the end
             owner.push_many([{"id": "a"}, {"id": "b"}])
             assert outcome(OPERATIONS[what], queue) == "allowed", what
 

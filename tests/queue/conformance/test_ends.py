@@ -74,53 +74,9 @@ def test_a_lost_record_is_written_again_by_the_next_pop(
 ) -> None:
     queue = make_queue(pop_from="left")
     queue.push_many([{"id": "a"}, {"id": "b"}])
-    target.control.delete(f"{name}HELD")
+    target.control.delete(f"{name}RECORD")
     assert queue.pop().id == "a"
-    assert target.control.get(f"{name}HELD") == b"left"
-
-
-def lose_the_record(control: Any, name: str) -> None:
-    """Leave a claim of the left end, and delete the record as somebody might by hand."""
-    control.rpush(f"{name}CLAIM:g:1", '{"id":"claimed"}')
-    control.zadd(f"{name}HELD:LEFT", {f"{name}CLAIM:g:1": 0})
-    control.hset(f"{name}HELDROWS", f"{name}CLAIM:g:1", 1)
-    control.delete(f"{name}HELD")
-
-
-@pytest.mark.parametrize("end", ["right", "left"])
-def test_an_audit_from_either_end_writes_a_lost_record_again(
-    make_queue: MakeQueue, target: Target, name: str, end: str
-) -> None:
-    left, auditor = make_queue(pop_from="left"), make_queue(pop_from=end)
-    left.push({"id": "listed"})
-    lose_the_record(target.control, name)
-    problem = "the record of the left end is missing"
-    for repair in (False, True):
-        [finding] = auditor.audit(repair=repair).findings
-        assert (finding.problem, finding.key) == (problem, f"{name}HELD")
-        assert finding.repaired == repair
-    assert left.audit().findings == ()
-    assert [message.id for message in left.pop_many(5)] == ["claimed", "listed"]
-
-
-def test_a_record_lost_while_the_right_end_is_popped_is_written_afterwards(
-    make_queue: MakeQueue, target: Target, name: str
-) -> None:
-    left, right = make_queue(pop_from="left"), make_queue(pop_from="right")
-    left.push_many([{"id": "a"}, {"id": "b"}])
-    lose_the_record(target.control, name)
-    taken = right.pop()
-    assert taken.id == "b"
-    with pytest.raises(PopFromMismatch):
-        left.pop()
-    [finding] = right.audit(repair=True).findings
-    assert not finding.repaired
-    right.ack(taken)
-    [finding] = right.audit(repair=True).findings
-    assert finding.repaired
-    with pytest.raises(PopFromMismatch):
-        right.pop()
-    assert [message.id for message in left.pop_many(5)] == ["claimed", "a"]
+    assert target.control.hgetall(f"{name}RECORD") == {b"format": b"2", b"kind": b"left"}
 
 
 def test_the_end_of_a_drained_queue_can_be_changed(make_queue: MakeQueue) -> None:

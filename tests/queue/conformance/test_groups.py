@@ -25,6 +25,21 @@ REFUSED: dict[str, Callable[[Any], object]] = {
     "stats": lambda queue: queue.stats(),
     "peek": lambda queue: queue.peek(),
     "purge": lambda queue: queue.purge(),
+    "push to the front": lambda queue: queue.push({"id": "x"}, front=True),
+    "push a unique one": lambda queue: queue.push({"id": "x"}, unique="done"),
+    "ack by id": lambda queue: queue.ack_id("a"),
+    "find": lambda queue: queue.find("zz"),
+    "cancel": lambda queue: queue.cancel(ids=["a"], running=True),
+    "cancel delayed": lambda queue: queue.cancel("1795252215312092-a"),
+    "run now": lambda queue: queue.run_now(ids=["a"]),
+    "redrive": lambda queue: queue.redrive(),
+    "redrive one": lambda queue: queue.redrive(entries=["1-1"]),
+    "drop": lambda queue: queue.drop_dead_letters("1-1"),
+    "count": lambda queue: queue.counters(),
+    "oldest": lambda queue: queue.oldest_ready(),
+    "claims": lambda queue: queue.claims(),
+    "audit": lambda queue: queue.audit(repair=True),
+    "drain": lambda queue: queue.drain(),
 }
 
 

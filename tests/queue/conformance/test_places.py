@@ -86,9 +86,8 @@ def test_what_other_programs_wrote_is_no_obstacle(
     if pop_from == "left":
         queue.pop()
     rows = f"{name}STAGED:w:1:0:delayed"
-    held = f"{name}HELD:LEFT" if pop_from == "left" else f"{name}HELD"
     target.control.lpush(rows, '{"id":"no time"}', 'x:{"id":"b"}', '1:{"id":"past"}')
-    target.control.zadd(held, {rows: 0})
+    target.control.zadd(f"{name}HELD", {rows: 0})
     target.control.hset(f"{name}HELDROWS", rows, 3)
     target.control.xadd(f"{name}DEAD", {"count": "many", "body": '{"id":"dead"}'})
     assert (queue.find("no time").due_in, queue.find("past").due_in) == (0, 0)

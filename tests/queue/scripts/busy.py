@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.queue.scripts.grouped import STOPPING
+from tests.queue.scripts.grouped import STOPPING, fields
 from tests.queue.scripts.headers import is_of_the_list_queue, parse, read
 from tests.queue.scripts.space import CLAIM, FUTURE, PAST, Space, Value, body
 
@@ -62,8 +62,8 @@ def fill_groups(space: Space) -> None:
         client = keys.client
         for suffix in ("HELD", "HELDROWS", CLAIM):  # one by one, as a pipeline to a cluster must
             client.delete(keys.key(suffix))
-        client.set(keys.key("HELD"), STOPPING)
-        client.hset(keys.key("GROUPS:BUSY"), mapping={"": 7, "a": 1, "b": 2})
+        client.hset(keys.key("RECORD"), mapping=fields(STOPPING) | {"place": "7"})
+        client.hset(keys.key("GROUPS:BUSY"), mapping={"a": 1, "b": 2})
         members = {f"001{name}{at:016}{{}}": 0 for at, name in enumerate("abc")}
         client.zadd(keys.key("GROUPS:PARKED"), members)
         client.zadd(keys.key("GROUPS:TURNS"), {"c": PAST})

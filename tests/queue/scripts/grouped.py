@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable
 
+from ackq.queue import record as queue_record
 from tests.queue.scripts.space import MIB, SECOND, Group, Popped, Space, Value, flat
 
 FIELD = "customer"
 #: One message of a group in flight.
-RECORD = f"groups:1:0/0/0:continue:0:{FIELD}"
+RECORD = f"2 groups 1 0/0/0 continue 0 {FIELD}"
 #: The same, and a dead letter stops its group.
 STOPPING = RECORD.replace("continue", "stop")
 
@@ -16,6 +17,11 @@ def message(id: str, group: str | int | None = None, padding: int = 0) -> bytes:
     """Return a message as ackq's own producers write it."""
     fields = {"id": id} | ({} if group is None else {FIELD: group})
     return json.dumps(fields | ({"x": "x" * padding} if padding else {})).encode()
+
+
+def fields(text: str) -> dict[str, str]:
+    """Return the record whose values are these."""
+    return dict(zip(queue_record.FIELDS, text.split(" ", 6), strict=True))
 
 
 def record(
@@ -27,10 +33,10 @@ def record(
     on_dead: str = "continue",
 ) -> bytes:
     """Record that the queue has groups, and return the record."""
-    text = f"groups:{in_flight}:{rate}:{on_dead}:{most}:{field}".encode()
-    space.client.set(space.key("HELD"), text)
+    text = f"2 groups {in_flight} {rate} {on_dead} {most} {field}"
+    space.client.hset(space.key("RECORD"), mapping=fields(text))
     space.grouped = True
-    return text
+    return text.encode()
 
 
 def pop(
@@ -45,7 +51,7 @@ def pop(
     settled: Iterable[Group] = (),
 ) -> Popped:
     """Pop with the recorded groups."""
-    expected = space.client.get(space.key("HELD"))
+    expected = b" ".join(space.client.hmget(space.key("RECORD"), queue_record.FIELDS))
     args = (wanted, timeout, jitter, max_receives, max_body, expected, waited, *flat(settled))
     return Popped.of(space.call("groups/pop", *args))
 
@@ -63,7 +69,7 @@ def parked(space: Space) -> dict[str, list[str]]:
 def busy(space: Space) -> dict[str, int]:
     """Return how many messages of each group are in flight."""
     counts = space.client.hgetall(space.key("GROUPS:BUSY"))
-    return {tag.decode(): int(count) for tag, count in counts.items() if tag}
+    return {tag.decode(): int(count) for tag, count in counts.items()}
 
 
 def turns(space: Space) -> list[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from ackq.scripts import compose
 
-_LEFT = re.compile(r"^-- Left end: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
 _NOTED = re.compile(r"^-- Supervised: KEYS\[#KEYS\] (\S+) (.*)$", re.MULTILINE)
 _GROUPED = re.compile(r"^-- With groups: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
 _SLOT = re.compile(r"^-- (KEYS|ARGV)\[(\d+)\] (\S+) +(\S.*)$", re.MULTILINE)
@@ -37,8 +36,6 @@ class Header:
 
     keys: tuple[Slot, ...]
     arguments: tuple[Slot, ...]
-    #: The record, if the script has another key for queues that are popped from the left.
-    record: Slot | None = None
     #: The further keys that it has for queues with groups.
     grouped: tuple[Slot, ...] = ()
     #: The note, if it has a last key for supervised processes. Its number is 0.
@@ -64,12 +61,10 @@ def parse(text: str) -> Header:
     found: dict[str, list[Slot]] = {"KEYS": [], "ARGV": []}
     for kind, number, name, meaning in _SLOT.findall(comment(text)):
         found[kind].append(Slot(int(number), name, meaning))
-    left = _LEFT.search(comment(text))
-    record = Slot(int(left[1]), left[2], left[3]) if left else None
     grouped = [Slot(int(number), *rest) for number, *rest in _GROUPED.findall(comment(text))]
     noted = _NOTED.search(comment(text))
     note = Slot(0, noted[1], noted[2]) if noted else None
-    return Header(tuple(found["KEYS"]), tuple(found["ARGV"]), record, tuple(grouped), note)
+    return Header(tuple(found["KEYS"]), tuple(found["ARGV"]), tuple(grouped), note)
 
 
 def read(directory: Path, script: str) -> str:

@@ -13,7 +13,7 @@ from redis.exceptions import NoScriptError
 
 from ackq.queue import take
 from tests.queue.scripts import meter
-from tests.queue.scripts.headers import Slot, parse, read
+from tests.queue.scripts.headers import parse, read
 from tests.queue.scripts.meter import Metered
 
 #: Two instants that no clock will reach while the suite runs, in µs since the epoch.
@@ -142,7 +142,7 @@ class Space:
 
     def popped_from_the_left(self) -> Space:
         """Return the same keys as those of a queue that is popped from the left, and record it."""
-        self.client.set(self.key("HELD"), "left")
+        self.client.hset(self.key("RECORD"), mapping={"format": 2, "kind": "left"})
         return Space(self.client, self.name, self.directory, self._now, "left", self._near)
 
     def deep_after(self, near: int) -> Space:
@@ -181,12 +181,7 @@ class Space:
         text = read(self.directory, script)
         header = parse(text)
         slots = (*header.keys, *(header.grouped if self.grouped else ()))
-        keys = [self._of(slot) for slot in slots]
-        if self.end == "left":
-            held = {self.key("HELD"): self.key(self.held)} if script != "pop_from" else {}
-            keys = [held.get(key, key) for key in keys]
-            keys += [self.key(slot.suffix) for slot in (header.record,) if slot]
-        keys += [self.key(suffix) for suffix in lists]
+        keys = [self.key(suffix) for suffix in (*(slot.suffix for slot in slots), *lists)]
         if self._near is not None and script == "pick":
             assert text.count("local NEAR = 50000 ") == 1
             text = text.replace("local NEAR = 50000 ", f"local NEAR = {self._near} ")
@@ -195,10 +190,6 @@ class Space:
             clock = f"{{'{self._now // SECOND}', '{self._now % SECOND}'}}"
             text = text.replace("redis.call('TIME')", clock)
         return text, keys
-
-    def _of(self, slot: Slot) -> bytes:
-        is_held = (slot.suffix, slot.type) == ("HELD", "zset")
-        return self.key("HELD:LEFT" if is_held and self.grouped else slot.suffix)
 
     def pop(
         self,
@@ -214,7 +205,7 @@ class Space:
     ) -> Popped:
         """Pop; ``settled`` are groups of a receipt and its lease keys."""
         reply = self.call(
-            *("pop", wanted, timeout, jitter, max_receives, max_body, requeue, waited),
+            *("pop", wanted, timeout, jitter, max_receives, max_body, requeue, self.end, waited),
             *flat(settled),
         )
         return Popped.of(reply)
@@ -307,7 +298,7 @@ class Space:
     def hold(self, *bodies: bytes, until: float = FUTURE, suffix: str = CLAIM) -> None:
         """Put messages into a held list; the first is taken first."""
         self._append(self.key(suffix), bodies)
-        self.client.zadd(self.key(self.held), {self.key(suffix): until})
+        self.client.zadd(self.key("HELD"), {self.key(suffix): until})
         self.client.hset(self.key("HELDROWS"), self.key(suffix), len(bodies))
 
     def note(self, key: str | bytes, body_: bytes, *lines: bytes) -> None:
@@ -357,11 +348,6 @@ class Space:
 
     def _append(self, key: bytes, bodies: Sequence[bytes]) -> None:
         (self.client.rpush if self.end == "left" else self.client.lpush)(key, *bodies)
-
-    @property
-    def held(self) -> str:
-        """What follows the queue's name in the key of its held lists."""
-        return "HELD:LEFT" if self.end == "left" else "HELD"
 
     @property
     def front(self) -> list[bytes]:

@@ -53,6 +53,7 @@ def in_order(space: Space) -> Space:
     space.list_note("listed", body("listed"), 2)
     space.client.hset(space.key("NOTES"), ":later", "=")
     space.client.set(space.key("PAUSED"), 1)
+    space.client.hset(space.key("RECORD"), mapping={"format": 2, "kind": "left"})
     return space
 
 

@@ -33,7 +33,7 @@ def driver(space: Space, **facts: Value) -> Space:
 def claim(
     space: Space, batch: int = 1, messages: int = 1000, size: int = 0, epoch: int = EPOCH
 ) -> list[Any]:
-    reply: list[Any] = space.call("claims/claim", epoch, batch, messages, size, HOUR)
+    reply: list[Any] = space.call("claims/claim", epoch, batch, messages, size, HOUR, space.end)
     return reply
 
 
@@ -323,7 +323,7 @@ def test_a_claim_that_was_given_back_is_begun_anew(space: Space) -> None:
 @pytest.mark.parametrize(
     ("script", "args"),
     [
-        ("claims/claim", (1, 1000, 0, HOUR)),
+        ("claims/claim", (1, 1000, 0, HOUR, "right")),
         ("claims/ack", (1, 1000)),
         ("claims/forget", (1,)),
         ("claims/beat", (HOUR,)),
@@ -487,7 +487,7 @@ def test_a_full_server_gives_claims_back(own_space: Space) -> None:
     own_space.hold(*bodies("a", "b"))
     exhaust_memory(own_space)
     assert own_space.call("claims/release", 0, own_space.key(CLAIM)) == [b"ok", EPOCH + 1]
-    assert own_space.call("held/give_back", "front") == [2, 0]
+    assert own_space.call("held/give_back", "front", "right") == [2, 0]
     assert own_space.ready == bodies("a", "b")
 
 

@@ -174,7 +174,7 @@ def test_a_purge_resets_nothing(space: Space) -> None:
 def test_a_drain_ends_deliveries_and_loses_no_message(space: Space) -> None:
     watched = busy(space)
     watched.pop(jitter=1)
-    watched.call("drain", 10)
+    watched.call("drain", 10, "right")
     assert shown(watched) == {"pushed": 0, "taken": 1}
 
 
@@ -188,13 +188,13 @@ def test_claims(space: Space) -> None:
     watched.client.zrem(watched.key("HELD"), watched.key(batch))
     watched.client.hdel(watched.key("HELDROWS"), watched.key(batch))
     before = watch(watched)
-    watched.call("claims/claim", 3, 2, 3, 0, 60 * SECOND)
+    watched.call("claims/claim", 3, 2, 3, 0, 60 * SECOND, "right")
     claimed = watch(watched)
     assert claimed.taken - before.taken == 3
     assert claimed.returned == 1
-    watched.frozen(FUTURE).call("held/give_back", "front")
+    watched.frozen(FUTURE).call("held/give_back", "front", "right")
     assert watch(watched).taken == claimed.taken
-    watched.call("claims/claim", 3, 3, 3, 0, 60 * SECOND)
+    watched.call("claims/claim", 3, 3, 3, 0, 60 * SECOND, "right")
     watched.call("claims/ack", 3, 3, 0)
     done = watch(watched)
     assert (done.taken - claimed.taken, done.acked, done.pushed) == (3, 3, before.pushed)

@@ -124,11 +124,11 @@ def test_a_note_goes_with_its_message(space: Space, settle: str) -> None:
         space.pop(settled=[(FUTURE, "a")])
     elif settle == "claim":
         space.know(epoch=1)
-        space.call("claims/claim", 1, 1, 10, 0, 60 * SECOND)
+        space.call("claims/claim", 1, 1, 10, 0, 60 * SECOND, "right")
     elif settle == "purge":
         space.call("purge", 0)
     else:
-        space.call("drain", 10)
+        space.call("drain", 10, "right")
     assert "ERRORS" not in space.dump()
 
 

@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 
 from tests.queue.scripts.grouped import RECORD, busy, message, parked, pop, record, turns
 from tests.queue.scripts.headers import parse, read
-from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Popped, Space
+from tests.queue.scripts.space import MIB, NOW, PAST, SECOND, Popped, Space
 
 
 def ids(popped: Popped) -> list[str]:
@@ -190,7 +190,7 @@ def test_the_longest_name_does_not_block_its_queue(space: Space) -> None:
 
 
 def test_a_field_of_any_characters_is_no_pattern(space: Space) -> None:
-    space.client.set(space.key("HELD"), "groups:1:0/0/0:continue:0:a.b")
+    record(space, field="a.b")
     space.push(b'{"id":"m","a.b":"x"}', b'{"id":"n","aXb":"y"}')
     pop(space, 2)
     assert busy(space) == {"x": 1}
@@ -381,8 +381,8 @@ def test_a_nack_that_returns_a_message_frees_nothing(space: Space) -> None:
 def test_a_pop_that_finds_nothing_frees_lost_slots(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"), ("a2", "a"))
-    pop(space, 1)
-    assert without_groups(space).call("ack_id", "a1") == [1, 1]
+    taken = pop(space, 1)
+    assert without_groups(space).ack((taken.deadline, "a1")) == [1]
     assert pop(space, 1).status == "again"
     assert ids(pop(space, 1)) == ["a2"]
     assert busy(space) == {"a": 1}
@@ -402,8 +402,8 @@ def test_a_queue_that_is_never_empty_frees_lost_slots(space: Space) -> None:
 def test_a_new_message_with_the_id_of_a_lost_one_frees_its_slot(space: Space) -> None:
     record(space)
     push(space, ("m", "a"))
-    pop(space, 1)
-    without_groups(space).call("ack_id", "m")
+    taken = pop(space, 1)
+    without_groups(space).ack((taken.deadline, "m"))
     push(space, ("m", "b"))
     assert ids(pop(space, 1)) == ["m"]
     assert busy(space) == {"b": 1}
@@ -415,7 +415,7 @@ def test_nothing_is_left_of_groups_that_are_done(space: Space) -> None:
     settled: list[tuple[int | bytes, ...]] = []
     while (taken := pop(space, 10, settled=settled)).messages:
         settled = [(taken.deadline, *taken.keys)]
-    assert space.dump().keys() == {"HELD"}
+    assert space.dump().keys() == {"RECORD"}
 
 
 # Waking.
@@ -504,29 +504,14 @@ def test_a_bare_pop_of_a_message_that_woke_a_consumer_blocks_nobody(space: Space
 
 def test_only_consumers_that_know_the_groups_may_take(space: Space) -> None:
     push(space, ("a1", "a"))
-    with pytest.raises(ResponseError, match="ACKQ_GROUPS"):
+    with pytest.raises(ResponseError, match="ACKQ_RECORD"):
         space.call("groups/pop", 1, SECOND, 0, 0, MIB, RECORD, -1)
     record(space)
-    with pytest.raises(ResponseError, match="ACKQ_GROUPS"):
-        space.call("groups/pop", 1, SECOND, 0, 0, MIB, RECORD.replace(":1:", ":2:"), -1)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
+    with pytest.raises(ResponseError, match="ACKQ_RECORD"):
+        space.call("groups/pop", 1, SECOND, 0, 0, MIB, RECORD.replace(" 1 ", " 2 "), -1)
+    with pytest.raises(ResponseError, match="ACKQ_RECORD"):
         without_groups(space).pop()
     assert len(space.ready) == 1
-
-
-def test_groups_are_recorded_unless_others_hold_messages(space: Space) -> None:
-    wanted = RECORD.encode()
-    space.lease("held")
-    assert space.call("groups/record", wanted) == b"busy"
-    space.client.zadd(space.key("BACKUP"), {"held": PAST})
-    assert space.call("groups/record", wanted) == wanted
-    assert space.call("groups/record", RECORD.replace(":1:", ":2:").encode()) == wanted
-    assert space.client.get(space.key("HELD")) == wanted
-
-
-def test_claims_keep_the_queue_without_groups(space: Space) -> None:
-    space.client.zadd(space.key("HELD"), {"list": FUTURE})
-    assert space.call("groups/record", RECORD.encode()) == b"busy"
 
 
 def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
@@ -536,7 +521,7 @@ def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
     pop(space, 1)
     space.call("groups/ack", taken.deadline, 1, "b1")
     assert turns(space) == ["b"]
-    assert space.call("groups/forget") == RECORD.encode()
+    assert space.call("forget") == 0
     assert space.call("groups/drain", 2) == 2
     assert space.call("groups/drain", 1000) == 1
     assert space.call("groups/drain", 1000) == 0
@@ -544,8 +529,7 @@ def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
     assert [each for each in order if each[0] == "a"] == ["a2", "a3"]
     assert "b2" in order
     assert turns(space) == []
-    assert space.call("groups/forget") == b""
-    assert space.call("groups/forget") == b""
+    assert space.call("forget") == space.call("forget") == 1
     assert space.dump().keys() == {"", "BACKUP", "CONTEXT"}
 
 
@@ -555,17 +539,17 @@ def test_a_long_batch_leaves_nothing_when_it_is_acked(space: Space) -> None:
     taken = pop(space, 100)
     assert space.call("groups/ack", taken.deadline, 100, *taken.keys) == [100]
     assert busy(space) == {}
-    assert space.dump().keys() == {"HELD", "GROUPS:BUSY"}  # the last place
+    assert space.dump().keys() == {"RECORD"}
 
 
 def test_the_types_of_all_keys_are_read_before_the_record_is_forgotten(space: Space) -> None:
-    for slot in parse(read(space.directory, "groups/forget")).keys[1:]:
-        expected = record(space)
+    for slot in parse(read(space.directory, "forget")).grouped:
+        record(space)
         key = space.key(slot.suffix)
         space.client.lpush(key, "") if slot.type == "string" else space.client.set(key, "")
         with pytest.raises(ResponseError, match="WRONGTYPE"):
-            space.call("groups/forget")
-        assert space.client.get(space.key("HELD")) == expected, slot
+            space.call("forget")
+        assert space.client.exists(space.key("RECORD")), slot
         space.clear()
 
 
@@ -596,12 +580,6 @@ def test_drained_messages_keep_the_order_of_their_groups(space: Space, waits: bo
     assert not space.client.exists(*map(space.key, ("HANDOFF", "GROUPS:TURNS", "GROUPS:WOKEN")))
 
 
-def test_forget_leaves_other_records_alone(space: Space) -> None:
-    space.client.set(space.key("HELD"), "left")
-    assert space.call("groups/forget") == b"left"
-    assert space.client.get(space.key("HELD")) == b"left"
-
-
 def test_purge_deletes_what_is_parked(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
@@ -609,4 +587,4 @@ def test_purge_deletes_what_is_parked(space: Space) -> None:
     pop(space, 1)
     assert space.call("groups/purge", 0) == 2
     assert space.call("purge", 0) == 1
-    assert space.dump().keys() == {"HELD"}
+    assert space.dump().keys() == {"RECORD"}

@@ -153,7 +153,7 @@ def test_messages_without_a_group_have_no_rate(space: Space) -> None:
     assert space.client.exists(space.key("GROUPS:RATES")) == 0
 
 
-@pytest.mark.parametrize("script", ["groups/purge", "groups/forget"])
+@pytest.mark.parametrize("script", ["groups/purge", "forget"])
 def test_nothing_is_left_of_rates(space: Space, script: str) -> None:
     now = limited(space)
     push(space, "a1", "b1")

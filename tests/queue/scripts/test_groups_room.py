@@ -155,5 +155,5 @@ def test_no_element_is_left_behind(space: Space) -> None:
     taken = pop(space, 9)
     pop(space, 1, waited=0)
     space.call("groups/ack", taken.deadline, 1, "m0")
-    space.call("groups/forget")
+    space.call("forget")
     assert not waits(space)

@@ -20,7 +20,8 @@ LOCALS = {
     "": "ready",
     "DEDUP:<marker>": "marker",
     "CLAIMS:<group>": "group",
-    "HELD:LEFT": "held",
+    "HELD:LEFT": "left",
+    "GROUPS:SINCE": "since",
     "WAITERS:LOOKS": "looks",
     **{
         f"GROUPS:{name.upper()}": name
@@ -74,6 +75,9 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "PAUSED": "string",
         "DEDUP:<marker>": "string",
         "HELD": "zset",
+        "RECORD": "hash",
+        "HELD:LEFT": "zset",
+        "GROUPS:SINCE": "string",
         "COUNTERS": "hash",
         "HELDROWS": "hash",
         "CLAIMS:<group>": "hash",
@@ -93,13 +97,8 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "GROUPS:STOPPED": "hash",
         "GROUPS:LETTERS": "hash",
     }
-    if script == "pop_from":
-        types |= {"HELD": "string", "HELD:LEFT": "zset"}
-    if script.startswith("groups/"):
-        types["HELD"] = "string"
     found = header(scripts_directory, script)
-    grouped = (slot for slot in found.grouped if slot.suffix != "HELD")
-    for slot in filter(None, (*found.keys, *grouped, found.note)):
+    for slot in filter(None, (*found.keys, *found.grouped, found.note)):
         assert slot.name.startswith("{name}")
         assert types[slot.suffix] == slot.type
 
@@ -114,13 +113,7 @@ def test_every_key_is_bound_to_the_name_that_the_header_gives_it(
     # Of any held list it is a list; of a group's own it is its claim.
     claim = "list" if script.startswith("held/") else "claim"
     names = {**LOCALS, "CLAIM:<group>:<batch>": claim}
-    if script == "pop_from" or script.startswith("groups/"):
-        names["HELD"] = "record"
     declared = {slot.number: names.get(slot.suffix, slot.suffix.lower()) for slot in slots.keys}
-    if slots.record is not None:
-        assert slots.record.number == len(slots.keys) + 1
-        declared[slots.record.number] = "record"
-    names["HELD"] = "record"
     declared |= {slot.number: names.get(slot.suffix, slot.suffix.lower()) for slot in slots.grouped}
     if "in ipairs(KEYS)" in text:  # audit and peek look at each of their keys alike
         assert keys.items() <= declared.items()
@@ -244,7 +237,7 @@ def test_python_passes_the_keys_of_every_trace_in_the_order_of_the_header(
                 alone += 1
             assert end in key or "STAGED:" in key, what
             compared += 1
-        more = {*ends, *(end_of(slot) for slot in found.grouped), "HELD", "WOKEN", ""}
+        more = {*ends, *(end_of(slot) for slot in found.grouped), "WOKEN", ""}
         for key in keys[len(ends) :]:
             assert any(key.endswith(end) for end in more), f"{script}: {key}"
     assert compared > 3_000

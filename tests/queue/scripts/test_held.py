@@ -12,7 +12,7 @@ def bodies(*ids: str) -> list[bytes]:
 
 
 def give_back(space: Space, mode: str = "front") -> list[int]:
-    reply: list[int] = space.call("held/give_back", mode)
+    reply: list[int] = space.call("held/give_back", mode, space.end)
     return reply
 
 
@@ -168,7 +168,7 @@ def test_a_scan_returns_all_lists_with_times_and_rows(space: Space) -> None:
     space.hold(*bodies("a", "b"), until=FUTURE)
     space.hold(body("c"), until=0, suffix="STAGED:w:1:0")
     before = space.dump()
-    cursor, now, *found = space.frozen().call("held/scan", 0)
+    cursor, now, *found = space.frozen().call("held/scan", 0, "right")
     assert (cursor, now) == (b"0", NOW)
     entries = {tuple(found[at : at + 3]) for at in range(0, len(found), 3)}
     assert entries == {

@@ -1,7 +1,4 @@
-"""A queue that is popped from the left: the same as from the right, from the other end.
-
-A client of the other end meets a key of another type: nothing is taken from a wrong end.
-"""
+"""A queue that is popped from the left: the same as from the right, from the other end."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -60,7 +57,7 @@ def test_drain_puts_everything_back_at_the_left_end(left: Space) -> None:
     left.hand_over(body("handed one"), body("handed two"))
     left.lease("leased", body("leased"))
     left.delay("delayed", body("delayed"))
-    assert left.call("drain", 10) == 4
+    assert left.call("drain", 10, "left") == 4
     ids = ("leased", "delayed", "handed one", "handed two", "listed")
     assert left.client.lrange(left.name, 0, -1) == [body(id) for id in ids]
 
@@ -72,7 +69,7 @@ def test_a_claim_takes_from_the_left_in_order(left: Space) -> None:
     left.lease("expired later", body("expired later"), deadline=PAST + 1)
     left.hand_over(body("handed"))
     left.client.rpush(left.name, *BODIES)
-    assert left.call("claims/claim", 1, 1, 6, 0, 60 * SECOND)[1] == 6
+    assert left.call("claims/claim", 1, 1, 6, 0, 60 * SECOND, "left")[1] == 6
     assert left.client.lrange(left.key(CLAIM), 0, -1) == [
         body("expired"),
         body("expired later"),
@@ -85,7 +82,7 @@ def test_a_claim_takes_from_the_left_in_order(left: Space) -> None:
 def test_a_whole_list_becomes_the_claim_from_the_left(left: Space) -> None:
     left.know(epoch=1)
     left.client.rpush(left.name, *BODIES)
-    assert left.call("claims/claim", 1, 1, 5, 0, 60 * SECOND)[1] == 5
+    assert left.call("claims/claim", 1, 1, 5, 0, 60 * SECOND, "left")[1] == 5
     assert left.client.lrange(left.key(CLAIM), 0, -1) == BODIES
 
 
@@ -96,7 +93,7 @@ def test_a_claim_returns_to_the_left_end_in_its_order(left: Space, handed: int) 
         left.hand_over(body("handed"))
     bodies = [body(str(number)) for number in range(150)]
     left.hold(*bodies, until=0)
-    assert left.call("held/give_back", "front") == [150, 0]
+    assert left.call("held/give_back", "front", "left") == [150, 0]
     rest = [body("handed")] * handed + [body("listed")]
     assert left.call("peek", "ready", 0, 200, 0, "left")[2::5] == [*bodies, *rest]
     assert left.pop(200).bodies == [*bodies, *rest]
@@ -105,8 +102,8 @@ def test_a_claim_returns_to_the_left_end_in_its_order(left: Space, handed: int) 
 def test_committed_rows_go_to_the_right_end_for_the_left(left: Space) -> None:
     left.client.rpush(left.name, body("listed"))
     left.client.lpush(left.key(CLAIM), *BODIES)  # as a writer stages them
-    left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): 0})
-    assert left.call("held/give_back", "back") == [5, 0]
+    left.client.zadd(left.key("HELD"), {left.key(CLAIM): 0})
+    assert left.call("held/give_back", "back", "left") == [5, 0]
     assert left.client.lrange(left.name, 0, -1) == [body("listed"), *BODIES]
 
 
@@ -115,10 +112,10 @@ def test_peek_shows_what_a_pop_from_the_left_would_take(left: Space) -> None:
     left.hold(body("claimed one"), body("claimed two"), until=0)
     shown = left.call("peek", "ready", 1, 10, 1, "left")[2::5]
     assert shown == [body("claimed two"), *BODIES]
-    left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): FUTURE})
+    left.client.zadd(left.key("HELD"), {left.key(CLAIM): FUTURE})
     flying = left.call("peek", "in_flight", 0, 10, 1, "left")[2::5]
     assert flying == [body("claimed one"), body("claimed two")]
-    left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): 0})
+    left.client.zadd(left.key("HELD"), {left.key(CLAIM): 0})
     # A committed list is read from its right end, whichever end is popped.
     assert left.call("peek", "ready", 5, 10, 0, "left")[2::5] == [
         body("claimed two"),
@@ -126,105 +123,22 @@ def test_peek_shows_what_a_pop_from_the_left_would_take(left: Space) -> None:
     ]
 
 
-# Who may use which end.
-
-
-CALLS_OF_THE_LEFT = (
-    ("pop", 1, 30 * SECOND, 0, 0, MIB, "front", -1),
-    ("claims/claim", 1, 1, 5, 0, 60 * SECOND),
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("pop", 1, 30 * SECOND, 0, 0, MIB, "front", "left", -1),
+        ("claims/claim", 1, 1, 5, 0, 60 * SECOND, "left"),
+        ("pick", "cancel", "ready", 5, 0, "left", "a"),
+    ],
+    ids=lambda call: str(call[0]),
 )
-
-
-@pytest.mark.parametrize("call", CALLS_OF_THE_LEFT, ids=lambda call: str(call[0]))
 def test_nothing_is_taken_from_the_left_without_a_record(
     left: Space, call: tuple[str, int]
 ) -> None:
     left.know(epoch=1)
     left.client.rpush(left.name, *BODIES)
-    left.client.delete(left.key("HELD"))
+    left.client.delete(left.key("RECORD"))
     before = left.dump()
-    with pytest.raises(ResponseError, match="ACKQ_POP_FROM"):
+    with pytest.raises(ResponseError, match="ACKQ_RECORD"):
         left.call(*call)
     assert left.dump() == before
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        ("pop", 1, 30 * SECOND, 0, 0, MIB, "front", -1),
-        ("pop", 10, 30 * SECOND, 0, 0, MIB, "back", -1),
-        ("claims/claim", 1, 1, 5, 0, 60 * SECOND),
-        ("held/give_back", "front"),
-        ("held/scan", 0),
-        ("stats",),
-    ],
-    ids=lambda call: str(call[0]),
-)
-def test_a_client_of_the_right_end_is_refused_by_every_script_that_takes(
-    left: Space, space: Space, call: tuple[str, int]
-) -> None:
-    left.know(epoch=1)
-    left.client.rpush(left.name, *BODIES)
-    before = left.dump()
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        space.call(*call)
-    assert left.dump() == before
-
-
-def test_the_left_end_is_recorded_at_first_use(space: Space) -> None:
-    space.client.rpush(space.name, *BODIES)
-    for _ in range(2):
-        assert space.call("pop_from", "record") == b"left"
-        assert space.dump() == {"": BODIES, "HELD": b"left"}
-
-
-@pytest.mark.parametrize("use", ["lease", "claim"])
-def test_an_end_in_use_is_not_taken_over(space: Space, use: str) -> None:
-    if use == "lease":
-        space.lease("mine")
-    else:
-        space.hold(body("claimed"))
-    before = space.dump()
-    assert space.call("pop_from", "record") == b"right"
-    assert space.dump() == before
-
-
-def test_a_lease_that_ended_does_not_hold_up_the_other_end(space: Space) -> None:
-    space.lease("expired", deadline=PAST)
-    space.delay("later")
-    space.hand_over(body("handed"))
-    assert space.call("pop_from", "record") == b"left"
-
-
-@pytest.mark.parametrize("use", ["lease", "delay", "hold"])
-def test_a_record_stays_while_messages_depend_on_it(left: Space, use: str) -> None:
-    if use == "hold":
-        left.hold(body("mine"))
-    else:
-        (left.lease if use == "lease" else left.delay)("mine")
-    before = left.dump()
-    assert left.call("pop_from", "forget") == b"left"
-    assert left.dump() == before
-
-
-def test_the_record_of_an_empty_queue_is_forgotten(left: Space) -> None:
-    left.client.rpush(left.name, *BODIES)
-    for _ in range(2):
-        assert left.call("pop_from", "forget") == b"none"
-        assert left.dump() == {"": BODIES}
-
-
-@pytest.mark.parametrize("verb", ["record", "forget"])
-def test_a_string_of_another_program_is_no_record(space: Space, verb: str) -> None:
-    space.client.set(space.key("HELD"), "another")
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        space.call("pop_from", verb)
-    assert space.dump() == {"HELD": b"another"}
-
-
-def test_the_left_end_is_recorded_on_a_full_server(own_space: Space) -> None:
-    own_space.client.rpush(own_space.name, *BODIES)
-    own_space.client.config_set("maxmemory", 1)
-    assert own_space.call("pop_from", "record") == b"left"
-    own_space.client.config_set("maxmemory", 0)
-    assert own_space.dump()["HELD"] == b"left"

@@ -10,9 +10,8 @@ from tests.queue.scripts.headers import parse, read
 from tests.queue.scripts.space import FUTURE, PAST, SECOND, Space, body
 
 STORING = {"schedule", "push_once", "redrive"}
-# pop_from writes nothing into a queue that is popped from the right now, nor groups/forget into one
-# with parked messages.
-WRITERS = [call for call in CALLS if call.script not in {*READERS, "pop_from", "groups/forget"}]
+# Nothing is recorded of a queue in use, and no record of a filled queue is forgotten.
+WRITERS = [call for call in CALLS if call.script not in {*READERS, "record", "forget"}]
 
 # Those of a queue with groups take no other queue. letters that may not repair only looks.
 GROUPED = [
@@ -93,8 +92,8 @@ def test_a_lease_can_be_extended_on_a_full_server(own_space: Space) -> None:
 def test_ready_messages_can_be_canceled_on_a_full_server(own_space: Space) -> None:
     own_space.push(body("a"), body("b"))
     exhaust_memory(own_space)
-    assert own_space.call("pick", "cancel", "ready", 9, 0, "a")[3:] == [1, 0]
-    assert own_space.deep_after(0).call("pick", "cancel", "ready", 9, 0, "b")[3:] == [1, 0]
+    assert own_space.call("pick", "cancel", "ready", 9, 0, "right", "a")[3:] == [1, 0]
+    assert own_space.deep_after(0).call("pick", "cancel", "ready", 9, 0, "right", "b")[3:] == [1, 0]
     assert own_space.pop().status == "again"
 
 

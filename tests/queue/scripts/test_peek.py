@@ -47,11 +47,11 @@ READY = [
 def give_back(full: Space) -> None:
     """Return a list to the queue, as clients do when pop reports one."""
     full.client.rename(full.key("STAGED:w:1:0"), full.key("STAGED"))
-    assert full.call("held/give_back", "front") == [1, 0]
+    assert full.call("held/give_back", "front", "right") == [1, 0]
     full.client.rename(full.key("STAGED"), full.key(CLAIM))
     full.client.zadd(full.key("HELD"), {full.key(CLAIM): 0})
     full.client.zrem(full.key("HELD"), full.key("STAGED:w:1:0"))
-    assert full.call("held/give_back", "back") == [1, 0]
+    assert full.call("held/give_back", "back", "right") == [1, 0]
 
 
 def test_a_list_that_is_not_held_or_is_none_is_not_shown(space: Space) -> None:

@@ -18,7 +18,7 @@ def pick(space: Space, verb: str, *ids: str, place: str = "ready") -> tuple[int,
     """Look through a whole list; return how many were picked, and how many left in place."""
     left, began, picked, stay = 2**53 - 1, b"0", 0, 0
     while int(left):
-        left, _, began, some, others = space.call("pick", verb, place, left, began, *ids)
+        left, _, began, some, others = space.call("pick", verb, place, left, began, space.end, *ids)
         picked, stay = picked + some, stay + others
     return picked, stay
 
@@ -44,7 +44,7 @@ def test_messages_leave_the_list_and_are_dead_letters(space: Space, end: str, pl
     assert sorted(space.dead) == [
         (key, body(key.decode()), "canceled", 0) for key in (b"a", b"a", b"d")
     ]
-    assert set(space.dump()) - {"HELD"} == {"" if place == "ready" else "HANDOFF", "DEAD"}
+    assert set(space.dump()) - {"RECORD"} == {"" if place == "ready" else "HANDOFF", "DEAD"}
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -135,7 +135,7 @@ def test_a_noted_message_is_a_dead_letter_when_it_arrives(
     assert space.ready == [body("a"), body("b"), body("c")]
     assert space.pop(wanted).keys == [b"c"]
     assert space.dead == [(key, body(key.decode()), "canceled", 0) for key in (b"a", b"b")]
-    assert set(space.dump()) - {"HELD"} == {"BACKUP", "CONTEXT", "DEAD"}
+    assert set(space.dump()) - {"RECORD"} == {"BACKUP", "CONTEXT", "DEAD"}
 
 
 def test_a_note_applies_to_no_other_body_and_only_as_often_as_it_says(space: Space) -> None:
@@ -174,7 +174,7 @@ def test_what_only_a_later_call_finds_is_canceled_too(space: Space) -> None:
     space.push(body("a"), body("b"))
     later = space.frozen(NOW + 9).deep_after(0)
     space.client.hset(space.key("NOTES"), "", NOW + 5)  # a pop found the lists empty
-    _, _, began, *_ = later.call("pick", "cancel", "ready", 2**53 - 1, NOW, "a")
+    _, _, began, *_ = later.call("pick", "cancel", "ready", 2**53 - 1, NOW, "right", "a")
     assert int(began) == NOW + 6
     assert later.pop(2).keys == [b"b"]
     assert [letter[0] for letter in space.dead] == [b"a"]
@@ -241,7 +241,7 @@ def test_one_call_looks_at_two_thousand_messages_or_a_mebibyte_and_picks_a_hundr
     space: Space,
 ) -> None:
     def call(*ids: str) -> list[Any]:
-        reply: list[Any] = space.call("pick", "cancel", "ready", 2**53 - 1, 0, *ids)
+        reply: list[Any] = space.call("pick", "cancel", "ready", 2**53 - 1, 0, "right", *ids)
         return [int(reply[0]), reply[1], *reply[3:]]
 
     space.push(*(body(f"{n}") for n in range(2500)))
@@ -282,7 +282,7 @@ def test_notes_of_failures_count_against_the_budget(space: Space) -> None:
 def test_one_call_decodes_72_kib(space: Space) -> None:
     space.push(*(b'{"x":"%s","id":"%d"}' % (b"x" * 30_000, n) for n in range(9)))
     ids = [f"{n}" for n in range(9)]
-    left, *_ = space.call("pick", "cancel", "ready", 2**53 - 1, 0, *ids)
+    left, *_ = space.call("pick", "cancel", "ready", 2**53 - 1, 0, "right", *ids)
     assert int(left) == 7
     assert pick(space, "cancel", *ids) == (7, 0)
 
@@ -319,11 +319,3 @@ def test_a_count_of_what_was_canceled(space: Space) -> None:
     assert counted == b"1"
     space.pop()
     assert space.client.hget(space.key("COUNTERS"), "dead:canceled") == b"2"
-
-
-def test_nothing_is_picked_from_the_left_without_a_record(left: Space, space: Space) -> None:
-    left.push(body("a"))
-    space.client.delete(space.key("HELD"))
-    with pytest.raises(Exception, match="ACKQ_POP_FROM"):
-        left.call("pick", "cancel", "ready", FUTURE, 0, "a")
-    assert left.ready == [body("a")]

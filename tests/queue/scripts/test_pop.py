@@ -582,7 +582,7 @@ def test_no_body_is_read_to_learn_whether_an_id_is_free(space: Space) -> None:
     large = body("a", padding=MIB // 32)
     space.lease("a", large)
     space.push(*[body("a")] * 1000)
-    weighed = space.weigh("pop", 1000, 30 * SECOND, 0, 0, MIB, "front", -1)
+    weighed = space.weigh("pop", 1000, 30 * SECOND, 0, 0, MIB, "front", "right", -1)
     assert len(Popped.of(weighed.reply).keys) == 1000
     assert weighed.total < MIB // 8
     assert space.bodies[b"a"] == large
@@ -591,7 +591,7 @@ def test_no_body_is_read_to_learn_whether_an_id_is_free(space: Space) -> None:
 def test_what_came_back_is_read_one_by_one(space: Space) -> None:
     for number in range(40):
         space.lease(str(number), b"x" * (MIB // 2), deadline=PAST + number)
-    weighed = space.weigh("pop", 40, 30 * SECOND, 0, 0, MIB, "front", -1)
+    weighed = space.weigh("pop", 40, 30 * SECOND, 0, 0, MIB, "front", "right", -1)
     assert len(Popped.of(weighed.reply).keys) == 2
     assert weighed.total < MIB + 1000
 
@@ -599,7 +599,7 @@ def test_what_came_back_is_read_one_by_one(space: Space) -> None:
 def test_of_a_list_no_more_is_read_at_a_time_than_was_short_before(space: Space) -> None:
     large = body("large", padding=MIB // 2)
     space.push(body("a"), body("b"), *[large] * 20)
-    weighed = space.weigh("pop", 22, 30 * SECOND, 0, 0, 1000, "front", -1)
+    weighed = space.weigh("pop", 22, 30 * SECOND, 0, 0, 1000, "front", "right", -1)
     assert Popped.of(weighed.reply).keys == [b"a", b"b"]
     assert weighed.total < 3 * MIB // 2
     assert len(space.dead) == 2

@@ -2,8 +2,7 @@
 -- had before. Places only grow.
 
 local ASIDE_COSTS = 2 -- bytes that each byte moved aside counts as
-local last_place = tonumber(redis.call('HGET', busy, '') or nil) or 0
-local place = last_place
+local place = rules.place
 -- Messages that this call moves aside: group -> id or false, body, id, body, ...; their groups in
 -- order; and the groups that may have others in PARKED.
 local aside, aside_tags, in_parked = {}, {}, {}
@@ -83,7 +82,7 @@ local function park_back(zset, key, body, tag, count, at)
 end
 
 local function write_place()
-  if place > last_place then
-    redis.call('HSET', busy, '', string.format('%.0f', place))
+  if place > rules.place then
+    redis.call('HSET', record, 'place', string.format('%.0f', place))
   end
 end

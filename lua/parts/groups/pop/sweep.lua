@@ -25,7 +25,7 @@ local function sweep_all()
     return true
   end
   if redis.call('EXISTS', parked, flight, letters) == 0 then
-    redis.call('HDEL', busy, '') -- no place is in use
+    redis.call('HDEL', record, 'place') -- no place is in use
   end
   if redis.call('EXISTS', parked) == 0 then
     sweep_stale()

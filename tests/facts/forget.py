@@ -1,23 +1,22 @@
-"""The facts of groups/forget.lua: see `tests.facts.facts`."""
+"""The facts of forget.lua: see `tests.facts.facts`."""
 
 from ackq import Groups
-from ackq.queue import group_record
+from ackq.queue import record
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.facts import Facts
 from tests.facts.groups.list import FILLED
 
 FACTS = Facts(
-    "groups/forget",
+    "forget",
     calls=((),),
     mistakes=r"""
 test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
   keeps the slots
-  - record, busy, turns, flight,
-  + record, turns,
+  - 'UNLINK', busy, turns, flight,
+  + 'UNLINK', turns,
 test_groups_stop.test_the_record_and_its_dead_letters_are_forgotten_together
   groups stay stopped
-  - room,
-  -   stopped, letters)
+  - room, stopped, letters)
   + room)
 """,
 )
@@ -27,4 +26,4 @@ test_groups_stop.test_the_record_and_its_dead_letters_are_forgotten_together
 def forget_groups(scene: Scene) -> Act:
     scene.fill(FILLED, scene.of_groups("BUSY", "TURNS"), scene.many(1_000_000))
     queue = scene.queue(groups=Groups("customer"))
-    return lambda: queue.execute(lambda spec: group_record.forget(spec.keys))
+    return lambda: queue.execute(lambda spec: record.forget(spec.keys))
