@@ -10,7 +10,7 @@
 -- KEYS[8] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[9] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[10] {name}RECORD    HASH    the settings of the queue, see record.lua
--- With groups: KEYS[10] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
+-- With groups: KEYS[11] {name}GROUPS:PARKED ZSET messages moved aside, see groups/pop.lua
 --
 -- ARGV[1] unique           done|taken  done: unless one is ready, delayed or in flight; taken:
 --                          unless one is ready or delayed, also for another delivery

@@ -59,8 +59,6 @@ def test_a_release_finishes_what_the_other_left(
     }
 
 
-
-
 def test_both_work_on_one_queue_at_the_same_time(
     previous: Release, current: Release, url: str, name: str, tmp_path: Path
 ) -> None:

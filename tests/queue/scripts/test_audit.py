@@ -69,7 +69,7 @@ def test_the_audit_returns_types_expiries_and_sizes(space: Space) -> None:
 
 
 def test_an_empty_queue_is_sound(space: Space) -> None:
-    assert space.call("audit", 1) == [*[[b"none", 0]] * 12, [0, 0, 0, 0]]
+    assert space.call("audit", 1) == [*[[b"none", 0]] * 13, [0, 0, 0, 0]]
     assert space.dump() == {}
 
 
@@ -80,7 +80,7 @@ def test_a_wrong_type_is_returned_instead_of_the_sizes(space: Space) -> None:
         sound.client.set(sound.key(slot.suffix), 1)
         reply = sound.call("audit", 0)
         assert reply[slot.number - 1] == [b"string", 0]
-        assert len(reply) == 12
+        assert len(reply) == 13
 
 
 def test_an_expiry_is_reported_and_removed_if_asked(space: Space) -> None:

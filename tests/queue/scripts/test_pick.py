@@ -260,7 +260,7 @@ def test_far_from_an_end_a_call_picks_fewer(space: Space) -> None:
     space.client.eval(fill, 1, space.name)
     for middle, least, most in ((22_000, 80, 99), (1000, 100, 100)):
         ids = map(str, range(middle, middle + 200))
-        picked = space.call("pick", "cancel", "ready", middle + 250, 0, *ids)[3]
+        picked = space.call("pick", "cancel", "ready", middle + 250, 0, "right", *ids)[3]
         assert least <= picked <= most
     space.client.unlink(space.name)
 
@@ -271,7 +271,7 @@ def test_notes_of_failures_count_against_the_budget(space: Space) -> None:
         space.push(body(id))
         space.list_note(id, body(id), 2)
         space.note(id, body(id), b"1:7:" + b"x" * 50_000)
-    left, *_ = space.call("pick", "run_now", "ready", 2**53 - 1, 0, *map(str, range(10)))
+    left, *_ = space.call("pick", "run_now", "ready", 2**53 - 1, 0, "right", *map(str, range(10)))
     assert int(left) == 4
     pick(space.deep_after(0), "cancel", *map(str, range(10)), place="handoff")
     assert pick(space.deep_after(0), "cancel", *map(str, range(10))) == (4, 0)
@@ -289,7 +289,7 @@ def test_one_call_decodes_72_kib(space: Space) -> None:
 
 def test_one_call_looks_at_some_thousand_fields(space: Space) -> None:
     space.push(*(b'{"x":[%s],"id":"%d"}' % (b'{"id":"z"},' * 2000, n) for n in range(9)))
-    left, *_ = space.call("pick", "cancel", "ready", 2**53 - 1, 0, "x")
+    left, *_ = space.call("pick", "cancel", "ready", 2**53 - 1, 0, "right", "x")
     assert int(left) == 7
 
 
@@ -299,7 +299,7 @@ def test_what_is_taken_and_pushed_meanwhile_hides_no_message(space: Space) -> No
     left, began, picked, number, taken = 2**53 - 1, b"0", 0, 0, 0
     while int(left):
         left, _, began, some, _ = space.call(
-            "pick", "cancel", "ready", left, began, *ids[1500:5000:500]
+            "pick", "cancel", "ready", left, began, "right", *ids[1500:5000:500]
         )
         picked += some
         for _ in range(300):
