@@ -243,7 +243,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
         )
     ),
     _edit("the list is read from the wrong end", "order")(
-        _NEVER, Edit("pop", "take_ready(ready, record)", "take_ready(ready, true)")
+        _NEVER, Edit("pop", "take_ready(ready, from_left)", "take_ready(ready, true)")
     ),
     _edit("ack deletes nothing", "after ack", "acked twice")(
         Edit(

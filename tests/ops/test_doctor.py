@@ -300,7 +300,13 @@ def test_a_sharded_queue_of_format_1_is_converted_shard_by_shard(
     plain_client: redis.Redis, token: str
 ) -> None:
     groups = GROUPS_1.replace(":40:", ":0:")
-    fields = {"format": 3, "shards": 2, "draining": "", "version": 1, "groups": groups}
+    fields: dict[Any, Any] = {
+        "format": 3,
+        "shards": 2,
+        "draining": "",
+        "version": 1,
+        "groups": groups,
+    }
     plain_client.hset(f"{{{token}}}:shards", mapping=fields)
     for shard in shard_names(token, 2, GROUPED):
         plain_client.set(f"{shard}HELD", groups)

@@ -102,7 +102,7 @@ def fill(space: Space, held: Iterable[tuple[str, bytes]]) -> list[tuple[str, str
 
 def stage(space: Space, texts: list[bytes], suffix: str) -> None:
     space.client.lpush(space.key(suffix), *texts)
-    space.client.zadd(space.key(space.held), {space.key(suffix): 0})
+    space.client.zadd(space.key("HELD"), {space.key(suffix): 0})
     space.client.hset(space.key("HELDROWS"), space.key(suffix), len(texts))
 
 

@@ -33,7 +33,7 @@ class StagedListQueue(ListQueue):
         return {**SimulatedProduct.draw_settings(draw), "pop_from": "right"}
 
     def staging(self, writer: str) -> tuple[StagingSpec, Mover]:
-        keys = StagingKeys.of_queue(NAME, self.queue._spec.keys.held)
+        keys = StagingKeys.of_queue(NAME)
         spec = StagingSpec(f"queue {NAME!r}", keys, writer)
         return spec, lambda name: held_lists.into_queue(self.queue._spec, name)
 
