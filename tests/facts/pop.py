@@ -133,8 +133,8 @@ test_pop.test_the_handed_over_are_taken_before_the_listed
   - if has_handoff then
   -   take_ready(handoff)
   - end
-  - take_ready(ready, record)
-  + take_ready(ready, record)
+  - take_ready(ready, from_left)
+  + take_ready(ready, from_left)
   + if has_handoff then
   +   take_ready(handoff)
   + end
@@ -189,7 +189,7 @@ test_pop.test_counters_that_cannot_count_stop_nothing
 test_left_end.test_pop_takes_from_the_left
   given: wanted=1
   another message leaves the list
-  - record and '1' or '0', record and '-1' or '-2'
+  - from_left and '1' or '0', from_left and '-1' or '-2'
   + '0', '-2'
   given: wanted=2
   many are cut off at the right
@@ -198,7 +198,7 @@ test_left_end.test_pop_takes_from_the_left
 test_left_end.test_a_handed_over_message_comes_first_from_the_left
   the hand-off list is read at the left
   - take_ready(handoff)
-  + take_ready(handoff, record)
+  + take_ready(handoff, from_left)
 test_errors_kept.test_an_empty_queue_sweeps_stale_notes_a_hundred_at_a_time
   sweeps any number
   - redis.call('HRANDFIELD', errors, SWEPT)

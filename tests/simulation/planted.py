@@ -238,8 +238,8 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("a claim leaves a message on the list", "ClaimedListQueue", "rows")(
         Edit(
             "claims/claim",
-            "redis.call('LTRIM', list, 0, -#bodies - 1)",
-            "redis.call('LTRIM', list, 0, -#bodies)",
+            "redis.call('LTRIM', list, 0, -used - 1)",
+            "redis.call('LTRIM', list, 0, -used)",
         )
     ),
     # --- commits
