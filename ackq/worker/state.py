@@ -466,8 +466,12 @@ class State:
         Whatever happens here, the message is settled or given back, and the slot goes on.
         """
         end_if_forked(error)
-        if error is None and not slot.batch:  # nearly always
-            self._ended(slot, None)
+        if error is None and not slot.batch:  # nearly always, and so without more calls
+            message = slot.message
+            try:
+                self.succeeded(slot)
+            except BaseException as broken:
+                self._broken(slot, message, broken)
             return
         batch, slot.batch = slot.held(), []
         errors: Mapping[Message, BaseException] = {}
@@ -483,7 +487,6 @@ class State:
 
     def _ended(self, slot: Slot, error: BaseException | None) -> None:
         message = slot.message
-        assert message is not None
         try:
             if error is None:
                 self.succeeded(slot)
@@ -492,12 +495,17 @@ class State:
             else:
                 self.failed(slot, error)
         except BaseException as broken:
-            with contextlib.suppress(BaseException):  # if this fails, too, its lease just ends
-                self._log_broken(message, broken)
-                if slot.message is not None:
-                    returned = self.by_name[message.queue].upkeep.returned
-                    returned.append((message, _usual(message)))
-            slot.message = None
+            self._broken(slot, message, broken)
+
+    def _broken(self, slot: Slot, message: Message | None, broken: BaseException) -> None:
+        """Give a message back whose end could not be recorded."""
+        with contextlib.suppress(BaseException):  # if this fails, too, its lease just ends
+            assert message is not None
+            self._log_broken(message, broken)
+            if slot.message is not None:
+                returned = self.by_name[message.queue].upkeep.returned
+                returned.append((message, _usual(message)))
+        slot.message = None
 
     def ready(self, slot: Slot) -> bool:
         """Prepare to handle what a slot has; return whether any message of it is left."""
@@ -527,20 +535,18 @@ class State:
 
     def _finished(self, slot: Slot, message: Message, outcome: str) -> None:
         handling, feed = self.handling, self.feed
-        seconds = self.clock() - slot.started
-        if self.by_name[message.queue].in_order:
+        seconds, lane = self.clock() - slot.started, self.by_name[message.queue]
+        if lane.in_order:
             self._go_on(message, outcome)
         slot.message = None
         feed.pace.finished(seconds)
         if handling.figures is not None:
-            name = self.by_name[message.queue].queue.name
             task = terms_of(message).task
-            handling.figures.add(name, outcome, seconds, message.time_in_queue, task)
+            handling.figures.add(lane.queue.name, outcome, seconds, message.time_in_queue, task)
         if (minutes := handling.minutes) is not None:
             minutes.skip -= 1
             if minutes.skip < 0 or outcome != "ack":
-                number = self.by_name[message.queue].number
-                minutes.finished(number, message, outcome, seconds)
+                minutes.finished(lane.number, message, outcome, seconds)
         if handling.hooks:
             call(handling.hooks, "after", message, outcome, seconds)
         if log.isEnabledFor(logging.DEBUG):
