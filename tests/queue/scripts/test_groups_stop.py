@@ -103,6 +103,19 @@ def test_a_message_that_is_too_large_stops_its_group_when_its_turn_comes(space: 
     assert ids(pop(space, 9)) == ["a2", "c1", "a3", "c2"]
 
 
+def test_a_group_that_stops_in_its_turn_takes_no_other_one_out_of_the_turns(space: Space) -> None:
+    record(space, on_dead="stop")
+    space.push(*(message(f"{group}1", group) for group in "abc"))
+    first = pop(space, 3)
+    space.push(message("a2", "a", 500), message("b2", "b"), message("c2", "c"))
+    assert pop(space, 3).messages == []
+    assert parked(space).keys() == {"a", "b", "c"}
+    settled = [(first.deadline, "a1", "b1", "c1")]
+    assert ids(pop(space, 1, max_body=200, settled=settled)) == ["b2"]
+    assert stopped(space).keys() == {b"a"}
+    assert ids(pop(space, 1, max_body=200)) == ["c2"]
+
+
 def test_a_parked_message_that_is_too_large_stops_its_group(space: Space) -> None:
     start(space, "a1")
     space.push(message("a2", "a", 500), message("a3", "a"))

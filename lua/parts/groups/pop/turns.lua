@@ -45,7 +45,7 @@ local function serve_turns()
       redis.call('ZREM', parked, unpack(members))
     end
     if passed > 0 then
-      redis.call('ZREMRANGEBYRANK', turns, '0', passed - 1)
+      redis.call('ZREM', turns, unpack(tags, 1, passed)) -- a group that stopped has left already
     end
     for i = 1, passed do
       if is_free(tags[i]) then
