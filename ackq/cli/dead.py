@@ -170,7 +170,8 @@ def redrive(
     Receive counts start again at zero. Prints the number redriven. A dead letter without a body is
     not redriven, nor is one of a delay queue whose key has been stored again. In a list queue, one
     stays if a message with its id is in the queue and one of the two was pushed with --unique; that
-    is reported, and --force redrives it. Give an ENTRY of a sharded or partitioned queue with the
+    is reported, and --force redrives it. If it stops a group, the group waits until then, or until
+    `ackq groups QUEUE --resume`. Give an ENTRY of a sharded or partitioned queue with the
     name of its shard or partition as QUEUE.
     """
     if bool(entries) + (number is not None) + (cause is not None) + everything != 1:
@@ -183,12 +184,20 @@ def redrive(
             counts = [_redrive_some(part, letters, force) for part, letters in chosen]
         else:
             counts = _redrive(opened, number, force)
+        refused = [entry for count in counts for entry in getattr(count, "refused", ())]
+        has_groups = refused and opened.client.config.groups is not None
+        is_stopped = has_groups and any(each.stopped_by for each in opened.client.groups(1))
     print_count(sum(counts), "dead letter", "redriven")
-    refused = [entry for count in counts for entry in getattr(count, "refused", ())]
     for entry in refused[:SHOWN]:
         click.echo(f"ackq: {entry} stays: a message with its id is in the queue", err=True)
     if refused:
         click.echo(f"ackq: --force redrives them: {len(refused):,} stay", err=True)
+    if is_stopped:
+        click.echo(
+            "ackq: a group that such a dead letter stops waits: redrive it with --force, or let the"
+            f" group go on without it: ackq groups {queue} --resume GROUP",
+            err=True,
+        )
 
 
 def _redrive_some(part: Part, entries: Sequence[str], force: bool) -> int:

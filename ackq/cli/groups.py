@@ -130,7 +130,9 @@ def groups(
     moved aside, and turn for the time since it became this group's turn; that is empty while the
     group has as many messages in flight as it may have, waits for its rate or is stopped. See the
     messages with `ackq peek --group`. stopped by is the dead letter for which the group waits:
-    redrive or drop it with `ackq dead`, or use --resume. Stopped groups come first.
+    redrive or drop it with `ackq dead`, or use --resume. If a message behind it has its id, and one
+    of the two was pushed with --unique, only `ackq dead redrive --force` redrives it. Stopped
+    groups come first.
 
     A sharded queue gets its groups when it is created, see `ackq sharded create`.
 

@@ -112,3 +112,28 @@ def test_wrong_groups_are_refused(ackq: Run, url: str, name: str) -> None:
     with Queue.from_url(url, name) as plain, pytest.raises(ValueError, match="this client has"):
         plain.pop()
     ackq("groups", name, "--off", "--yes")
+
+
+@pytest.mark.parametrize("way", ["force", "resume"])
+def test_a_stopped_group_whose_dead_letter_cannot_be_redriven_has_a_way_on(
+    ackq: Run, name: str, url: str, way: str
+) -> None:
+    """A unique message with the same id waits behind the dead letter."""
+    with Queue.from_url(url, name, groups=Groups("of", on_dead="stop")) as queue:
+        queue.push({"id": "x", "of": "a"}, unique="done")
+        message = queue.pop()
+        assert message is not None
+        queue.reject(message)
+        queue.push({"id": "x", "of": "a", "n": 2}, unique="done")
+        refused = ackq("dead", "redrive", name, "--all").stderr
+        assert f"ackq groups {name} --resume GROUP" in refused
+        assert queue.pop() is None
+        if way == "force":
+            said = ackq("dead", "redrive", name, "--all", "--force").stderr
+            assert "--resume" not in said
+        else:
+            ackq("groups", name, "--resume", "a")
+        message = queue.pop()
+        assert message is not None
+        assert message.json() == {"id": "x", "of": "a"} | ({} if way == "force" else {"n": 2})
+        queue.ack(message)
