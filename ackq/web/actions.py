@@ -87,8 +87,8 @@ class Actions:
                 "Resume a group",
                 f"The group {short(ask.group)} of {short(ask.name)} goes on with its next message,"
                 " without the dead letters that stop it. They stay. To keep the order, redrive them"
-                " instead. A dead letter that a unique message with its id keeps from being redriven"
-                " here is redriven by ackq dead redrive --force.",
+                " instead. If a unique message with the id of one is in the queue, only ackq dead"
+                " redrive --force redrives it.",
                 "If they are redriven later, they come behind the other messages of the group.",
             )
         if ask.action == "stop_worker":
