@@ -80,6 +80,7 @@ WAYS: dict[str, Callable[[], Any]] = {
     "machine": _end_the_machine,
     "supervisor": lambda: os.kill(os.getppid(), signal.SIGKILL),
     "descriptors": _close_descriptors,
+    "loop": lambda: asyncio.get_running_loop().stop(),
     "memory": _fill_memory,
     "lock": lambda: re.match(r"(a+)+$", "a" * 60 + "b"),
 }

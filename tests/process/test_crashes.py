@@ -141,8 +141,13 @@ def run(case: Case, server: Server, token: str, folder: Path, draw: random.Rando
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("handler", ["handle", "handle_async"])
-@pytest.mark.parametrize("way", ["supervisor", "descriptors"])
+@pytest.mark.parametrize(
+    ("handler", "way"),
+    [
+        *itertools.product(("handle", "handle_async"), ("supervisor", "descriptors")),
+        ("handle_async", "loop"),
+    ],
+)
 def test_a_handler_that_harms_its_worker_and_ends_is_acked(
     tmp_path: Path, server: Server, token: str, handler: str, way: str
 ) -> None:
