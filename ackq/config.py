@@ -81,8 +81,8 @@ class Groups:
     group's places from its first delivery until it is acked or a dead letter.
     """
 
-    #: The member of a message's JSON object that names its group: a text, or an integer. Messages
-    #: without it have no group, and are not limited.
+    #: The member of a message's JSON object that names its group: a text, or an integer. It is no
+    #: path, so it has no dots. Messages without it have no group, and are not limited.
     field: str
     #: Messages of a group that are handled at a time, 1 to 1000. With 1, a `pop_many` may
     #: return several of one group, in order, to be handled one by one. Defaults to 1.
@@ -103,6 +103,11 @@ class Groups:
         """
         check_fields(self, "groups.")
         _check_member(self.field, "groups.field")
+        if "." in self.field:
+            raise ConfigurationError(
+                f"groups.field is a member of the object itself, not a path: {self.field!r}. Write"
+                " the group into a member of its own, as push(..., group=...) does"
+            )
         check_integer(self.in_flight, "groups.in_flight", 1, 1000)
 
 

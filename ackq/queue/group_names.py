@@ -147,13 +147,16 @@ def grouped(message: Pushable, field: str, group: str | int | None) -> Pushable:
     return {**first, **fields, field: group}
 
 
-def tag_of(name: str) -> bytes:
-    """Return what stands for a group in the keys; a name may also be one that `shown_name` gave."""
+def tags_of(name: str) -> tuple[bytes, ...]:
+    """Return what stands for a group in the keys: of its name, then of what `shown_name` returned.
+
+    A short name may look like that of a long one as it is shown.
+    """
     raw = name.encode(errors="replace")
     if len(raw) > _LONG:
-        return b"\1" + hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode()
+        return (b"\1" + hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode(),)
     shown = _SHOWN_HASH.fullmatch(name)
-    return b"\1" + shown[1].encode() if shown else raw
+    return (raw, b"\1" + shown[1].encode()) if shown else (raw,)
 
 
 def shown_name(tag: bytes) -> str:

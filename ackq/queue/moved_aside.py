@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Operation, Request
-from ackq.queue.group_names import tag_of
+from ackq.queue.group_names import tags_of
 from ackq.queue.spec import QueueSpec
 
 #: Messages of one call.
@@ -40,11 +40,15 @@ def page(
     """
     if not spec.keys.grouped:
         return Page(b"", b"", [])
-    tags = () if group is None else (tag_of(str(group)),)
-    request = Request(
-        (*spec.keys.passed("groups/peek"), after, min(wanted, CHUNK), *tags),
-        script=scripts.load("groups/peek"),
-        resend=True,
-    )
-    after, woken, *found = yield from call(spec, request)
-    return Page(after, woken.partition(b" ")[0], found)
+    read = Page(b"", b"", [])
+    for tags in ((),) if group is None else ((tag,) for tag in tags_of(str(group))):
+        request = Request(
+            (*spec.keys.passed("groups/peek"), after, min(wanted, CHUNK), *tags),
+            script=scripts.load("groups/peek"),
+            resend=True,
+        )
+        next_after, woken, *found = yield from call(spec, request)
+        read = Page(next_after, woken.partition(b" ")[0], found)
+        if found or after:
+            break
+    return read

@@ -78,8 +78,8 @@ def settings_of(text: str) -> dict[str, Any]:
     format, kind, *values = [*text.split(" ", len(FIELDS) - 1), "", ""][: len(FIELDS)]
     if format != str(scripts.FORMAT):
         return {}
-    if kind == "left":
-        return {"pop_from": "left"}
+    if kind != "groups":
+        return {"pop_from": "left"} if kind == "left" else {}
     try:
         in_flight, rate, on_dead, limit, field = values
         count, period, burst = map(int, rate.split("/"))

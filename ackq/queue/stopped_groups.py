@@ -10,7 +10,7 @@ from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import ConfigurationError
 from ackq.queue import group_stats
-from ackq.queue.group_names import shown_name, tag_of
+from ackq.queue.group_names import shown_name, tags_of
 from ackq.queue.messages import AuditFinding
 from ackq.queue.spec import QueueSpec
 
@@ -22,12 +22,15 @@ def resume(spec: QueueSpec, group: str | int) -> Operation[int]:
     """Let a group go on without its dead letters; see `ackq.Queue.resume_group`."""
     if not spec.keys.grouped:
         raise ConfigurationError(f"queue {spec.name!r} has no groups")
-    # Not resent: a repeat would return 0.
-    request = Request(
-        (*spec.keys.passed("groups/resume"), tag_of(str(group))),
-        script=scripts.load("groups/resume"),
-    )
-    resumed: int = yield from call(spec, request)
+    resumed = 0
+    for tag in tags_of(str(group)):
+        if resumed:
+            break
+        # Not resent: a repeat would return 0.
+        request = Request(
+            (*spec.keys.passed("groups/resume"), tag), script=scripts.load("groups/resume")
+        )
+        resumed = yield from call(spec, request)
     return resumed
 
 

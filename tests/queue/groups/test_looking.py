@@ -1,5 +1,6 @@
 """Reads know messages that were moved aside."""
 
+import hashlib
 import time
 
 import pytest
@@ -92,6 +93,33 @@ def test_groups_are_chosen_by_their_backlog_their_age_and_their_name(
         with pytest.raises(ConfigurationError, match="by is one of"):
             queue.groups(by="size")  # type: ignore[arg-type]
         queue.purge()
+
+
+def test_a_group_may_have_the_name_as_which_a_long_one_is_shown(
+    plain_client: redis.Redis, name: str
+) -> None:
+    long = "x" * 513
+    short = f"sha1:{hashlib.sha1(b'y').hexdigest()}"
+    shown = f"sha1:{hashlib.sha1(long.encode()).hexdigest()}"
+    with Queue(plain_client, name, groups=Groups("of", on_dead="stop")) as queue:
+        for group in (long, short):
+            queue.push_many([{"id": group[:2]}, {"id": f"{group[:2]}1"}], group=group)
+        queue.reject(*queue.pop_many(4))
+        queue.push_many([{"id": f"{group[:2]}2", "of": group} for group in (long, short)])
+        assert queue.pop() is None
+        for group, first in ((short, "sh"), (shown, "xx")):
+            assert [message.id for message in queue.peek(9, group=group)] == [f"{first}2"]
+            assert queue.resume_group(group) == 2
+            assert queue.resume_group(group) == 0
+            taken = queue.pop()
+            assert taken is not None
+            assert taken.id == f"{first}2"
+        queue.purge(dead=True)
+
+
+def test_a_path_names_no_group() -> None:
+    with pytest.raises(ConfigurationError, match=r"not a path: 'customer\.id'"):
+        Groups("customer.id")
 
 
 def test_a_peek_skips_more_moved_messages_than_one_call_reads(

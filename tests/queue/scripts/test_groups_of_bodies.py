@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from ackq.queue.group_names import MAX_READ, group_of, shown_name, tag_of
+from ackq.queue.group_names import MAX_READ, group_of, shown_name, tags_of
 from tests.queue.scripts.grouped import FIELD, pop, record
 from tests.queue.scripts.space import Space
 from tests.queue.test_bad_bodies import CORPUS
@@ -179,7 +179,7 @@ def found_by_the_script(
 
 
 def as_shown(group: str | None) -> str | None:
-    return group and shown_name(tag_of(group))
+    return group and shown_name(tags_of(group)[0])
 
 
 def test_the_script_and_python_find_the_same_group(space: Space) -> None:
