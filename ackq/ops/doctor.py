@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from dataclasses import replace
@@ -19,11 +20,16 @@ from ackq.ops.acl import SCRATCH
 from ackq.ops.diagnosis import Diagnosis, judge
 from ackq.ops.facts import Facts, read_clock, read_facts
 from ackq.ops.trials import try_out, untried
+from ackq.queue.cancel_notes import LASTS
 from ackq.queue.client import Queue
 from ackq.queue.keys import QueueKeys
 from ackq.queue.record import FIELDS
 from ackq.queue.spec import QueueSpec
 
+#: What RECEIVES had under these in format 1: notes of canceled messages, and of unique ones.
+_CANCELED, _UNIQUE = b"\0canceled", b"\0unique:"
+_LINE = re.compile(rb"([0-9]+):([0-9]+):([0-9]+:[0-9a-f]+)")
+_LISTED = re.compile(rb"([0-9]+):([0-9]+:[0-9a-f]{2,})(?::([0-9]+))?")
 #: What the script answers if it converted nothing, and why.
 _REASONS = {
     b"busy": "its messages are leased or claimed: stop its consumers, wait until their leases end,"
@@ -58,7 +64,8 @@ def convert(
                 whole.execute(_converted_shards, name, done=True)
             found = bool(shards)
     with Queue(client, name) as queue:
-        return queue.execute(converted, only_look) or found
+        found = queue.execute(converted, only_look) or found
+        return queue.execute(converted_notes, only_look) or found
 
 
 def _converted_shards(spec: QueueSpec, name: str, done: bool = False) -> Operation[list[str]]:
@@ -90,6 +97,82 @@ def converted(spec: QueueSpec, only_look: bool) -> Operation[bool]:
             f" was not converted: {_REASONS[answer]}"
         )
     return answer == b"converted"
+
+
+def converted_notes(spec: QueueSpec, only_look: bool) -> Operation[bool]:
+    """Move notes of format 1 from RECEIVES to NOTES, and return whether there was one.
+
+    A note is written before it is deleted there, so a conversion that ends halfway can be repeated.
+    """
+    receives, cursor, found = spec.keys.receives, b"0", False
+    kind: bytes = yield Request((b"TYPE", receives), resend=True)
+    if kind != b"hash":
+        return False
+    head: bytes | None = yield Request((b"HGET", receives, _CANCELED), resend=True)
+    since = int((head or b"0").partition(b":")[0])
+    while True:
+        cursor, pairs = yield Request((b"HSCAN", receives, cursor, b"COUNT", 100), resend=True)
+        for name, note in zip(pairs[::2], pairs[1::2], strict=True):
+            if not note.isdigit() and name != _CANCELED:
+                if only_look:
+                    return True
+                found = True
+                yield from _convert_note(spec, name, note, since)
+        if cursor == b"0":
+            yield Request((b"HDEL", receives, _CANCELED, _UNIQUE), resend=True)
+            return found
+
+
+def _convert_note(spec: QueueSpec, name: bytes, note: bytes, since: int) -> Operation[None]:
+    """Move one note; see "Notes" in ``lua/README.md``."""
+    keys = spec.keys
+    count = b""
+    if name.startswith(_CANCELED):
+        id = name.removeprefix(_CANCELED + b":")
+        for ends, canceled, mark in _LINE.findall(note):
+            if int(ends) >= since + LASTS:
+                yield from _note_listed(spec, mark + b":" + id, int(ends) - LASTS, 0, int(canceled))
+    elif name.startswith(_UNIQUE) and note[:1] == b"\0":
+        id, old = name.removeprefix(_UNIQUE), note.replace(b"-", b":")
+        body = yield Request((b"HGET", keys.context, old), resend=True)
+        due = yield Request((b"ZSCORE", keys.delayed, old), resend=True)
+        if body is not None and due is not None:
+            key = b"\0" + id + old
+            yield Request((b"HSET", keys.context, key, body), resend=True)
+            yield Request((b"ZADD", keys.delayed, due, key), resend=True)
+            yield Request((b"ZREM", keys.delayed, old), resend=True)
+            yield Request((b"HDEL", keys.context, old), resend=True)
+            yield from _note_name(spec, id, old[1:])
+    elif listed := _LISTED.fullmatch(note):
+        id = name.removeprefix(_UNIQUE)
+        if int(listed[1]):
+            yield from _note_listed(spec, listed[2] + b":" + id, 1, int(listed[1]), 0)
+        if listed[3]:
+            yield from _note_name(spec, id, listed[2] + b"/" + listed[3])
+    else:
+        count = note.rstrip(b" :")
+        is_there = yield Request((b"HEXISTS", keys.context, name), resend=True)
+        if is_there and name[:1] != b"\0":
+            yield from _note_name(spec, name, b"=")
+    if count.isdigit():
+        yield Request((b"HSET", keys.receives, name, count), resend=True)
+    else:
+        yield Request((b"HDEL", keys.receives, name), resend=True)
+
+
+def _note_listed(
+    spec: QueueSpec, field: bytes, since: int, count: int, canceled: int
+) -> Operation[None]:
+    known: bytes | None = yield Request((b"HGET", spec.keys.notes, field), resend=True)
+    before = [int(each) for each in (known or b"0 0 0").split()]
+    numbers = map(max, before, (since, count, canceled))
+    yield Request((b"HSET", spec.keys.notes, field, b"%d %d %d" % (*numbers,)), resend=True)
+
+
+def _note_name(spec: QueueSpec, id: bytes, name: bytes) -> Operation[None]:
+    known: bytes | None = yield Request((b"HGET", spec.keys.notes, b":" + id), resend=True)
+    names = b" ".join(dict.fromkeys([*(known or b"").split(), name]))
+    yield Request((b"HSET", spec.keys.notes, b":" + id, names), resend=True)
 
 
 class Doctor(Client):

@@ -13,6 +13,7 @@ import redis
 from ackq import Groups, Queue, RateLimit
 from ackq.cli import main
 from ackq.config import PopFrom
+from ackq.core.failure_notes import mark
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.membership.shards import GROUPED, shard_names
 from ackq.ops.acl import SCRATCH, rules
@@ -319,3 +320,57 @@ def test_a_sharded_queue_of_format_1_is_converted_shard_by_shard(
         assert taken is not None
         queue.ack(taken)
     plain_client.delete(*plain_client.scan_iter(f"*{token}*"))
+
+
+def test_notes_of_format_1_are_converted(plain_client: redis.Redis, name: str) -> None:
+    """A unique message in each state, counts of listed ones, and one that is canceled deep."""
+    bodies = {id: b'{"id":"%s"}' % id.encode() for id in ("done", "taken", "back", "dead", "twice")}
+    marks = {id: mark(body) for id, body in bodies.items()}
+    now = plain_client.time()[0] * 1_000_000
+    until = now + 3_600_000_000
+    week, derived = 7 * 86_400_000_000, b"\0%d:7:0001" % (now * 2)
+    for id in ("done", "taken", "back", "dead"):
+        plain_client.lpush(name, bodies[id])
+    for key, due in ((b"later", now), (b"nacked", now + 1), (derived, now * 2)):
+        plain_client.zadd(f"{name}DELAYED", {key: due})
+        body = bodies["twice"] if key == derived else b'{"id":"%s"}' % key
+        plain_client.hset(f"{name}CONTEXT", key, body)
+    old: dict[Any, Any] = {
+        b"done": b"0:%s:%d" % (marks["done"], until),
+        b"\0unique:": b":",
+        b"\0unique:taken": b"0:%s:%d" % (marks["taken"], until),
+        b"back": b"3:%s" % marks["back"],
+        b"\0canceled": b"%d:1" % (now - 9),
+        b"\0canceled:dead": b"%d:1:%s\n%d:1:7:ab"
+        % (now - 5 + week, marks["dead"], now - 99 + week),
+        b"later": b":",
+        b"nacked": b"2 ",
+        derived: b":",
+        b"\0unique:twice": derived.replace(b":", b"-"),
+        b"gone": b":",
+        b"plain": b"4",
+    }
+    plain_client.hset(f"{name}RECEIVES", mapping=old)
+    assert convert(plain_client, name, only_look=True)
+    assert plain_client.hgetall(f"{name}RECEIVES") == old
+    assert convert(plain_client, name)
+    assert not convert(plain_client, name)
+    assert plain_client.hgetall(f"{name}RECEIVES") == {b"nacked": b"2", b"plain": b"4"}
+    assert plain_client.hgetall(f"{name}NOTES") == {
+        b":done": b"%s/%d" % (marks["done"], until),
+        b":taken": b"%s/%d" % (marks["taken"], until),
+        b"%s:back" % marks["back"]: b"1 3 0",
+        b"%s:dead" % marks["dead"]: b"%d 0 1" % (now - 5),
+        b":later": b"=",
+        b":nacked": b"=",
+        b":twice": derived[1:],
+    }
+    with Queue(plain_client, name) as queue:
+        assert {each.problem for each in queue.audit(repair=True).findings} == {"stale count"}
+        ids = ["done", "taken", "later", "nacked", "twice"]
+        pushed = queue.push_many([{"id": id} for id in ids], unique="done")
+        assert not any(each.stored for each in pushed)
+        taken = {message.id: message.receive_count for message in queue.pop_many(10)}
+        assert taken == {"later": 1, "nacked": 3, "done": 1, "taken": 1, "back": 4}
+        assert [letter.id for letter in queue.dead_letters()] == ["dead"]
+        queue.purge(dead=True)
