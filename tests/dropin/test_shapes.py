@@ -78,7 +78,10 @@ class Killed:
 def test_a_loop_that_is_killed_loses_nothing_and_repeats_what_the_page_says(
     plain_client: redis.Redis, url: str, name: str, tmp_path: Path, shape: str, kills: int
 ) -> None:
-    """Killed at work, and at last when the work is done and nothing else was asked for."""
+    """Killed at work, and at last when the work is done and nothing else was asked for.
+
+    tests/dropin/test_hold.py shows that no more messages than these stay leased.
+    """
     if shape == "greenlets":
         pytest.importorskip("gevent")
     at_once = SHAPES[shape].at_once
@@ -91,11 +94,8 @@ def test_a_loop_that_is_killed_loses_nothing_and_repeats_what_the_page_says(
     finished = loop.push_finished()
     loop.finish(set(finished))
     pushed.update(finished)
-    # Those of the last second depend on time.
+    # Which of the others are of the last second depends on time.
     assert loop.finish(pushed, repeated=finished[-1:] if shape == "by time" else finished) == pushed
-    if shape not in ("by time", "processing list"):  # the latter has tests of its own
-        repeated = len(loop.journal.done()) - len(pushed)
-        assert len(finished) <= repeated <= (kills + 1) * len(finished)
 
 
 @pytest.mark.parametrize("shape", ["blocking", "append", "executor.map"])
