@@ -171,6 +171,7 @@ def test_a_delayed_successor_is_found_by_its_derived_key(space: Space) -> None:
     popped = space.pop()
     assert push(space) == QUEUED  # done: it is in flight
     space.ack((popped.deadline, popped.keys[0]))
+    assert space.dump() == {}
     assert push(space) == STORED
 
 
