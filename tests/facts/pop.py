@@ -125,6 +125,11 @@ test_pop.test_messages_are_taken_in_the_order_of_their_push
   a slice is taken from its wrong end
   - part[from_left and i or #part + 1 - i]
   + part[from_left and #part + 1 - i or i]
+test_pick.test_a_note_ends_after_a_week
+  given: later=604799999999
+  a note ends at once
+  - now < since + CANCELS_LAST and
+  + now < since and
 test_pop.test_the_handed_over_are_taken_before_the_listed
   a key that does not exist stands for one that does
   - unmet = redis.call('XLEN', dead) > 0 and unmet - 1 or unmet

@@ -285,7 +285,7 @@ def moving_queue(
     """
     with ackq.Queue(source, "{jobs}") as queue:
         queue.counters()
-        queue.push({"id": "later"}, delay=100)
+        queue.push({"id": "later"}, delay=100, unique="done")
         queue.push_many([{"id": "dead"}, {"id": "first"}])
         queue.reject(*queue.pop_many(1))
         queue.nack(*queue.pop_many(1), error=ValueError("once"))
@@ -294,18 +294,7 @@ def moving_queue(
         (second,) = queue.pop_many(1)
         queue.extend(first)
         assert (first.id, second.id) == ("first", "second")
-        names = (
-            "",
-            "BACKUP",
-            "CONTEXT",
-            "RECEIVES",
-            "EXTENDED",
-            "DELAYED",
-            "DEAD",
-            "ERRORS",
-            "COUNTERS",
-        )
-        keys = [f"{{jobs}}{name}" for name in names]
+        keys = [key.replace("{name}", "{jobs}") for key, _ in scripts.load("nack").keys]
         assert source.exists(*keys) == len(keys)
         yield queue, [first, second], begin_move(key_slot(b"{jobs}"), source, target)
 
