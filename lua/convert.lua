@@ -1,9 +1,9 @@
 -- convert: convert what is recorded of a queue of format 1 to format 2. Stop its consumers first.
 --
 -- KEYS[1] {name}RECORD     HASH    the settings of the queue, see record.lua
--- KEYS[2] {name}HELD       ZSET    held list -> µs; in format 1 a STRING, if there are settings: left,
---                                  or groups:<in flight>:<rate>:<on dead>:<most>:<field>, of a shard
---                                  that waits behind held and the version that opened it
+-- KEYS[2] {name}HELD       ZSET    held list -> µs; in format 1 a STRING, if there are settings:
+--                                  left, or groups:<in flight>:<rate>:<on dead>:<most>:<field>, of
+--                                  a shard that waits behind held and the version that opened it
 -- KEYS[3] {name}HELD:LEFT  ZSET    in format 1 the held lists of a queue popped from the left
 -- KEYS[4] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[5] {name}GROUPS:BUSY   HASH    group -> its messages in flight; in format 1 under an empty

@@ -101,10 +101,10 @@ end
 
 local reply = {0}
 for i = 1, messages do
-  local id, body, known = ARGV[4 + 3 * i], ARGV[5 + 3 * i], ARGV[6 + 3 * i]
-  local state, detail = state_of(id, string.match(known, '^%-(.*)$'))
+  local id, body, found = ARGV[4 + 3 * i], ARGV[5 + 3 * i], ARGV[6 + 3 * i]
+  local state, detail = state_of(id, string.match(found, '^%-(.*)$'))
   local status = 'queued'
-  if state == 'search' and known == '+' .. detail then
+  if state == 'search' and found == '+' .. detail then
     believe(id, expiry)
   elseif state == 'search' then
     status = 'search'

@@ -8,8 +8,8 @@
 --                                  may be in flight; field: which field of a JSON object names the
 --                                  group. A number is 0, or the field empty, if there is none.
 --                                  groups/pop adds place: the last one in PARKED. Of a shard,
---                                  since and waits: see sharded/revive.lua. A queue that is popped from the
---                                  right and has neither groups nor limits has no record
+--                                  since and waits: see sharded/revive.lua. A queue that is popped
+--                                  from the right and has neither groups nor limits has no record
 -- KEYS[2] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[3] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 --

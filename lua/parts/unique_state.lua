@@ -14,8 +14,8 @@ local names = open_names()
 
 -- Return whether a message of this id is in the queue: 'free', 'leased', 'ready', or 'delayed' and
 -- the lease keys of those that are. Or 'search' and the names of messages, if only a search of the
--- lists can tell. ``gone`` are those that an earlier search did not find. Names of messages that are
--- gone are forgotten.
+-- lists can tell. ``gone`` are those that an earlier search did not find. Names of messages that
+-- are gone are forgotten.
 local function state_of(id, gone)
   local listed, is_believed, keys = {}, false, {[id] = true}
   for name, till in pairs(names.of(id)) do

@@ -10,7 +10,8 @@
 -- ARGV[2] settings        pairs of a field and its value, see record.lua, of a queue with groups
 --
 -- Returns {format, shards, version, draining, kind, in_flight, rate, on_dead, max_in_flight,
--- field}: the record, without kind and what follows if the queue has no groups; {1, shards}: a queue of format 1, with the number that its consumers have;
+-- field}: the record, without kind and what follows if the queue has no groups;
+-- {1, shards}: a queue of format 1, with the number that its consumers have;
 -- {0}: neither is there, and shards is 0.
 -- Atomic because two clients may create it at once with different numbers.
 -- Cost: O(1).

@@ -2,9 +2,9 @@
 --
 -- KEYS[1] {shard}          STRING  the version of the record at which it was retired
 -- KEYS[2] {shard}CONTEXT   STRING  the same
--- KEYS[3] {shard}RECORD    HASH    the settings of the shard, see record.lua. With groups also since:
---                                  the version that opened it, and waits until a release: with
---                                  that, groups/pop refuses
+-- KEYS[3] {shard}RECORD    HASH    the settings of the shard, see record.lua. With groups also
+--                                  since: the version that opened it, and waits until a release:
+--                                  with that, groups/pop refuses
 --
 -- ARGV[1] version          integer 1..9007199254740991   of the record that names it
 -- ARGV[2] settings         pairs of a field and its value, see record.lua; with groups only

@@ -36,7 +36,7 @@ for i = rows, #ARGV do
   end
 end
 
-local known
+local known = nil -- both ends
 -- include: record
 
 -- Check every type before the first write, so that an error means that nothing was done.

@@ -1,7 +1,7 @@
 -- Needs record.
 
--- Return the record as its caller knows it, and what it says: see record.lua. Without a record there
--- is no limit but that of one message of a group in flight.
+-- Return the record as its caller knows it, and what it says: see record.lua. Without a record
+-- there is no limit but that of one message of a group in flight.
 local function rules_of()
   local found = redis.call('HMGET', record, 'format', 'kind', 'in_flight', 'rate', 'on_dead',
     'max_in_flight', 'field', 'place', 'waits')

@@ -17,7 +17,7 @@ end
 -- is the turn of a group whose message was moved to the list, the list has to be read first.
 local served, is_served = 0, false
 local function serve_turns()
-  local SERVED = 200 -- messages whose turn it is that one call delivers before it looks at the lists
+  local SERVED = 200 -- messages whose turn it is, in one call, before it looks at the lists
   local is_over = not has_turns
   while not (is_over or full) do
     write_parks()
