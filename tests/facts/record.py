@@ -21,6 +21,7 @@ FACTS = Facts(
     },
     mistakes=r"""
 test_record.test_a_lease_that_ended_does_not_hold_up_a_record
+  given: having="left"
   an ended lease holds up
   - redis.call('ZCOUNT', backup, now, '+inf')
   + redis.call('ZCARD', backup)

@@ -283,7 +283,7 @@ def moving_queue(
 
     All keys of a settle exist, or Redis would refuse to run its script.
     """
-    with ackq.Queue(source, "{jobs}") as queue:
+    with ackq.Queue(source, "{jobs}", pop_from="left") as queue:
         queue.counters()
         queue.push({"id": "later"}, delay=100, unique="done")
         queue.push_many([{"id": "dead"}, {"id": "first"}])

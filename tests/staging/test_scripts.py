@@ -24,7 +24,7 @@ DELAY = [
 ]
 KEYS: dict[str, list[str]] = {
     "staging/stage": ["new", "index"],
-    "staging/commit": ["commits", "held", "heldrows", "list"],
+    "staging/commit": ["commits", "held", "heldrows", "record", "list"],
     "staging/merge": ["list", "other"],
     "staging/drop": ["held", "index", "list"],
     "staging/queue": ["ready", "held", "heldrows", "moving"],
