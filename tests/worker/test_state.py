@@ -1029,7 +1029,7 @@ def test_a_tick_is_one_request_that_may_be_repeated() -> None:
     (asked,), answer = play(tick(SPEC, "beat", 5, 4, 3, b"x"), [b"pushed", 5, 6, 7])
     assert answer == Answer("pushed", 5, 6, 7)
     assert asked.args[1:4] == (b"jobs", b"jobsTICKS", b"jobsWORKERS:SCHEDULES")
-    assert asked.args[9:] == ("beat", 5, 4, 3, b"x", "right", "")
+    assert asked.args[10:] == ("beat", 5, 4, 3, b"x", "right", "")
     assert (asked.resend, asked.script.name) == (True, "worker/tick")
 
 

@@ -1,8 +1,8 @@
 """The delay queue, plain and partitioned. Only its blocking clients run here."""
 
 import random
+from typing import Literal
 
-from ackq.core.inspection_results import State
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from tests import products
 from tests.histories.log import Log
@@ -26,7 +26,9 @@ class DelayRig(Rig, products.DelayQueue):
     async def operate(self, log: Log, draw: random.Random) -> None:
         if not self.settings.get("operated") or draw.random() > OPERATING:
             return
-        state: State = draw.choice(("ready", "delayed", "in_flight"))
+        states: tuple[Literal["ready", "delayed", "in_flight"], ...]
+        states = ("ready", "delayed", "in_flight")
+        state = draw.choice(states)
         seen = await self.look(log, draw, lambda: self.queue.peek(100, state))
         if not seen:
             return
