@@ -1,6 +1,7 @@
 """A command line on the suite's plain server."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 
 import click.testing
 import pytest
@@ -11,7 +12,7 @@ Run = Callable[..., click.testing.Result]
 
 
 @pytest.fixture
-def ackq(url: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+def ackq(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """``ackq("pop", name, code=1)``: run a command, check its exit code, return the result."""
     monkeypatch.setenv("ACKQ_REDIS_URL", url)
     runner = click.testing.CliRunner()
@@ -21,4 +22,8 @@ def ackq(url: str, monkeypatch: pytest.MonkeyPatch) -> Run:
         assert result.exit_code == code, result.output
         return result
 
-    return run
+    # Commands that run until they are stopped handle signals to the end of their process.
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
