@@ -4,6 +4,7 @@ Where the page says 100, they say `SOME`. What they collect, they also work on w
 """
 
 import asyncio
+import contextlib
 import heapq
 import io
 import itertools
@@ -14,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from ackq.errors import LeaseLost
 
 Work = Callable[[bytes], None]
 #: ``loop(r, name, work)`` works for ever; ``r`` is bare or a drop-in.
@@ -184,7 +187,8 @@ def producer(r: Any, name: str, work: Work) -> None:
             raw = await jobs.get()
             await asyncio.to_thread(work, raw)
             if hasattr(r, "settle"):
-                await r.settle(name, raw)
+                with contextlib.suppress(LeaseLost):  # then it is done again
+                    await r.settle(name, raw)
 
     async def main() -> None:
         jobs: asyncio.Queue[bytes] = asyncio.Queue()
