@@ -114,8 +114,8 @@ class Claims(ClaimsBase):
             size: bytes of bodies after which no more messages are taken; the last message may
                 exceed it. Defaults to None, no limit.
             batch: the claim's number, if not the next one, so that several queues can use the
-                same number. Then, if there are no messages, a claim of 0 rows is returned, which
-                stores nothing.
+                same number. Then, if there are no messages, a claim of 0 rows is returned, and
+                stays one of 0 rows.
 
         Raises:
             Fenced: another process took over the group; nothing more was claimed.

@@ -28,8 +28,9 @@
 --
 -- Returns {'ok', rows, more 0|1}: rows of the claim so far; call again with the same arguments
 -- while there are more. The call may be resent after a lost reply. {'empty'}: no message is
--- available, or the queue is paused. {'held', list}: return that list first (held/give_back), then
--- call again. {'taken', batch}: the batch was used before; use a higher one. {'fenced', epoch}.
+-- available, or the queue is paused; the batch is used up. {'held', list}: return that list first
+-- (held/give_back), then call again. {'taken', batch}: the batch was used before; use a higher one.
+-- {'fenced', epoch}.
 -- Atomic because a message must always be either ready or claimed, never both.
 -- A message that an operator canceled, see pick.lua, becomes a dead letter instead.
 -- Cost: O(messages), at most 1,000, of them at most 500 expired and 500 due, and 1 MiB of bodies
@@ -92,14 +93,23 @@ end
 if tonumber(facts[4] or 0) ~= batch or batch <= acked then
   if batch == last and rows > 0 and score > 0 then
     return {'ok', rows, 0} -- the resent call of a claim that is complete
+  elseif batch == last and batch > acked and rows == 0 and facts[5] == '0' then
+    return {'empty'} -- the resent call of one that found nothing
   end
   if batch <= last or batch <= acked or rows > 0 then
     return {'taken', math.max(batch, last, acked)}
   end
 end
+-- The number is used up, so that a late copy of this call cannot make a claim that nobody knows.
+local function empty()
+  redis.call('HDEL', group, 'claiming')
+  redis.call('HSET', group, 'last', string.format('%.0f', batch), 'bytes', '0')
+  return {'empty'}
+end
+
 if redis.call('EXISTS', paused) == 1 then
   redis.call('HDEL', group, 'claiming')
-  return rows > 0 and {'ok', rows, 0} or {'empty'}
+  return rows > 0 and {'ok', rows, 0} or empty()
 end
 local due = redis.call('ZRANGEBYSCORE', held, '-inf', now_text, 'LIMIT', '0', '1')
 if due[1] then
@@ -241,4 +251,4 @@ end
 if redis.call('EXISTS', held) == 0 then -- held messages may come back to a list
   sweep_stale()
 end
-return {'empty'}
+return empty()

@@ -11,8 +11,9 @@
 -- ARGV[6] jitter           integer 0..65535                    µs, drawn for each call
 --
 -- Returns {'ok', rows, more 0|1}: rows of the claim so far; call again with the same arguments
--- while there are more. The call may be resent after a lost reply. {'empty'}: no message is ready.
--- {'taken', batch}: the batch was used before; use a higher one. {'fenced', epoch}.
+-- while there are more. The call may be resent after a lost reply. {'empty'}: no message is ready,
+-- and the batch is used up. {'taken', batch}: the batch was used before; use a higher one.
+-- {'fenced', epoch}.
 -- Atomic because a message must never be leased twice. A lease moves the ready time to its
 -- deadline, so that consumers that know no claims wait too, and take the messages when it ends.
 -- The list holds no message: if it is lost, the leases end.
@@ -59,6 +60,8 @@ end
 if tonumber(facts[4] or 0) ~= batch or batch <= acked then
   if batch == last and rows > 0 and score > 0 then
     return {'ok', rows, 0} -- the resent call of a claim that is complete
+  elseif batch == last and batch > acked and rows == 0 and facts[5] == '0' then
+    return {'empty'} -- the resent call of one that found nothing
   end
   if batch <= last or batch <= acked or rows > 0 then
     return {'taken', math.max(batch, last, acked)}
@@ -171,4 +174,10 @@ end
 count_up(1, 'returned', returned)
 count_up(1, 'dead:body missing', dead_lettered)
 count_up(1, 'ended', ended)
-return (rows > 0 or more) and {'ok', rows, more and 1 or 0} or {'empty'}
+if rows == 0 and not more then
+  -- The number is used up, so that a late copy of this call cannot make a claim that nobody knows.
+  redis.call('HDEL', group, 'claiming')
+  redis.call('HSET', group, 'last', string.format('%.0f', batch), 'bytes', '0')
+  return {'empty'}
+end
+return {'ok', rows, more and 1 or 0}

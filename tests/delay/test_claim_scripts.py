@@ -65,6 +65,19 @@ def test_ready_messages_are_leased_where_they_are_in_their_order(partition: Part
     assert claiming.claim(batch=2) == [b"empty"]
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_late_copy_of_a_claim_that_found_nothing_takes_nothing(
+    partition: Partition, begun: bool
+) -> None:
+    claiming = Claiming(partition)
+    if begun:
+        claiming.client.hset(claiming.group, mapping={"claiming": 1, "last": 1})
+    assert claiming.claim() == [b"empty"]
+    partition.store("a")
+    assert claiming.claim() == [b"empty"]
+    assert claiming.claim(batch=2) == [b"ok", 1, 0]
+
+
 def test_a_claim_has_no_more_messages_than_are_wanted(partition: Partition) -> None:
     claiming = filled(partition, 5)
     assert claiming.claim(3) == [b"ok", 3, 0]

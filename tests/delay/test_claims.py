@@ -35,8 +35,8 @@ def test_a_claim_is_read_renewed_acked_and_released(
         assert claims.claim(0, messages=1100) == Claim(1, 1100)
         assert claims.claim(1, messages=500, batch=7) == Claim(7, 200)
         assert claims.claim(7, messages=500) is None
-        assert claims.claim(7, messages=500, batch=8) == Claim(8, 0)
-        assert (claims.numbers(), claims.open()) == ((7, 0), [Claim(1, 1100), Claim(7, 200)])
+        assert claims.claim(7, messages=500, batch=9) == Claim(9, 0)
+        assert (claims.numbers(), claims.open()) == ((9, 0), [Claim(1, 1100), Claim(7, 200)])
         assert (claims.readable(1, 6), claims.readable(8, 9)) == ([Claim(1, 1100)], [])
         claims.beat()
         found: list[Any] = []

@@ -77,7 +77,9 @@ def test_a_number_can_be_given_so_that_several_queues_use_one(queue: Queue, clai
     assert claims.claim(0, messages=5, batch=7) == Claim(7, 0)
     assert claims.open() == claims.readable(1, 9) == []
     push(queue, 2)
-    assert claims.claim(0, messages=1, batch=7) == Claim(7, 1)
+    # What was answered stays: the caller may have planned a batch of no rows.
+    assert claims.claim(0, messages=1, batch=7) == Claim(7, 0)
+    assert claims.claim(0, messages=1, batch=8) == Claim(8, 1)
     with pytest.raises(ConfigurationError, match="batch 6 was used before"):
         claims.claim(0, messages=1, batch=6)
     assert claims.claim(0, messages=1, batch=9) == Claim(9, 1)
@@ -133,7 +135,7 @@ def test_a_paused_queue_is_not_claimed_from(queue: Queue, claims: Claims) -> Non
     queue.pause()
     assert claims.claim(0, messages=1) is None
     queue.resume()
-    assert claims.claim(0, messages=1) == Claim(1, 1)
+    assert claims.claim(0, messages=1) == Claim(2, 1)
 
 
 # Crashes and repetitions.

@@ -103,7 +103,23 @@ def test_what_runs_or_is_not_due_is_left_alone(space: Space) -> None:
     space.delay("b", due=NOW + 1)
     before = space.dump()
     assert claim(ready) == [b"empty"]
-    assert space.dump() == before
+    assert space.dump() == {**before, GROUP: {b"epoch": b"3", b"last": b"1", b"bytes": b"0"}}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_late_copy_of_a_claim_that_found_nothing_takes_nothing(
+    space: Space, begun: bool, paused: bool
+) -> None:
+    driver(space, **({"claiming": 1, "last": 1} if begun else {}))
+    if paused:
+        space.client.set(space.key("PAUSED"), 1)
+    assert claim(space) == [b"empty"]
+    space.client.delete(space.key("PAUSED"))
+    space.push(body("a"))
+    assert claim(space) == [b"empty"]
+    assert space.ready == bodies("a")
+    assert claim(space, batch=2) == [b"ok", 1, 0]
 
 
 def test_a_claim_has_no_more_messages_than_are_wanted(space: Space) -> None:
