@@ -7,6 +7,7 @@ from itertools import accumulate, chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -38,9 +39,23 @@ def unconverted(values: Sequence[Any], kind: DataType, arrow: pa.DataType) -> pa
         if isinstance(kind, MapType):
             return _maps(values, kind, arrow)
         own = _OWN.get(type(kind))
-        return pa.array(values, arrow) if own is not None and _are(own, values) else None
+        if own is None or not _are(own, values):
+            return None
+        return _floats(values) if isinstance(kind, FloatType) else pa.array(values, arrow)
     except MISFITS:
         return None
+
+
+def _floats(values: Sequence[float | None]) -> pa.Array | None:
+    """Return floats; None: one is too large, or in the middle of two, so its text decides."""
+    doubles = pa.array(values, pa.float64())
+    floats = doubles.cast(pa.float32())
+    nearest = floats.cast(pa.float64())
+    rest = pc.subtract(doubles, nearest)
+    opposite = pc.add(doubles, rest)
+    is_middle = pc.equal(opposite.cast(pa.float32()).cast(pa.float64()), opposite)
+    odd = pc.or_(pc.is_inf(floats), pc.and_(is_middle, pc.not_equal(rest, 0.0)))
+    return None if pc.any(odd).as_py() else floats
 
 
 def _are(own: type, values: Iterable[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,8 @@ from ackq.spark.values import (
 #: The id at the position where ackq's producers write it. Escapes are left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
 _MAX_ID = 512
+#: Types whose values depend on how a number is written, not only on the double next to it.
+_AS_WRITTEN = re.compile("string|float")
 #: Range of timestamps in Spark and Python: the years 1 to 9999, in µs since the epoch.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -169,7 +172,7 @@ class Rows:
         for (name, kind, convert), field in zip(self._converters, self._parsed, strict=True):
             column = unconverted([each.get(name) for each in objects], kind, field.type)
             if column is None:
-                if restore is not None and "string" in kind.simpleString():
+                if restore is not None and _AS_WRITTEN.search(kind.simpleString()):
                     restore()
                     restore = None
                 values = _converted([each.get(name) for each in objects], convert, malformed)
@@ -179,7 +182,7 @@ class Rows:
 
 
 def _restore_digits(values: list[dict[str, Any]], bodies: Sequence[bytes], raw: pa.Array) -> None:
-    """Parse bodies with such numbers again, so that a text can keep them as they are written."""
+    """Parse bodies with such numbers again, for types that depend on how they are written."""
     for at in pc.indices_nonzero(pc.match_substring_regex(raw, INEXACT_NUMBER)).to_pylist():
         with suppress(*MISFITS):
             values[at] = parse(bodies[at], exact=True)

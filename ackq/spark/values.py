@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import re
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -53,7 +54,7 @@ _LONG = 19
 #: A number outside of quotes that the fast parser would not give back as it is written. RE2 can
 #: read it, too.
 INEXACT_NUMBER = r"[:,\[\s](-?(\d{19}|\d+[.eE])|-0)"
-#: Where numbers round to infinity in 32 bits.
+#: Where numbers round to infinity in 32 bits; the number itself does, too.
 _TOO_LARGE_FLOAT = (2 - 2**-24) * 2.0**127
 _DECIMAL_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 #: How times are written: as RFC 3339 does, or with less of the time of day. Python and Arrow accept
@@ -85,7 +86,7 @@ def parse(body: bytes, exact: bool) -> dict[str, Any]:
             exact = True  # Spark's reader accepts some values that orjson rejects, such as NaN
     if parsed is None and exact:
         parsed = json.loads(
-            body.decode(), parse_float=_Fraction, parse_constant=_Fraction, parse_int=_integer_of
+            body.decode(), parse_float=Written, parse_constant=Written, parse_int=_integer_of
         )
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")
@@ -112,12 +113,12 @@ def _object(body: bytes, exact: bool) -> dict[str, Any] | None:
         return None
 
 
-class _Fraction(float):
-    """A float that remembers its digits."""
+class Written(float):
+    """A float that remembers how it is written."""
 
     text: str
 
-    def __new__(cls, text: str) -> _Fraction:
+    def __new__(cls, text: str) -> Written:
         made = super().__new__(cls, text)
         made.text = text
         return made
@@ -227,24 +228,41 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _float(too_large: float, value: Any) -> float:
+def _double(value: Any) -> float:
     if isinstance(value, str):
         if value in _NOT_FINITE:
             return _NOT_FINITE[value]
-    elif isinstance(value, _Fraction) and not value.text[-1].isdigit():
+    elif isinstance(value, Written) and value.text[-1].isalpha():
         return value  # NaN and infinities
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-        if abs(number) < too_large:
+        if math.isfinite(number := float(value)):
             return number
         raise ValueError("too large a number")
     raise ValueError("not a number")
 
 
+def _float(value: Any) -> float:
+    """Return a number that becomes the float next to what is written, as in Spark and in Arrow.
+
+    What is written may lie beside the middle of two floats, and the nearest double on it. So a
+    double that is not exact is rounded to an odd last bit, which no middle has.
+    """
+    number = _double(value)
+    if isinstance(value, str) or not math.isfinite(number):
+        return number
+    written = Decimal(value.text if isinstance(value, Written) else str(value))
+    is_even = not struct.pack("<d", number)[0] & 1
+    if number and is_even and written != number:
+        number = math.nextafter(number, math.inf if written > number else -math.inf)
+    if abs(number) >= _TOO_LARGE_FLOAT:
+        raise ValueError("too large a number")
+    return number
+
+
 def _decimal(precision: int, scale: int, value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("not a decimal")
-    text = value.text if isinstance(value, _Fraction) else str(value)
+    text = value.text if isinstance(value, Written) else str(value)
     if not _DECIMAL_TEXT.fullmatch(text):
         raise ValueError("not a decimal")
     number = Decimal(text)
@@ -294,7 +312,7 @@ def _finite(value: Any) -> Any:
 
 def _number(value: Any) -> Any:
     """Return a number as it was written; NaN and infinities in the JSON form that Spark uses."""
-    is_written = isinstance(value, _Fraction | _Integer) and value.text[-1].isdigit()
+    is_written = isinstance(value, Written | _Integer) and value.text[-1].isdigit()
     return orjson.Fragment(value.text.encode()) if is_written else _finite_number(value)
 
 
@@ -351,8 +369,8 @@ _SIMPLE: dict[type[DataType], Convert] = {
     StringType: _string,
     BooleanType: _boolean,
     BinaryType: _binary,
-    FloatType: partial(_float, _TOO_LARGE_FLOAT),
-    DoubleType: partial(_float, math.inf),
+    FloatType: _float,
+    DoubleType: _double,
     DateType: _date,
     TimestampNTZType: _naive_timestamp,
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 #: Types of columns that keep numbers as they are written, and values that contain none.
-_EXACT = re.compile("string|decimal")
+_EXACT = re.compile("string|decimal|float")
 _NO_NUMBERS = {str, bool, type(None)}
 #: The prefix of columns with attributes, as in the headers of CloudEvents' binding for Kafka.
 PREFIX = "ce_"

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 
 from ackq.errors import ConfigurationError
 from ackq.spark.formats.misfit import Decode, Misfit
+from ackq.spark.values import Written
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -99,7 +100,7 @@ def _cell(kind: DataType) -> Callable[[str], Any]:
     if isinstance(kind, IntegralType):
         return lambda cell: int(cell) if _INTEGER.fullmatch(cell) else cell
     if isinstance(kind, FloatType | DoubleType):
-        return lambda cell: float(cell) if _NUMBER.fullmatch(cell) else cell
+        return lambda cell: Written(cell) if _NUMBER.fullmatch(cell) else cell
     if isinstance(kind, BooleanType):
         return lambda cell: _BOOLEANS.get(cell.lower(), cell)
     return str
