@@ -222,7 +222,9 @@ class LeaseLost(AckqError):
     """The caller no longer has the lease of a message, and has not settled it.
 
     The lease ended, and the message is ready again, leased to another consumer, settled, dead or
-    purged. Or the caller returned it with nack or release, and now asks for something else.
+    purged. Or the caller returned it with nack or release, and now asks for something else. Or
+    nobody can say: the reply to an earlier request was lost, and that request may have settled
+    the message before its id was used again. Then ``maybe_settled`` of the message is True.
 
     Messages with valid receipts have been settled anyway. ``messages`` contains only the refused
     ones, and ``settled`` counts the others.

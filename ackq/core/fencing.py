@@ -83,6 +83,15 @@ class Leased:
         """What errors call the message."""
         raise NotImplementedError
 
+    @property
+    def maybe_settled(self) -> bool:
+        """Whether an earlier request of this holder may have settled a message that was refused.
+
+        The reply to that request was lost, and the same lease key is in use again: by the same
+        message, or by another one with its id.
+        """
+        return self.lease_lost and self.settles_sent > 0
+
 
 M = TypeVar("M", bound=Leased)
 
@@ -308,6 +317,11 @@ def lease_lost(
             " again, unless another client has settled or deleted it. Use a longer"
             " visibility_timeout, or extend the lease in time"
         )
+        if unsure := [message for message in refused if message.maybe_settled]:
+            reasons.append(
+                f"the reply to an earlier request for {_named(unsure)} was lost: if that settled"
+                " the message, this error is about its next delivery, or another message of its id"
+            )
     if given_back:
         earlier = given_back[0].settled_by
         reasons.append(

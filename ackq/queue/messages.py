@@ -36,6 +36,8 @@ class Message(Leased):
         lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
         lease_lost: True once a settle of this message was refused, or another consumer or an
             operator was found to have settled it.
+        maybe_settled: True if a settle was refused, but the reply to an earlier one was lost, which
+            may have been applied before the message, or another one of its id, was taken again.
         timed_out: True once a worker's time limit for this message has passed.
         canceled: True once an `extend` has found that an operator canceled this delivery. Workers
             and `Queue.lease` extend leases after a third of their time. ``lease_lost`` is then

@@ -128,11 +128,13 @@ def test_a_message_that_is_gone_is_lost_unless_an_earlier_settle_may_have_been_a
 def test_a_message_that_another_consumer_holds_is_lost_however_often_the_settle_was_sent(
     verb: Verb, earlier: int, reply_lost: bool
 ) -> None:
-    """No settle of this holder was applied, or nobody else would hold the message."""
+    """A settle of this holder was applied only if the lease key was used again since."""
     message, other = Held(settles_sent=earlier + 1), Held()
     found = note_reply(verb, [other, message], (2,), _request(reply_lost))
     assert (found, message.lease_lost, message.settled_by) == ([message], True, None)
+    assert message.maybe_settled == (earlier > 0 or reply_lost or not verb.settles)
     assert not other.lease_lost
+    assert ("was lost: if that" in str(lease_lost(verb, found, (), 1))) == message.maybe_settled
 
 
 def test_a_message_named_twice_in_one_call_is_no_earlier_settle() -> None:

@@ -241,6 +241,30 @@ def test_a_settle_is_sent_again_and_applied_once(
     assert direct.audit().sound
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_refusal_says_whether_an_earlier_ack_may_have_been_applied(
+    proxy: Proxy, direct: ackq.Queue, queue: Any, client: redis.Redis, known: bool
+) -> None:
+    """Its id is in use again: by the next message, or because the lease ended."""
+    (mine,) = filled(direct, queue, 1)
+    if known:
+        end_lease(client, "0")
+    else:
+        proxy.fail(b"EVALSHA", "lose_reply", times=99)
+        with pytest.raises(redis.ConnectionError):
+            queue.ack(mine)
+        proxy.faults.clear()
+        assert not mine.maybe_settled
+        direct.push({"id": "0"})
+    theirs = direct.pop()
+    assert theirs is not None
+    with pytest.raises(ackq.LeaseLost) as caught:
+        queue.ack(mine)
+    assert ("earlier request for '0' was lost" in str(caught.value)) is not known
+    assert mine.maybe_settled is not known
+    assert direct.ack(theirs) == 1
+
+
 @pytest.mark.parametrize("kind", LOST)
 def test_a_lost_reply_to_pop_does_not_lose_the_acks_that_went_along(
     proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Any, kind: Kind

@@ -11,7 +11,7 @@ leaves a request without an outcome, which may have been applied or not.
 | ``ack``, ``nack``, ``release``, ``extend``, ``reject`` | ``call``, ``begin``, ``of``: tokens of the same process |
 | ``run now``, ``cancel``, ``delete``, ``reschedule``, ``redrive``, ``drop`` | ``call``, ``begin``, ``ids`` of stored messages, of which ``cancel`` makes dead letters and ``delete`` none, or of dead letters, ``delay`` in s |
 | ``resume`` | ``call``, ``begin``, ``ids`` of groups that dead letters stop |
-| ``end`` | ``call``, ``end``, ``state``: ok, gone (settled before), refused, unknown or fail (certainly not applied), ``refused``: tokens, ``index`` of the first for topics |
+| ``end`` | ``call``, ``end``, ``state``: ok, gone (settled before), refused, unknown or fail (certainly not applied), ``refused``, ``unknown``: tokens, ``index`` of the first for topics |
 | ``fault`` | ``kind``, ``begin``, ``end``, ``since``: answers from then on may be undone, or null; ``clock``: leases and delays may end early |
 | ``left`` | ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there, ``rows``: ids of what Spark wrote, ``totals`` that the queue counted and ``reasons`` of the dead with their numbers |
 """  # noqa: E501

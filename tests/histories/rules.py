@@ -44,12 +44,6 @@ class Judge:
         #: When groups were resumed, by group.
         self.resumed = history.resumed
         self._fenced: bool = history.settings.get("fenced", True)
-        #: Messages share ids: an ack that is sent again may meet, and be refused for, the next one.
-        self._shared: bool = bool(history.settings.get("shared") or history.settings.get("unique"))
-        #: The messages that share an id, by the id.
-        self._sharing: defaultdict[str, list[Story]] = defaultdict(list)
-        for story in history.stories.values() if self._shared else ():
-            self._sharing[story.name.partition("=")[2]].append(story)
         self._dead = dict((history.left or {}).get("dead", ()))
         #: How many rows of Spark a message has become.
         self._rows: Counter[str] = Counter((history.left or {}).get("rows", ()))
@@ -186,29 +180,8 @@ class Judge:
             yield f"pushed, delivered {len(story.deliveries)} times, never acked"
 
     def _was_settled(self, story: Story) -> bool:
-        """Whether an ack or a reject may have been applied to this message.
-
-        One that is sent again is refused if it was applied before and another message of the same
-        id then got the lease key: one that may have been stored meanwhile.
-        """
-        return any(
-            settle.kind in ("ack", "reject")
-            and (
-                settle.state in POSSIBLE
-                or (settle.state == "refused" and self._shared and self._met_another(story, settle))
-            )
-            for delivery in story.deliveries
-            for settle in delivery.settles
-        )
-
-    def _met_another(self, story: Story, settle: Settle) -> bool:
-        others = self._sharing[story.name.partition("=")[2]] if "=" in story.name else []
-        return any(
-            other is not story
-            and any(push.state in POSSIBLE and push.begin <= settle.end for push, _ in other.pushes)
-            and not any(each.end < settle.begin for each in _settles(other, "ack", "ok"))
-            for other in others
-        )
+        """Whether an ack or a reject may have been applied to this message."""
+        return any(delivery.had("ack", "reject") for delivery in story.deliveries)
 
     def phantom(self, story: Story) -> Iterator[str]:
         """Delivered, and never pushed; or its push was refused."""
@@ -323,7 +296,7 @@ class Judge:
 
     def holder(self, story: Story) -> Iterator[str]:
         """The rightful holder was refused."""
-        if self._history.settings.get("sessions") or self._shared:
+        if self._history.settings.get("sessions"):
             return  # a consumer that was silent for a while loses its leases
         for delivery in story.deliveries:
             since: Take | Settle = delivery.take

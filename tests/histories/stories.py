@@ -212,12 +212,12 @@ class _File:
                 for at, name in enumerate(about, event["index"]):
                     self._history.places[at].append((request, "", name))
             return
-        for token in event.get("refused", ()):
-            # Only some of the call were refused.
-            settles = self._tokens[token].settles
-            settles[settles.index(request)] = Settle(
-                request.kind, request.begin, request.delay, request.end, "refused"
-            )
+        for state in ("refused", "unknown"):
+            for token in event.get(state, ()):  # only some of the call
+                settles = self._tokens[token].settles
+                settles[settles.index(request)] = Settle(
+                    request.kind, request.begin, request.delay, request.end, state
+                )
 
     def _fault(self, event: Event) -> None:
         self._history.struck[event["kind"]] += event.get("times", 1)

@@ -554,24 +554,12 @@ def test_an_extend_that_is_not_fenced_may_be_one_of_the_next_lease(
 
 def test_of_messages_that_share_an_id_one_may_be_refused_for_the_next(tmp_path: Path) -> None:
     """Its ack was applied, and sent again; by then the next message had the key of its lease."""
-
-    def pushed(begin: float, name: str) -> list[Event]:
-        return push(begin=begin, ids=[name], call=60)
-
-    taken: list[Event] = [{**take(0, 1)[0], "got": [["m=i", SUM, 1, 1001.5]]}]
-    first = [push(ids=["m=i"]), taken, settle("ack", 0, 1.1, "refused"), left(rows=["n=i", "n=j"])]
-    others = {
-        "one that may have its key": (pushed(0.6, "n=i"), set()),
-        "one that was pushed later": (pushed(1.5, "n=i"), {"lost"}),
-        "one with another id": (pushed(0.6, "n=j"), {"lost"}),
-    }
-    for what, (other, broken) in others.items():
-        (folder := tmp_path / what).mkdir()
-        found = judged(folder, *first, other, shared=True).violations
-        assert found.keys() - {"phantom"} == broken, what
-    (folder := tmp_path / "no shared ids").mkdir()
-    found = judged(folder, *first, pushed(0.6, "n=i")).violations
-    assert found.keys() >= {"lost", "holder refused"}
+    for state, broken in (("unknown", set()), ("refused", {"lost", "holder refused"})):
+        call = settle("ack", 0, 1.1)
+        call[-1][state] = [0]
+        (folder := tmp_path / state).mkdir()
+        found = judged(folder, push(), take(0, 1), call, left())
+        assert set(found.violations) == broken
 
 
 def test_overlapping_takes_without_counts_have_no_order(tmp_path: Path) -> None:

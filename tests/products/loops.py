@@ -48,6 +48,15 @@ class Held(NamedTuple):
     handle: Any
 
 
+def refusals(lost: Sequence[Held]) -> dict[str, list[int]]:
+    """Return what the history says of refused messages: of some the holder cannot know."""
+    states: dict[str, list[int]] = {"refused": [], "unknown": []}
+    for each in lost:
+        unsure = getattr(each.handle, "maybe_settled", False)
+        states["unknown" if unsure else "refused"].append(each.token)
+    return states
+
+
 class Loop:
     """One thread or task, and its calls."""
 
@@ -156,13 +165,13 @@ class Consumer(Loop):
         taken = self._product.take(n, timeout, [each.handle for each in done])
         found = await self.outcome(taken)
         if done:
-            lost = [each.token for each in done if getattr(each.handle, "lease_lost", False)]
+            lost = [each for each in done if getattr(each.handle, "lease_lost", False)]
             state = "unknown"  # several requests may have been sent, of which the last one failed
             if found.state == "ok":
                 # An ack whose reply was lost is sent again alone, and may then find nothing.
-                sure = all(is_settled(each.handle) for each in done if each.token not in lost)
+                sure = all(is_settled(each.handle) for each in done if each not in lost)
                 state = "ok" if sure else "gone"
-            log.end(call, state, refused=lost)
+            log.end(call, state, **refusals(lost))
         if found.state != "ok":
             return None
         messages, about = found.result
@@ -202,10 +211,10 @@ class Consumer(Loop):
         found = await self.outcome(self._product.settle(verb, handles, delay))
         state, lost = found.state, []
         if state in ("ok", "refused"):
-            lost = [each.token for each in held if any(each.handle is one for one in found.refused)]
+            lost = [each for each in held if any(each.handle is one for one in found.refused)]
             # What was settled before counts as no success.
             state = "ok" if found.result == len(held) - len(lost) else "gone"
         elif state == "fail":
             # Settles are sent again, and an earlier attempt may have been applied.
             state = "unknown"
-        self._log.end(call, state, refused=lost)
+        self._log.end(call, state, **refusals(lost))
