@@ -74,7 +74,8 @@ def _end_with_parent(lifeline: socket.socket, grace: float) -> None:
     """
 
     def watch() -> None:
-        lifeline.recv(1)
+        with contextlib.suppress(OSError):  # the parent has not read all that was reported
+            lifeline.recv(1)
         survive_parent()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(grace + 2 * SHUTDOWN_TIMEOUT)

@@ -25,7 +25,7 @@ from ackq.process.quarantine import Quarantine
 from ackq.process.service import Service
 from ackq.process.spares import Spares, Started
 from ackq.worker.base import SHUTDOWN_TIMEOUT
-from ackq.worker.logs import log
+from ackq.worker.logs import log, reason_of
 from ackq.worker.signals import stopping_on_signals
 
 #: Exit code of a child whose plan cannot work. It is not restarted.
@@ -87,10 +87,15 @@ class Child:
         self.held.forget()
         self.killed, self._reported = False, b""
         self.taker = secrets.token_hex(8)
-        self._started = spares.start(self.plan.replaced(taker=self.taker))
-        self._started.lifeline.setblocking(False)
-        self.started = time.monotonic()
         self.restarting = self.finished = False
+        self.started = time.monotonic()
+        try:
+            self._started = spares.start(self.plan.replaced(taker=self.taker))
+        except OSError as error:  # too many processes or open files, perhaps only for now
+            log.warning("a worker process could not be started: %s", reason_of(error))
+            self._pause()
+            return
+        self._started.lifeline.setblocking(False)
 
     def restart(self) -> None:
         """End the process, so that another starts with the changed files."""
@@ -118,7 +123,7 @@ class Child:
         if self._started is None:
             return None
         code = self._started.process.poll()
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):  # nothing, or its process was killed before it read all
             self._reported += self._started.lifeline.recv(2 * MAX_REPORT)
         found = _REPORTS.fullmatch(self._reported.decode(errors="replace"))
         assert found is not None
@@ -130,12 +135,16 @@ class Child:
         self.reason, self.crashed = reason or "", stated != str(code)
         self._started = None
         if not self.restarting:
-            if time.monotonic() - self.started >= EARLY_DEATH:
-                self._deaths = 0
-            pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(self._deaths, 10))
-            self._deaths += 1
-            self.due = time.monotonic() + pause
+            self._pause()
         return code
+
+    def _pause(self) -> None:
+        """Decide when to start the next process."""
+        now = time.monotonic()
+        if now - self.started >= EARLY_DEATH:
+            self._deaths = 0
+        self.due = now + min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(self._deaths, 10))
+        self._deaths += 1
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if the process runs."""

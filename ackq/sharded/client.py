@@ -776,13 +776,15 @@ class ShardedQueue(WholeQueue, Closable):
         return any(done is True for done in results)  # others were refused: this user may not
 
     def _opening(self, call: Callable[[], T]) -> T:
-        """Make a call on all shards, and again if one of them was closed but is in use."""
+        """Make a call on all shards, and again if one was closed meanwhile, or is in use."""
+        tries = 0
         while True:
             opened = self._opened()
             try:
                 return call()
             except KeyTypeError:
-                if not self._changed(opened):
+                tries += 1  # each former shard may have been closed between two requests
+                if not self._changed(opened) and tries > len(opened.draining):
                     raise
 
     def _on_all(

@@ -781,13 +781,15 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         return any(done is True for done in results)  # others were refused: this user may not
 
     async def _opening(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call on all shards, and again if one of them was closed but is in use."""
+        """Make a call on all shards, and again if one was closed meanwhile, or is in use."""
+        tries = 0
         while True:
             opened = await self._opened()
             try:
                 return await call()
             except KeyTypeError:
-                if not await self._changed(opened):
+                tries += 1  # each former shard may have been closed between two requests
+                if not await self._changed(opened) and tries > len(opened.draining):
                     raise
 
     async def _on_all(

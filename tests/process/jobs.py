@@ -165,7 +165,7 @@ async def steps_async(message: Message) -> None:
             note("step", message)
 
 
-FORKING = AsyncTasks(None)
+FORKING = AsyncTasks(os.environ.get("SERVER_OF_TASKS"))
 
 
 @FORKING.task(name="forks")

@@ -26,7 +26,7 @@ from ackq.errors import ConfigurationError
 from ackq.ops.workers import workers
 from ackq.process.children import EARLY_DEATH, Child, private_folder
 from ackq.process.plan import Plan
-from ackq.process.spares import Spares
+from ackq.process.spares import Spares, Started
 from tests.waiting import wait_until
 from tests.worker.conftest import Silencer, settled
 
@@ -120,15 +120,19 @@ def test_the_ack_of_a_process_that_was_frozen_past_its_lease_is_refused(
 def test_children_end_when_their_parent_is_killed(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
+    """Although it has not read what they reported: the server of the tasks."""
     options = ("-q", queue.name, "--processes", "2")
-    with working(tmp_path, server.url, QUICK, *options) as command:
-        push(queue, 1)
-        begun(command, 1)
+    variables = {"ACKQ_REDIS_URL": "", "SERVER_OF_TASKS": server.url}
+    handler = "tests.process.jobs:FORKING"
+    with working(tmp_path, server.url, handler, *options, variables=variables) as command:
         children = wait_until(lambda: len(command.children()) == 2 and command.children(), "both")
+        command.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: command.log().count("working on") == 2, "their start")
         command.process.kill()
         assert isinstance(children, list)
         _, alive = psutil.wait_procs(children, timeout=20)
         assert not alive
+        assert command.log().count("stopped") == 2
 
 
 @pytest.mark.parametrize(
@@ -257,7 +261,9 @@ def test_a_worker_says_what_it_works_on_and_what_it_waits_for(
     )
 
 
-def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(tmp_path: Path) -> None:
+def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = Plan(QUICK, ("jobs",))
     child, spares = Child(0, plan, tmp_path), Spares(plan)
 
@@ -268,11 +274,26 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(tmp_path: 
         wait_until(lambda: child.poll() is not None, "its end")
         return child.due - time.monotonic()
 
+    def no_process(plan: Plan) -> Started:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
     # What has passed since its end makes each a little shorter.
     for expected in (0.1, 0.2, 0.4, 0.8):
         assert expected / 2 < pause(0) <= expected
     assert pause(EARLY_DEATH) <= 0.1
     assert 0.1 < pause(0) <= 0.2
+    with monkeypatch.context() as patch:
+        patch.setattr(spares, "start", no_process)
+        child.start(spares)
+    assert 0.2 < child.due - time.monotonic() <= 0.4
+    assert child.pid is None
+    spares.keep()
+    spares.renew()
+    for each in psutil.Process().children():
+        if each.pid in spares.pids:
+            each.suspend()
+    assert 0.4 < pause(0) <= 0.8, "a spare that was killed before it has read its plan"
+    spares.close()
 
 
 def test_what_is_not_there_is_said_once(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:

@@ -19,8 +19,11 @@ from tests.waiting import wait_until
 
 from .commands import Command, working
 
+#: Seconds for one step, as many as for the whole test: several processes start, one by one.
+LONG = 180
 
-@pytest.mark.timeout(120)
+
+@pytest.mark.timeout(LONG)
 @pytest.mark.parametrize(
     "handler", ["quick", pytest.param("quick_async", marks=pytest.mark.campaign)]
 )
@@ -61,21 +64,21 @@ def test_no_message_is_lost_when_workers_are_killed_while_the_queue_is_resized(
         crew.append(hire(resize, 0))
         for _ in range(3):
             before = len(command.events("end"))
-            wait_until(lambda: len(command.events("end")) > before + 100, "them to work", 40)  # noqa: B023
+            wait_until(lambda: len(command.events("end")) > before + 100, "them to work", LONG)  # noqa: B023
             with contextlib.suppress(psutil.NoSuchProcess, IndexError):
                 draw.choice(command.children()).kill()
         for each in crew:
             end(each)
         queue.resize(3)
-        wait_until(lambda: _pushed(tmp_path) <= _handled(command), "all", 40)
+        wait_until(lambda: _settled(queue), "every ack", LONG)
+        assert _pushed(tmp_path) <= _handled(command)
         record = f"{{{token}}}:shards"
-        wait_until(lambda: cluster.hget(record, "draining") == b"", "closed shards", 30)
-        wait_until(lambda: _settled(queue), "every ack", 30)
+        wait_until(lambda: cluster.hget(record, "draining") == b"", "closed shards", LONG)
         assert len(queue.shards()) == 3
         queue.push({"id": "last"})
-        wait_until(lambda: "last" in _handled(command), "the last one")
+        wait_until(lambda: "last" in _handled(command), "the last one", LONG)
         command.process.terminate()
-        assert command.wait() == 0
+        assert command.wait(LONG) == 0
 
 
 def _pushed(folder: Path) -> set[str]:

@@ -548,7 +548,7 @@ async def test_a_call_on_all_shards_adds_what_each_did(queue: Any) -> None:
 
 @on_a_loop
 async def test_a_call_on_all_shards_is_repeated_while_the_record_changes(queue: Any) -> None:
-    opened = [object(), object()]
+    opened = [SimpleNamespace(draining=()), SimpleNamespace(draining=())]
     asked: list[Any] = []
     queue._opened = _answering(*opened, *opened)
     queue._changed = _answering(True, False, asked=asked)

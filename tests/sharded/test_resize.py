@@ -1,5 +1,6 @@
 """The number of shards changes while messages are in every state."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -211,6 +212,29 @@ def test_a_pop_goes_on_if_a_shard_is_closed_before_it_waits_there(
     for name in (*shard_names(token, 2), *names):
         target.control.delete(name)
         target.control.delete(f"{name}CONTEXT")
+
+
+def test_a_read_of_all_shards_goes_on_if_they_are_closed_meanwhile_one_by_one(
+    make_sharded: MakeSharded, target: Target, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = make_sharded(4)
+    queue.resize(6)
+    looks: Counter[str] = Counter()
+    is_retired, later = resize.is_retired, shard_names(token, 6)
+    gone = [name for name in shard_names(token, 4) if name not in later]
+
+    def closed_afterwards(spec: Any) -> Any:
+        looks[spec.name] += 1
+        retired = yield from is_retired(spec)
+        if looks[spec.name] == gone.index(spec.name) + 1:
+            yield from resize.retire(spec, 10)
+        return retired
+
+    monkeypatch.setattr(resize, "is_retired", closed_afterwards)
+    assert queue.stats().ready == 0
+    assert list(looks.values()) == [len(gone) + 1] * len(gone)
+    for name in gone:
+        target.control.delete(name, f"{name}CONTEXT")
 
 
 def test_a_queue_of_the_first_format_keeps_its_number(
