@@ -22,7 +22,8 @@
 -- wanted: the end, or 1 MiB of bodies.
 -- Atomic because all places together form one sequence.
 -- Cost: O(wanted log in-flight + offset in lists), at most 1 MiB of bodies plus one message.
--- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
+-- Redis reports no element lengths: up to 16 messages are read at once, as many as fit if they are
+-- as long as those before.
 -- Roles: viewer, operator, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, delayed, held = KEYS[5], KEYS[6], KEYS[7]
@@ -30,10 +31,9 @@ local state, offset = ARGV[1], tonumber(ARGV[2])
 local wanted, front, pop_from = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] or 'right'
 
 local BODY_BUDGET = 1048576 -- bytes
-local SLICE = 16 -- bodies of a list read at a time, as long as those before were short
-local SHORT = 4096 -- bytes
+local SLICE = 16 -- bodies of a list read at a time
 
--- include: outside
+-- include: outside, next_slice
 
 if outside(offset, 0, 9007199254740991) or outside(wanted, 1, 1000)
   or outside(front, 0, 1000) or (pop_from ~= 'right' and pop_from ~= 'left')
@@ -84,7 +84,7 @@ local function look_in_list(list, place, count, at, end_of_list)
     return
   end
   -- In slices, because LINDEX walks the list from its end for each body.
-  local slice, read, seen = 1, 0, 0
+  local slice, largest = 1, 1
   while offset < size and wanted > 0 and bytes < BODY_BUDGET do
     local some = math.min(slice, wanted)
     local first = end_of_list == 'left' and offset or -offset - some
@@ -96,10 +96,9 @@ local function look_in_list(list, place, count, at, end_of_list)
       end
       local body = bodies[end_of_list == 'left' and i or #bodies + 1 - i]
       add(place, '', body, count, at)
-      read = read + #body
+      largest = math.max(largest, #body)
     end
-    seen = seen + #bodies
-    slice = read < seen * SHORT and math.min(SLICE, 2 * slice) or 1
+    slice = next_slice(slice, SLICE, bytes, largest)
     offset = offset + #bodies
   end
   offset = 0

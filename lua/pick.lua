@@ -28,14 +28,15 @@
 -- Atomic because a message must always be in one place, and a note must name what is in the list.
 -- Cost: O(size of the list) to reach the window; at most 2,000 messages are looked at, 100 picked,
 -- 1 MiB of bodies and notes read, plus one message, and 72 KiB decoded.
--- Redis reports no element lengths: behind short messages up to 16 of any length are read at once,
--- and 64 in the middle of a long list, which takes Redis long to reach.
+-- Redis reports no element lengths: up to 16 messages are read at once, and 64 in the middle of a
+-- long list, which takes Redis long to reach; as many as fit if they are as long as those before.
 -- Roles: operator, doctor
 local ready, handoff, notes = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters, record = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local verb, place, from, began = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local known = ARGV[5]
 
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
 local PICKED = 100 -- messages one call may pick
 local NEAR = 50000 -- messages that Redis may pass over to remove some
 local REACHED = 2000000 -- messages that Redis may pass over to reach those that are picked
@@ -72,7 +73,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
--- include: count_up, natural_key, wanted_key, listed_message, walk
+-- include: count_up, natural_key, wanted_key, listed_message, next_slice, walk
 
 began = began == 0 and now or began
 local found = {}

@@ -25,17 +25,18 @@
 -- Atomic because a window must not change while it is read.
 -- Cost: O(size of the list) to reach the window; at most 2,000 messages of a list, 500 dead
 -- letters, 1,000 keys, and 1 MiB of bodies plus one message.
--- Redis reports no element lengths: behind short messages up to 16 of any length are read at once,
--- and 64 in the middle of a long list, which takes Redis long to reach.
+-- Redis reports no element lengths: up to 16 messages are read at once, and 64 in the middle of a
+-- long list, which takes Redis long to reach; as many as fit if they are as long as those before.
 -- Roles: worker, scheduler, viewer, operator, doctor
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, claim = KEYS[5], KEYS[6]
 local place, from, taken = ARGV[1], ARGV[2], ARGV[3]
 
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
 local MAX_LETTERS = 500
 local SCANNED = 1000 -- keys
 
--- include: outside, contains, walk
+-- include: outside, contains, next_slice, walk
 
 local walked = ({ready = ready, handoff = handoff, held = claim})[place]
 local zset = ({backup = backup, delayed = delayed})[place]
@@ -66,13 +67,13 @@ if zset then
 end
 
 if place == 'dead' then
-  local reply, before, bytes, looked, slice = {'', 0}, from, 0, 0, 1
+  local reply, before, bytes, looked, slice, largest = {'', 0}, from, 0, 0, 1, 1
   repeat
     local letters = redis.call('XREVRANGE', dead, before == '+' and '+' or '(' .. before, '-',
       'COUNT', slice)
-    local size, asked = 0, slice
+    local asked = slice
     for i = 1, #letters do
-      local key, body = '', ''
+      local key, body, size = '', '', 0
       local fields = letters[i][2]
       for at = 1, #fields, 2 do
         key = fields[at] == 'key' and fields[at + 1] or key
@@ -82,10 +83,10 @@ if place == 'dead' then
       if body == '' or contains(body, wanted) or contains(key, wanted) then
         reply[#reply + 1] = letters[i]
       end
-      before = letters[i][1]
+      before, bytes, largest = letters[i][1], bytes + size, math.max(largest, size)
     end
-    bytes, looked = bytes + size, looked + #letters
-    slice = bytes < looked * SHORT and math.min(SLICE, 2 * slice) or 1
+    looked = looked + #letters
+    slice = next_slice(slice, SLICE, bytes, largest)
     reply[1] = #letters == asked and before or ''
   until #letters < asked or looked >= MAX_LETTERS or bytes >= BODY_BUDGET
   reply[2] = looked

@@ -101,7 +101,7 @@ if tonumber(facts[4] or 0) ~= batch or batch <= acked then
   end
 end
 -- The number is used up, so that a late copy of this call cannot make a claim that nobody knows.
-local function empty()
+local function use_up()
   redis.call('HDEL', group, 'claiming')
   redis.call('HSET', group, 'last', string.format('%.0f', batch), 'bytes', '0')
   return {'empty'}
@@ -109,7 +109,7 @@ end
 
 if redis.call('EXISTS', paused) == 1 then
   redis.call('HDEL', group, 'claiming')
-  return rows > 0 and {'ok', rows, 0} or empty()
+  return rows > 0 and {'ok', rows, 0} or use_up()
 end
 local due = redis.call('ZRANGEBYSCORE', held, '-inf', now_text, 'LIMIT', '0', '1')
 if due[1] then
@@ -251,4 +251,4 @@ end
 if redis.call('EXISTS', held) == 0 then -- held messages may come back to a list
   sweep_stale()
 end
-return empty()
+return use_up()

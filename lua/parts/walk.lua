@@ -1,9 +1,10 @@
-local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
+-- Needs next_slice and what it needs.
+
 local MAX_IN_CALL = 2000 -- messages of a list one call may look at
 local PASSED = 5000000 -- messages of a list that Redis may pass over to reach those that are read
-local SLICE = 16 -- bodies read at a time, as long as those before were short
+local LONG = 256 -- bytes: more take longer to pass over, up to 8 KiB, which fill a node of the list
+local SLICE = 16 -- bodies read at a time
 local DEEP, DEEP_SLICE = 20000, 64 -- so far from both ends, each slice takes Redis long to reach
-local SHORT = 4096 -- bytes
 
 -- Walk over a list towards the end that is taken. Call ``look`` with each body and with how many
 -- messages are taken before it, until the budget is spent. It returns what the message costs in
@@ -11,7 +12,7 @@ local SHORT = 4096 -- bytes
 -- and how long the list is.
 local function walk(list, from_right, start, look)
   local size = redis.call('LLEN', list)
-  local left, bytes, looked, passed, slice = math.min(start, size), 0, 0, 0, 1
+  local left, bytes, looked, passed, slice, largest = math.min(start, size), 0, 0, 0, 1, 1
   while left > 0 and looked < MAX_IN_CALL and bytes < BODY_BUDGET and passed < PASSED do
     local some, distance = math.min(slice, left), math.min(left, size - left)
     local first = from_right and -left or left - some
@@ -23,10 +24,10 @@ local function walk(list, from_right, start, look)
         return left, size
       end
       left, bytes, looked = left - 1, bytes + cost, looked + 1
+      largest = math.max(largest, cost)
     end
-    passed = passed + distance
-    local most = distance > DEEP and DEEP_SLICE or SLICE
-    slice = bytes < looked * SHORT and math.min(most, 2 * slice) or 1
+    passed = passed + distance * math.max(1, math.min(bytes / looked, 32 * LONG) / LONG)
+    slice = next_slice(slice, distance > DEEP and DEEP_SLICE or SLICE, bytes, largest)
   end
   return left, size
 end

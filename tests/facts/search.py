@@ -36,11 +36,11 @@ test_find.test_what_is_taken_and_pushed_meanwhile_hides_no_message
   + left, bytes, looked = left - (i == some and left > some and 2 or 1),
 test_find.test_a_list_is_read_one_two_four_at_a_time
   sixteen are read at once
-  - looked, passed, slice = math.min(start, size), 0, 0, 0, 1
-  + looked, passed, slice = math.min(start, size), 0, 0, 0, SLICE
+  - passed, slice, largest = math.min(start, size), 0, 0, 0, 1,
+  + passed, slice, largest = math.min(start, size), 0, 0, 0, SLICE,
   long bodies are read by more and more
-  - bytes < looked * SHORT and math.min(most, 2 * slice) or 1
-  + math.min(most, 2 * slice)
+  - math.min(2 * slice, most, math.floor((BODY_BUDGET - bytes) / largest))
+  + math.min(2 * slice, most)
 test_find.test_in_the_middle_of_a_long_list_a_call_reads_fewer_and_longer_slices
   reads short slices everywhere
   - DEEP_SLICE or SLICE

@@ -140,6 +140,20 @@ def test_in_the_middle_of_a_long_list_a_call_reads_fewer_and_longer_slices(space
     space.client.unlink(space.name)
 
 
+def test_in_the_middle_of_a_list_of_long_messages_a_call_passes_over_fewer(space: Space) -> None:
+    for _ in range(210):
+        space.client.lpush(space.name, *[b"x" * 400] * 1000)
+    left, _ = space.call("search", "ready", 105_000, "right", "nothing")
+    # Each way counts as 164,000, so there are 31: 1, 2, 4, 8, 16, 32 and 64 messages at a time.
+    assert 105_000 - int(left) == 63 + 25 * 64
+    space.client.unlink(space.name)
+
+
+def test_a_text_is_looked_for_by_its_beginning(space: Space) -> None:
+    space.push(body("a"), body("b" * 64 + "c"))
+    assert search(space, "ready", "b" * 64 + "d") == [(1, body("b" * 64 + "c"))]
+
+
 def test_keys_of_a_set_come_in_pages(space: Space) -> None:
     for n in range(3):
         space.lease(f"leased-{n}")
