@@ -59,10 +59,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     }
 
     async def main() -> None:
-        async with given.get("r", contextlib.nullcontext()):
+        async with given["each"].r if "each" in given else given.get("r", contextlib.nullcontext()):
             await pyfuncitem.obj(**given)
 
-    asyncio.run(main())
+    if "each" in given and not given["each"].on_asyncio:
+        with given["each"].r, contextlib.suppress(StopIteration):
+            pyfuncitem.obj(**given).send(None)  # in a plain thread, where nothing has to wait
+            pytest.fail("it waits for a task")
+    else:
+        asyncio.run(main())
     return True
 
 

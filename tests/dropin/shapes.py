@@ -20,7 +20,6 @@ import redis.asyncio
 import ackq.dropin.asyncio
 from ackq import dropin
 from tests.dropin.holding_loops import HOLDING, MORE_THAN_UNFINISHED, SOME
-from tests.dropin.seen import LEASE
 
 Work = Callable[[bytes], None]
 #: Threads of the pool, and tasks.
@@ -160,7 +159,7 @@ class Shape:
         if not protected:
             return bare
         kind: Any = ackq.dropin.asyncio.Redis if self.on_asyncio else dropin.Redis
-        return kind(bare, hold=self.hold, for_=self.for_, visibility_timeout=LEASE)
+        return kind(bare, hold=self.hold, for_=self.for_)
 
 
 def holding(name: str) -> Shape:

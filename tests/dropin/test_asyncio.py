@@ -7,8 +7,7 @@ import inspect
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +29,6 @@ def r(start: Callable[..., Redis]) -> Redis:
 
 async def until(condition: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, condition, "the condition of a task")
-
-
-async def test_a_message_is_settled_as_the_next_is_taken(
-    r: Redis, name: str, queue: ackq.Queue
-) -> None:
-    assert await r.lpush(name, "a", "b", "c") == 3
-    assert await r.rpop(name) == b"a"
-    assert in_flight(queue) == [b"a"]
-    assert await r.brpop(name) == (name.encode(), b"b")
-    assert in_flight(queue) == [b"b"]
-    assert await r.rpop(name, 5) == [b"c"]
-    assert await r.rpop(name, 5) is None
-    assert await r.brpop([name, f"{name}-2"], 0.05) is None
-    assert await r.rpop(name, 0) is None
-    assert await r.llen(name) == 0
-    assert settled(queue)
-
-
-async def test_brpop_wakes_up(r: Redis, name: str) -> None:
-    waiting = asyncio.create_task(r.brpop([f"{name}-1", name]))
-    await asyncio.sleep(0)
-    await r.lpush(name, "a")
-    assert await waiting == (name.encode(), b"a")
 
 
 async def test_the_clients_decoding_is_honoured(start: Callable[..., Redis], name: str) -> None:
@@ -80,16 +56,6 @@ async def test_each_task_has_its_own(r: Redis, name: str, queue: ackq.Queue) -> 
     await task
     assert in_flight(queue) == [b"a"]
     await r.aclose()
-    assert settled(queue)
-
-
-async def test_the_lease_is_renewed_while_the_task_waits(
-    r: Redis, name: str, queue: ackq.Queue
-) -> None:
-    await r.lpush(name, "slow")
-    await r.rpop(name)
-    assert await asyncio.to_thread(queue.pop, 2 * LEASE) is None
-    assert await r.rpop(name) is None
     assert settled(queue)
 
 
@@ -184,97 +150,6 @@ async def test_the_error_of_a_task_is_still_reported(r: Redis, name: str) -> Non
     assert "never retrieved" in unseen[0]["message"]
 
 
-async def test_a_loop_that_starts_a_failed_consumer_again_does_not_settle(
-    r: Redis, name: str, queue: ackq.Queue
-) -> None:
-    done: list[bytes] = []
-
-    async def work(raw: bytes) -> None:
-        await asyncio.sleep(0)
-        done.append(raw)
-        if done.count(b"bad") == 1 and raw == b"bad":
-            raise ZeroDivisionError
-
-    async def consume(r: Redis) -> None:
-        while found := await r.brpop(name, 2):
-            await work(found[1])
-            if len(done) == 4:
-                return
-
-    await r.lpush(name, "good", "bad", "good")
-    with pytest.raises(ZeroDivisionError):
-        await consume(r)
-    await consume(r)
-    assert done == [b"good", b"bad", b"good", b"bad"]
-    await r.aclose()
-    assert settled(queue)
-
-
-async def test_generators_and_context_managers_may_do_the_popping(
-    r: Redis, name: str, queue: ackq.Queue
-) -> None:
-    async def jobs() -> AsyncIterator[bytes]:
-        while (raw := await r.rpop(name)) is not None:
-            yield raw
-
-    @asynccontextmanager
-    async def job() -> AsyncIterator[bytes]:
-        yield await r.rpop(name)
-
-    async def fail() -> None:
-        async with job():
-            raise ZeroDivisionError
-
-    await r.lpush(name, "a", "b", "c")
-    async for raw in jobs():
-        assert in_flight(queue) == [raw]
-        if raw == b"b":
-            break
-    with pytest.raises(ZeroDivisionError):
-        await fail()
-    assert in_flight(queue) == [b"c"]
-    assert await r.rpop(name) is None
-    assert await asyncio.to_thread(come_back, queue) == b"c"
-
-
-async def test_batch(r: Redis, name: str, queue: ackq.Queue) -> None:
-    async def fail() -> None:
-        async with r.batch(name):
-            await r.rpop(name, 2)
-            raise ZeroDivisionError
-
-    await r.lpush(name, *range(30))
-    async with r.batch(name):
-        popped = [await r.rpop(name) for _ in range(28)]
-        assert len(in_flight(queue)) == len(popped)
-    assert not in_flight(queue)
-    with pytest.raises(ZeroDivisionError):
-        await fail()
-    assert not in_flight(queue)
-    for body in (b"28", b"29"):
-        assert await asyncio.to_thread(come_back, queue) == body
-
-
-async def test_reliable_list_commands_are_reported(r: Redis, name: str) -> None:
-    await r.lpush(name, "a")
-    with pytest.warns(dropin.UnprotectedWarning, match="^lmove takes") as caught:
-        assert await r.lmove(name, f"{name}-x", "RIGHT", "LEFT") == b"a"
-    assert caught[0].filename == __file__
-
-
-async def test_nothing_comes_back_after_a_deletion(
-    r: Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
-) -> None:
-    for delete in (r.delete, r.unlink):
-        await r.lpush(name, "a", "b")
-        await r.rpop(name)
-        assert await delete(name) == 1
-        assert not await r.keys(f"{name}*")
-    assert await asyncio.to_thread(queue.pop, 2 * LEASE) is None
-    await r.aclose()
-    assert not caplog.records
-
-
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_last_message_when_the_program_ends(
@@ -297,25 +172,6 @@ def test_the_last_message_when_the_program_ends(
         asyncio.run(main(True))
     assert come_back(queue) == b"a"
     gc.collect()  # the connections that were left open, as with redis-py's own client
-
-
-async def test_closing_settles_and_a_block_that_raises_returns_its_messages(
-    r: Redis, name: str, queue: ackq.Queue
-) -> None:
-    async def fail() -> None:
-        async with r:
-            await r.rpop(name)
-            raise ZeroDivisionError
-
-    await r.lpush(name, "a", "b")
-    await r.rpop(name)
-    await r.aclose()
-    assert in_flight(queue) == []
-    with pytest.raises(ZeroDivisionError):
-        await fail()
-    assert in_flight(queue) == []
-    assert await asyncio.to_thread(come_back, queue) == b"b"
-    assert len(asyncio.all_tasks()) == 1
 
 
 def test_a_kill_returns_messages(
@@ -357,20 +213,6 @@ async def test_it_is_a_client(r: Redis, name: str) -> None:
     assert await r.rpop(name) is None
 
 
-async def test_errors(r: Redis, name: str) -> None:
-    await r.set(name, "text")
-    with pytest.raises(redis.ResponseError, match="is a string"):
-        await r.rpop(name)
-    with pytest.raises(dropin.ListNameRefused):
-        await r.brpop("xBACKUP")
-    assert await r.llen("xBACKUP") == 0
-    with pytest.raises(redis.ResponseError, match="must be positive"):
-        await r.rpop(name, -1)
-    with pytest.raises(dropin.Refused, match="make a client with db=5"):
-        await r.select(5)
-    await r.select(0)
-
-
 def test_both_clients_have_the_same_methods() -> None:
     def public(kind: type) -> dict[str, list[str]]:
         return {
@@ -381,21 +223,6 @@ def test_both_clients_have_the_same_methods() -> None:
         }
 
     assert public(dropin.Redis) == public(Redis)
-
-
-async def test_a_function_that_failed_returns_its_message_although_its_task_goes_on(
-    r: Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
-) -> None:
-    await r.lpush(name, "a")
-    with pytest.raises(ZeroDivisionError):
-        await raises(r, name)
-    # It does not wait for the end of its lease.
-    await until(lambda: "failed; it is redelivered" in caplog.text)
-    assert f"<ackq.ListQueue {name!r} on" in caplog.text
-    await until(lambda: not in_flight(queue))
-    assert await asyncio.to_thread(come_back, queue) == b"a"
-    await r.aclose()
-    caplog.clear()  # a record keeps the queue
 
 
 def test_a_pop_may_be_called_before_the_event_loop_runs(
@@ -418,21 +245,6 @@ def test_a_pop_may_be_called_before_the_event_loop_runs(
 def no_task_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     assert "Task was destroyed" not in caplog.text
-
-
-async def test_a_deletion_forgets_what_is_in_flight_of_its_own_list_alone(
-    r: Redis, name: str, queue: ackq.Queue
-) -> None:
-    await r.lpush(name, "a", "b")
-    assert await r.rpop(name) == b"a"
-    await r.delete(f"{name}-other")
-    await asyncio.sleep(1.5 * LEASE)  # what was forgotten would have come back
-    assert in_flight(queue) == [b"a"]
-    await r.delete(name)
-    assert not await r.keys(f"{name}*")
-    assert await r.rpop(name) is None
-    await r.aclose()
-    assert settled(queue)
 
 
 async def test_the_only_connection_of_a_client_is_gone_once_the_drop_in_is_closed(

@@ -14,34 +14,6 @@ from tests.dropin.seen import LEASE, come_back, in_flight, settled
 from tests.waiting import wait_until
 
 
-def test_all_are_settled_at_the_end(r: dropin.Redis, name: str, queue: ackq.Queue) -> None:
-    r.lpush(name, *range(20))
-    with r.batch(name):
-        popped = []
-        while (raw := r.rpop(name)) is not None:
-            popped.append(raw)
-        assert popped == [b"%d" % n for n in range(20)]
-        assert len(in_flight(queue)) == 20
-    assert settled(queue)
-
-
-def test_all_are_given_back_if_the_block_raises(
-    r: dropin.Redis, name: str, queue: ackq.Queue
-) -> None:
-    r.lpush(name, "a", "b", "c")
-
-    def consume() -> None:
-        with r.batch(name):
-            assert r.rpop(name, 2) == [b"a", b"b"]
-            assert r.brpop(name) == (name.encode(), b"c")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        consume()
-    assert not in_flight(queue)
-    assert [come_back(queue) for _ in "abc"] == [b"a", b"b", b"c"]
-
-
 def test_every_lease_is_renewed(r: dropin.Redis, name: str, queue: ackq.Queue) -> None:
     with r.batch(name):
         for body in range(12):  # popping on and on does not put off renewing the first

@@ -108,14 +108,6 @@ def test_a_user_who_may_not_look_deletes_all_the_same(
         plain_client.acl_deluser(name)
 
 
-def test_another_list_stays_in_flight(r: dropin.Redis, name: str, queue: ackq.Queue) -> None:
-    r.lpush(name, "a")
-    r.rpop(name)
-    r.delete(f"{name}-other")
-    assert queue.pop(timeout=1.5 * LEASE) is None
-    assert in_flight(queue) == [b"a"]
-
-
 @pytest.mark.parametrize("change", ["rename", "renamenx", "expire"])
 def test_renaming_and_expiring_concern_what_waits_in_the_list(
     r: dropin.Redis, name: str, queue: ackq.Queue, change: str

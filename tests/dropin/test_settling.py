@@ -15,18 +15,6 @@ from tests.dropin.seen import LEASE, in_flight, settled
 from tests.waiting import wait_until
 
 
-def test_a_message_is_settled_as_the_next_is_taken(
-    r: dropin.Redis, name: str, queue: ackq.Queue
-) -> None:
-    r.lpush(name, "a", "b")
-    r.rpop(name)
-    assert in_flight(queue) == [b"a"]
-    r.rpop(name)
-    assert in_flight(queue) == [b"b"]
-    assert r.rpop(name) is None
-    assert settled(queue)
-
-
 def test_settling_costs_no_round_trip(
     r: dropin.Redis, name: str, plain_client: redis.Redis
 ) -> None:
@@ -55,29 +43,6 @@ def test_each_queue_and_each_thread_has_its_own(
     assert in_flight(queue) == [b"a"]
 
 
-def test_brpop_wakes_up_and_settles(r: dropin.Redis, name: str, queue: ackq.Queue) -> None:
-    timer = threading.Timer(0.2, lambda: r.lpush(name, "a"))
-    timer.start()
-    assert r.brpop(name) == (name.encode(), b"a")
-    timer.join()
-    assert r.brpop(name, timeout=0.01) is None
-    assert settled(queue)
-
-
-def test_brpop_looks_at_several_keys_in_their_order(r: dropin.Redis, name: str) -> None:
-    names = [f"{name}-{n}" for n in range(3)]
-    for each in reversed(names):
-        r.lpush(each, f"in {each}")
-    popped = [r.brpop(names) for _ in names]
-    assert popped == [(each.encode(), f"in {each}".encode()) for each in names]
-    assert r.brpop(names, timeout=0.25) is None
-    assert not any(r.llen(each) or r.exists(f"{each}BACKUP") for each in names)
-    timer = threading.Timer(0.1, lambda: r.lpush(names[2], "late"))
-    timer.start()
-    assert r.brpop(names) == (names[2].encode(), b"late")
-    timer.join()
-
-
 def test_several_keys_settle_what_came_from_any_of_them(r: dropin.Redis, name: str) -> None:
     first, second = f"{name}-1", f"{name}-2"
     r.lpush(second, "a")
@@ -85,16 +50,6 @@ def test_several_keys_settle_what_came_from_any_of_them(r: dropin.Redis, name: s
     r.lpush(first, "b")
     assert r.brpop([first, second]) == (first.encode(), b"b")
     assert not r.exists(f"{second}BACKUP")
-
-
-def test_the_lease_is_renewed_while_the_thread_works(
-    r: dropin.Redis, name: str, queue: ackq.Queue
-) -> None:
-    r.lpush(name, "slow")
-    r.rpop(name)
-    assert queue.pop(timeout=3 * LEASE) is None
-    assert r.rpop(name) is None
-    assert settled(queue)
 
 
 def test_a_lease_is_renewed_long_before_it_ends(
