@@ -364,12 +364,16 @@ class Redis(PassedOn):
         in_flight.clear(before)
         if not messages:
             return []
-        if wanted > 1:
-            await _fill_up(in_flight.queue, messages, wanted)
-        # A body that cannot be decoded raises here, before it is held, and is redelivered.
-        values = [self._ackq_encoder.decode(message.body) for message in messages]
         self._ackq.watch(in_flight, messages, caller)
-        return values
+        try:
+            async for more in _rest(in_flight.queue, messages, wanted):
+                self._ackq.watch(in_flight, more, caller)
+                messages += more
+            return [self._ackq_encoder.decode(message.body) for message in messages]
+        except BaseException:
+            # A body cannot be decoded, say. Nobody gets the messages, so they are redelivered.
+            in_flight.take_out(*messages)
+            raise
 
     async def _take_from_several(
         self, names: Sequence[str], seconds: float, end: PopFrom, caller: Caller
@@ -412,14 +416,17 @@ class Redis(PassedOn):
         return type(self).__bases__[0]
 
 
-async def _fill_up(queue: AsyncQueue, messages: list[Message], wanted: int) -> None:
+async def _rest(
+    queue: AsyncQueue, first: list[Message], wanted: int
+) -> AsyncIterator[list[Message]]:
     """Take more if one call returned too few: RPOP with a count is never cut short."""
-    last: Sequence[Message] = messages
-    while len(messages) < wanted and (
+    last, taken = first, len(first)
+    while taken < wanted and (
         len(last) >= _TAKE_MESSAGES or sum(len(message.body) for message in last) >= _TAKE_BYTES
     ):
         try:
-            last = await queue.pop_many(min(wanted - len(messages), _TAKE_MESSAGES))
+            last = await queue.pop_many(min(wanted - taken, _TAKE_MESSAGES))
         except (RedisError, AckqError):
             return  # hand over the messages already taken; the next call meets the error
-        messages += last
+        taken += len(last)
+        yield last

@@ -39,11 +39,11 @@ class PassedOn(_Client):
         another process has in flight are deleted too; its consumer finishes its work. If
         ackq kept anything beside a list, deleting that takes another round trip.
         """
-        return self._delete("DEL", names)
+        return self._delete("delete", names)
 
     def unlink(self, *names: Key) -> int:
         """Delete keys as `delete` does; the server frees the memory in the background."""
-        return self._delete("UNLINK", names)
+        return self._delete("unlink", names)
 
     def flushdb(self, *args: Any, **options: Any) -> Any:
         """Delete all keys of the database, and forget what this client has in flight."""
@@ -86,12 +86,12 @@ class PassedOn(_Client):
         beside = {name: keys for name in texts if (keys := self._kept_beside(name))}
         if isinstance(self._ackq.client, RedisCluster) or getattr(self, "connection", None):
             # No pipeline: keys on several nodes, or a connection that may have its own SELECT.
-            deleted = super().execute_command(command, *names)  # type: ignore[no-untyped-call]
+            deleted = getattr(super(), command)(*names)
             existing = [self._count(keys) for keys in beside.values()]
         else:
             # Deletions are common, lists in use are rare: looking for them costs no round trip.
             pipeline = self.pipeline(transaction=False)
-            pipeline.execute_command(command, *names)
+            getattr(pipeline, command)(*names)
             for keys in beside.values():
                 pipeline.exists(*keys)
             deleted, *existing = pipeline.execute(raise_on_error=False)

@@ -38,11 +38,11 @@ class PassedOn(_Client):
         another process has in flight are deleted too; its consumer finishes its work. If
         ackq kept anything beside a list, deleting that takes another round trip.
         """
-        return await self._delete("DEL", names)
+        return await self._delete("delete", names)
 
     async def unlink(self, *names: Key) -> int:
         """Delete keys as `delete` does; the server frees the memory in the background."""
-        return await self._delete("UNLINK", names)
+        return await self._delete("unlink", names)
 
     async def flushdb(self, *args: Any, **options: Any) -> Any:
         """Delete all keys of the database, and forget what this client has in flight."""
@@ -85,12 +85,12 @@ class PassedOn(_Client):
         beside = {name: keys for name in texts if (keys := self._kept_beside(name))}
         if isinstance(self._ackq.client, RedisCluster) or getattr(self, "connection", None):
             # No pipeline: keys on several nodes, or a connection that may have its own SELECT.
-            deleted = await super().execute_command(command, *names)  # type: ignore[no-untyped-call]
+            deleted = await getattr(super(), command)(*names)
             existing = [await self._count(keys) for keys in beside.values()]
         else:
             # Deletions are common, lists in use are rare: looking for them costs no round trip.
             pipeline = self.pipeline(transaction=False)
-            pipeline.execute_command(command, *names)
+            getattr(pipeline, command)(*names)
             for keys in beside.values():
                 pipeline.exists(*keys)
             deleted, *existing = await pipeline.execute(raise_on_error=False)

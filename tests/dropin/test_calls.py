@@ -1,11 +1,15 @@
 """The signatures and return shapes of redis-py."""
 
+import time
+from typing import Any
+
 import pytest
 import redis
 
 import ackq
 from ackq import dropin
 from tests.dropin.seen import LEASE, come_back, settled
+from tests.waiting import wait_until
 
 
 def test_it_answers_what_redis_py_answers(r: dropin.Redis, name: str) -> None:
@@ -90,6 +94,24 @@ def test_a_count_is_never_cut_short(r: dropin.Redis, name: str, queue: ackq.Queu
     assert r.rpop(name, 2400) == [b"%d" % n for n in range(2400)]
     r.lpush(name, *[b"x" * 4_000_000] * 4)
     assert len(r.rpop(name, 104)) == 104
+    assert r.rpop(name) is None
+    assert settled(queue)
+
+
+def test_the_first_messages_of_a_long_take_are_renewed_meanwhile(
+    r: dropin.Redis, name: str, queue: ackq.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, begin = r._ackq.queue(name), time.monotonic()
+    take = ours.pop_many
+
+    def slowly(wanted: int, *args: Any, **options: Any) -> Any:
+        wait = 0 if wanted == 1000 else 2 * LEASE
+        wait_until(lambda: time.monotonic() > begin + wait, "the leases to end")
+        return take(wanted, *args, **options)
+
+    monkeypatch.setattr(ours, "pop_many", slowly)
+    r.lpush(name, *range(1200))
+    assert r.rpop(name, 1200) == [b"%d" % n for n in range(1200)]
     assert r.rpop(name) is None
     assert settled(queue)
 

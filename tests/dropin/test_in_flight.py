@@ -15,7 +15,7 @@ import redis
 from ackq import dropin
 from ackq.config import QueueConfig
 from ackq.dropin import reports
-from ackq.dropin.client import _fill_up
+from ackq.dropin.client import _rest
 from ackq.dropin.consumers import AllInFlight, make_room
 from ackq.dropin.declared import Hold
 from ackq.dropin.in_flight import InFlight
@@ -391,8 +391,8 @@ def test_a_take_that_is_cut_short_is_filled_up_until_the_list_is_empty() -> None
             ]
         )
         found = messages(*("a",) * first, body=body)
-        _fill_up(queue, found, wanted)  # type: ignore[arg-type]
-        return len(found), queue.asked
+        rest = _rest(queue, found, wanted)  # type: ignore[arg-type]
+        return first + sum(map(len, rest)), queue.asked
 
     assert filled(2500, 1000, 1000, 500) == (2500, ["pop 1000", "pop 500"])
     assert filled(2500, 1000, 999) == (1999, ["pop 1000"])
