@@ -95,6 +95,18 @@ async def test_a_message_is_settled_as_the_next_is_taken(each: Each) -> None:
     assert await each.ready(each.r.llen(each.name)) == 0
 
 
+async def test_settling_costs_no_round_trip(each: Each, plain_client: redis.Redis) -> None:
+    def calls() -> int:
+        return int(plain_client.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+    await each.push(*range(21))
+    await each.pop()
+    before = calls()
+    for _ in range(20):
+        await each.pop()
+    assert calls() - before == 20
+
+
 async def test_several_lists_are_looked_at_in_their_order(each: Each) -> None:
     names = [f"{each.name}-{number}" for number in range(3)]
     for name in reversed(names):

@@ -38,14 +38,8 @@ class StandIn:
         if self.fails is not None:
             raise self.fails
 
-    def ack(self, *messages: Message) -> None:
-        self._ask("ack", *messages)
-
-    def nack(self, *messages: Message) -> None:
-        self._ask("nack", *messages)
-
-    def extend(self, *messages: Message) -> None:
-        self._ask("extend", *messages)
+    def __getattr__(self, verb: str) -> Any:
+        return partial(self._ask, verb)
 
     def execute(self, operation: Any) -> None:
         self._ask(operation.__name__)
@@ -61,26 +55,18 @@ class StandIn:
         return "the queue"
 
 
-@dataclass
 class Consumer:
     """The consumer that popped, as its functions look now."""
 
-    current: bool = False
-    is_over: bool = False
-    has_failed: bool = False
-    is_done: bool = False
-
-    def is_current(self) -> bool:
-        return self.current
-
-    def ended(self) -> bool:
-        return self.is_over
-
-    def failed(self) -> bool:
-        return self.has_failed
-
-    def done(self) -> bool:
-        return self.is_done
+    def __init__(
+        self,
+        current: bool = False,
+        is_over: bool = False,
+        has_failed: bool = False,
+        is_done: bool = False,
+    ) -> None:
+        self.is_current, self.ended = lambda: current, lambda: is_over
+        self.failed, self.done = lambda: has_failed, lambda: is_done
 
 
 def messages(*ids: str, body: bytes = b"{}") -> list[Message]:

@@ -22,16 +22,6 @@ def queue(plain_client: redis.Redis, name: str) -> Iterator[ackq.Queue]:
         yield queue
 
 
-def test_one_round_trip_for_each(r: dropin.Redis, name: str, plain_client: redis.Redis) -> None:
-    r.rpush(name, *range(21))
-    r.lpop(name)
-    before = plain_client.info("commandstats")["cmdstat_evalsha"]["calls"]
-    for _ in range(10):
-        r.lpop(name)
-    after = plain_client.info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert after - before == 10
-
-
 def test_a_kill_returns_messages_in_order(
     script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue, r: dropin.Redis, name: str
 ) -> None:
