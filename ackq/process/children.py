@@ -81,6 +81,11 @@ class Child:
         """Whether the process has started to work, or waits for Redis."""
         return self._started is not None and self.health.exists()
 
+    @property
+    def starts(self) -> bool:
+        """Whether the process has started, but does not work yet."""
+        return self._started is not None and not self.health.exists()
+
     def start(self, spares: Spares) -> None:
         """Start a process, or let a spare one begin."""
         self.health.unlink(missing_ok=True)
@@ -251,9 +256,10 @@ class Processes:
                 while not self._is_over(everyone):
                     for child in children:
                         self._supervise(child)
+                    # Before suspects run, since one of them will end its process.
+                    self._spares.renew(sum(child.starts for child in everyone))
                     self._supervise_alone(alone)
                     self._pass_on(everyone)
-                    self._spares.renew()
                     problems = [child.problem(self._plan.stalled_after) for child in everyone]
                     problem = "; ".join(filter(None, problems))
                     if health is not None:

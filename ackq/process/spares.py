@@ -23,6 +23,8 @@ from ackq.process.plan import PLAN_VARIABLE, Plan
 LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
 #: Spares that are kept: one for the process that crashed, one for that of the suspects.
 MOST = 2
+#: Processors that this machine lets us use.
+PROCESSORS = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 #: Seconds after the last crash for which they are kept.
 KEPT = 30.0
 
@@ -96,16 +98,21 @@ class Spares:
         """Have spares for a while: further crashes are likely."""
         self._until = time.monotonic() + KEPT
 
-    def renew(self) -> None:
+    def renew(self, starting: int) -> None:
         """Replace those that were used, or end all if there was no crash for a while.
 
         One that has ended by itself is found only when it is needed: the next may end, too.
+
+        Args:
+            starting: how many other processes start now. They come first: spares that start beside
+                them get the processors that they leave.
         """
         if time.monotonic() >= self._until:
             self.close()
             return
+        most = min(MOST, PROCESSORS - starting) if starting else MOST
         with contextlib.suppress(OSError):  # too many processes, perhaps: it works without
-            while len(self._waiting) < MOST:
+            while len(self._waiting) < most:
                 self._waiting.append(Started(self._plan))
 
     def start(self, plan: Plan) -> Started:

@@ -288,7 +288,10 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(
     assert 0.2 < child.due - time.monotonic() <= 0.4
     assert child.pid is None
     spares.keep()
-    spares.renew()
+    monkeypatch.setattr("ackq.process.spares.PROCESSORS", 2)
+    for starting, expected in ((2, 0), (1, 1), (0, 2)):
+        spares.renew(starting)
+        assert len(spares.pids) == expected
     for each in psutil.Process().children():
         if each.pid in spares.pids:
             each.suspend()
