@@ -41,6 +41,14 @@ if (ended := os.environ.get("ENDS_AT_FIRST_TAKE")) is not None:
     _end_at_first_take(Path(ended))
 
 
+if (gate := os.environ.get("SECOND_WAITS_FOR")) is not None:
+    try:
+        Path(f"{gate}-first").touch(exist_ok=False)
+    except FileExistsError:
+        while not Path(gate).exists():
+            time.sleep(0.01)
+
+
 def _fill_memory() -> None:
     size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
     resource.setrlimit(resource.RLIMIT_AS, (size + 64 * 2**20,) * 2)

@@ -208,10 +208,13 @@ def test_an_argument_that_is_not_utf_8_is_an_error_of_one_line(
 def test_a_parent_that_stops_waits_until_a_killed_handler_is_settled(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
-    queue.push({"id": "stuck", "stuck": True, "seconds": 0})
     limits = ("--time-limit", "0.5", "--kill-after", "0.3", "--lease", "600")
     with working(tmp_path, server.url, JOBS + "stuck", "-q", queue.name, *limits) as command:
+        wait_until(lambda: "working on" in command.log(), "its start")
+        command.process.send_signal(signal.SIGSTOP)  # so that it does not kill it before the stop
+        queue.push({"id": "stuck", "stuck": True, "seconds": 0})
         begun(command, 1)
         command.process.terminate()
-        assert command.wait() == 0
+        command.process.send_signal(signal.SIGCONT)
+        assert command.wait(60) == 0
     assert queue.stats().delayed == 1

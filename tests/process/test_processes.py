@@ -280,6 +280,8 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(
     # What has passed since its end makes each a little shorter.
     for expected in (0.1, 0.2, 0.4, 0.8):
         assert expected / 2 < pause(0) <= expected
+    child._deaths = 50
+    assert 5 < pause(0) <= 10, "pauses of up to 10 seconds, as docs/worker.md says"
     assert pause(EARLY_DEATH) <= 0.1
     assert 0.1 < pause(0) <= 0.2
     with monkeypatch.context() as patch:

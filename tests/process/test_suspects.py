@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+import redis
 
 import ackq
 from ackq.embedded import Server
@@ -84,12 +85,25 @@ def test_only_the_message_that_ends_its_process_dies(
 def test_a_suspect_keeps_its_lease_until_it_runs(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
-    """The process that runs it takes longer to start than the lease lasts."""
-    queue.push_many([{"id": "a", "seconds": 1.0}, {"id": "b"}])
+    """Its process starts, and another suspect runs there, for longer than the lease lasts."""
+    queue.push_many([{"id": "a", "seconds": 2.1}, {"id": "b"}])
     queue.with_config(max_receives=None).pop_many(2, visibility_timeout=0.001)
     wait_until(lambda: queue.stats().expired == 2, "the end of the leases")
-    options = ("-q", queue.name, "--max-receives", "1", "--lease", "0.5")
-    with working(tmp_path, server.url, KILLERS + "handle", *options) as command:
+    options = ("-q", queue.name, "--max-receives", "1", "--lease", "2")
+    gate = tmp_path / "gate"
+    variables = {"SECOND_WAITS_FOR": str(gate)}
+    with (
+        redis.Redis.from_url(server.url) as client,
+        working(tmp_path, server.url, KILLERS + "handle", *options, variables=variables) as command,
+    ):
+
+        def end_of_lease() -> Any:
+            return client.zrange(f"{queue.name}BACKUP", 0, 0, withscores=True)[0][1]
+
+        wait_until(lambda: len(command.children()) == 2, "the process of suspects", 60)
+        first = end_of_lease()
+        wait_until(lambda: end_of_lease() > first + 2_000_000, "renewals for a whole lease", 60)
+        gate.touch()
         wait_until(lambda: settled(queue), "both", 120)
         assert [event["count"] for event in command.events("begin")] == [2, 2], command.log()
 

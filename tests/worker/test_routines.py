@@ -82,7 +82,7 @@ def test_one_queue_is_waited_for_in_the_take_and_acked_there() -> None:
     routine = feed(state)
     call = next(routine)
     assert isinstance(call, Call)
-    assert (_named(call), call.args) == ("pop_many", (4, TAKE_TIMEOUT, None, [done]))
+    assert (_named(call), call.args) == ("pop_many", (4, 0.5, None, [done]))  # a promise
     assert lane.take.under_way
     assert lane.take.asked_at == 100.0
     time.now = 101.0
