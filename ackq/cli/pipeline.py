@@ -14,7 +14,6 @@ from ackq.cli.output import print_count, print_json
 from ackq.cli.pipeline_runs import (
     config_argument,
     make,
-    point_at,
     point_at_source,
     refuse_without_spark,
     run,
@@ -22,6 +21,7 @@ from ackq.cli.pipeline_runs import (
 )
 from ackq.cli.queues import open_list
 from ackq.cli.tables import print_table
+from ackq.core.client import client_of
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 
@@ -276,24 +276,28 @@ def infer(
     metavar="FILE",
     help="Write a page with charts; needs the extra ackq[report].",
 )
-@click.option("--parquet", metavar="FOLDER", help="Add files with one row per message to FOLDER.")
+@click.option(
+    "--parquet",
+    metavar="FOLDER",
+    help="Add a file with one row per message to FOLDER; needs the extra ackq[report].",
+)
 @json_option
 def report(
     queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None, as_json: bool
 ) -> None:
     """Report the dead and in-flight messages of QUEUES.
 
-    Without QUEUES, reports all queues. Counts messages by reason, age, queue and time. Takes and
-    changes no messages, and shows no bodies. Exit codes: 2 if none of --html, --parquet and --json
-    is given, 3 if an extra is missing or an error occurs, 4 if Redis cannot be reached.
+    Without QUEUES, reports all list queues. Counts messages by reason, age, queue and time. Takes
+    and changes no messages, and shows no bodies. Does not start Spark. Exit codes: 2 if none of
+    --html, --parquet and --json is given, 3 if an extra is missing or an error occurs, 4 if Redis
+    cannot be reached.
     """
     if html is None and parquet is None and not as_json:
         raise click.UsageError("give --html, --parquet or --json")
-    refuse_without_spark()
-    from ackq.spark.report import report as write
+    from ackq.ops.report import report as write
 
-    point_at(url)
-    summary = write(queues, html=html, parquet=parquet)
+    with client_of(url) as client:
+        summary = write(client, queues, html=html, parquet=parquet)
     if as_json:
         failures = [
             {"queue": failure.queue, "reason": failure.reason, "count": failure.dead}
@@ -310,7 +314,7 @@ def report(
         ]
         print_json(
             {
-                "queues": len(summary.overview.queues),
+                "queues": len(summary.queues),
                 "dead": summary.dead,
                 "in_flight": summary.in_flight,
                 "failures": failures,
@@ -319,6 +323,6 @@ def report(
         )
     else:
         click.echo(
-            f"{len(summary.overview.queues):,} queues, {summary.dead:,} dead letters,"
+            f"{len(summary.queues):,} queues, {summary.dead:,} dead letters,"
             f" {summary.in_flight:,} in flight"
         )

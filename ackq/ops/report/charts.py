@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ackq.escaping import printable
-from ackq.spark.report.summary import AGES, OTHER, Summary
+from ackq.ops.report.summary import AGES, OTHER, Summary
 
 #: Okabe and Ito's colours, which colour-blind readers can distinguish. Grey is for the rest.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")

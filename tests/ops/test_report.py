@@ -4,23 +4,27 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import redis
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.cli import main
 from ackq.errors import ConfigurationError
-from ackq.spark.report import Summary, report
-from ackq.spark.report.messages import Overview
-from ackq.spark.report.summary import Failure
+from ackq.ops.report import Summary, report
+from ackq.ops.report.summary import Failure
 
 #: A body, which must not appear in a report, and a script that a page must not run.
 SECRET, SCRIPT = "canary-of-a-body", "<script>alert(1)</script>\u202e\x9b"
+
+
+@pytest.fixture
+def queue(plain_client: redis.Redis, name: str) -> Iterator[Queue]:
+    with Queue(plain_client, name) as queue:
+        yield queue
 
 
 @pytest.fixture
@@ -52,22 +56,21 @@ def content(queue: Queue) -> list[object]:
     return [peeked, queue.dead_letters()]
 
 
-def see(spark: SparkSession, queues: tuple[Queue, Queue], url: str, folder: Path) -> Summary:
+def see(client: redis.Redis, queues: tuple[Queue, Queue], folder: Path) -> Summary:
     return report(
+        client,
         [queue.name for queue in queues],
-        spark=spark,
-        url=url,
         html=folder / "queues.html",
-        parquet=str(folder / "reports"),
+        parquet=folder / "reports",
     )
 
 
 def test_the_numbers_of_each_queue_and_reason(
-    spark: SparkSession, queues: tuple[Queue, Queue], url: str
+    plain_client: redis.Redis, queues: tuple[Queue, Queue]
 ) -> None:
     jobs, mail = queues
     before = content(jobs), content(mail)
-    summary = report([jobs.name, mail.name], spark=spark, url=url)
+    summary = report(plain_client, [jobs.name, mail.name])
     assert (summary.dead, summary.in_flight) == (4, 1)
     counted = {(failure.queue, failure.reason): failure.dead for failure in summary.failures}
     assert counted == {
@@ -88,7 +91,7 @@ def test_the_numbers_of_each_queue_and_reason(
 
 
 def test_old_dead_letters_are_counted_by_time_and_age(
-    spark: SparkSession, queue: Queue, plain_client: redis.Redis, url: str, tmp_path: Path
+    queue: Queue, plain_client: redis.Redis, tmp_path: Path
 ) -> None:
     now = plain_client.time()[0]
     hours = [0.5, 1.5, 25, 25, 200, 200, 200, 1000, 1000, 1000, 1000]
@@ -104,7 +107,7 @@ def test_old_dead_letters_are_counted_by_time_and_age(
                 "time": seconds * 1_000_000,
             },
         )
-    summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
+    summary = report(plain_client, [queue.name], html=tmp_path / "queues.html")
     assert {label: count for (_, label), count in summary.ages.items()} == {
         "< 1 h": 1,
         "1-6 h": 1,
@@ -123,13 +126,13 @@ def test_old_dead_letters_are_counted_by_time_and_age(
         assert reason in summary.reasons
         bars[start.timestamp()] += count
     # Bars end at the time of the report, and not later: none lies in the future.
-    end, width = int(summary.overview.taken_at), summary.width
+    end, width = int(summary.taken_at), summary.width
     assert bars == Counter(end - ((end - each) // width + 1) * width for each in died)
     assert 10 * summary.width < max(died) - min(died) < 100 * summary.width
 
 
 def test_what_pipelines_rejected_is_counted_by_field_and_rule(
-    spark: SparkSession, queue: Queue, plain_client: redis.Redis, url: str, tmp_path: Path
+    queue: Queue, plain_client: redis.Redis, tmp_path: Path
 ) -> None:
     reasons = [
         "does not parse: size is not INT, at is not DATE",
@@ -145,7 +148,7 @@ def test_what_pipelines_rejected_is_counted_by_field_and_rule(
             f"{queue.name}DEAD",
             {"key": "k", "body": body, "reason": reason, "count": 1, "time": 1_000_000 + number},
         )
-    summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
+    summary = report(plain_client, [queue.name], html=tmp_path / "queues.html")
     found = [(rule.rule, rule.dead, rule.first_id, rule.latest_id) for rule in summary.broken_rules]
     assert found[0] == ("size is not INT", 2, "", "d2")
     assert sorted(found[1:]) == [
@@ -161,9 +164,9 @@ def test_what_pipelines_rejected_is_counted_by_field_and_rule(
 
 
 def test_the_page_stands_alone_and_is_safe_to_open(
-    spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
+    plain_client: redis.Redis, queues: tuple[Queue, Queue], tmp_path: Path
 ) -> None:
-    see(spark, queues, url, tmp_path)
+    see(plain_client, queues, tmp_path)
     page = (tmp_path / "queues.html").read_text()
     assert page.count("<svg") == 3
     assert "&lt;script&gt;" in page
@@ -183,29 +186,22 @@ def test_the_page_stands_alone_and_is_safe_to_open(
 
 
 def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
-    spark: SparkSession,
-    queues: tuple[Queue, Queue],
-    url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    plain_client: redis.Redis, queues: tuple[Queue, Queue], url: str, tmp_path: Path
 ) -> None:
     jobs, mail = queues
-    see(spark, queues, url, tmp_path)
+    see(plain_client, queues, tmp_path)
     first = next((tmp_path / "reports").glob("taken=*"))
-    rows = spark.read.parquet(str(first)).orderBy("state", "queue", "id").collect()
-    assert [(row.queue, row.state, row.id, row.bytes > 0) for row in rows] == [
+    rows = pq.read_table(first).to_pylist()
+    assert [(row["queue"], row["state"], row["id"], row["bytes"] > 0) for row in rows] == [
         (jobs.name, "dead", "d0", True),
         (jobs.name, "dead", "d1", True),
         (jobs.name, "dead", "d2", True),
-        (mail.name, "dead", "lost", True),
         (jobs.name, "in_flight", "flying", True),
+        (mail.name, "dead", "lost", True),
     ]
     assert SECRET not in str(rows)
     older = first.rename(first.with_name("taken=2020-01-01T00-00-00Z"))
     jobs.redrive()
-    # The command, which would start a Spark of its own.
-    monkeypatch.setenv("ACKQ_REDIS_URL", url)
-    monkeypatch.setattr("ackq.spark.report.report", partial(report, spark=spark, url=url))
     (tmp_path / "queues.html").unlink()
     command = [
         "pipeline",
@@ -216,21 +212,23 @@ def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
         str(tmp_path / "queues.html"),
         "--parquet",
         str(tmp_path / "reports"),
+        "--url",
+        url,
     ]
     done = CliRunner().invoke(main, command)
     assert (done.exit_code, done.output) == (0, "2 queues, 1 dead letters, 1 in flight\n")
     assert mail.name in (tmp_path / "queues.html").read_text()
-    assert spark.read.parquet(str(older)).count() == 5
-    assert spark.read.parquet(str(tmp_path / "reports")).count() == 5 + 2
+    assert pq.read_table(older).num_rows == 5
+    assert pq.read_table(tmp_path / "reports").num_rows == 5 + 2
 
 
 def test_the_time_axis_of_recent_dead_letters_ends_with_the_report() -> None:
     from matplotlib.axes import Axes  # half a second, which each test process would spend
 
-    from ackq.spark.report import charts
+    from ackq.ops.report import charts
 
     taken_at = 1_700_000_030.5
-    summary = Summary(Overview(taken_at, {}), width=60)
+    summary = Summary(taken_at, {}, width=60)
     for reason, ago in (("a", 60), ("b", 120)):
         at = datetime.fromtimestamp(int(taken_at) - ago, UTC)
         summary.over_time[at, reason] = 1
@@ -244,29 +242,29 @@ def test_the_time_axis_of_recent_dead_letters_ends_with_the_report() -> None:
     assert left == pytest.approx(int(taken_at) - 12 * 60, abs=0.01)
 
 
-def test_queues_without_failures(
-    spark: SparkSession, queue: Queue, url: str, tmp_path: Path
-) -> None:
+def test_queues_without_failures(plain_client: redis.Redis, queue: Queue, tmp_path: Path) -> None:
     queue.push({"id": "fine"})
-    summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
+    summary = report(plain_client, [queue.name], html=tmp_path / "queues.html")
     assert (summary.dead, summary.in_flight) == (0, 0)
     assert "There are none." in (tmp_path / "queues.html").read_text()
 
 
-def test_a_page_without_matplotlib_is_refused_before_anything_is_read(
+def test_a_report_without_its_packages_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("ackq.spark.report.run.find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match=r"ackq\[report\]"):
-        report(html=tmp_path / "queues.html", url="redis://127.0.0.1:1")
+    monkeypatch.setattr("ackq.ops.report.run.find_spec", lambda _: None)
+    with redis.Redis(port=1) as client:
+        for wanted in ({"html": tmp_path / "queues.html"}, {"parquet": tmp_path / "reports"}):
+            with pytest.raises(ConfigurationError, match=r"ackq\[report\]"):
+                report(client, **wanted)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_for_files_that_is_a_page_is_left_alone(
-    spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
+    plain_client: redis.Redis, queues: tuple[Queue, Queue], tmp_path: Path
 ) -> None:
     page = tmp_path / "queues.html"
     page.write_text("the old one")
-    with pytest.raises(Exception, match=r"mkdir|directory|exist"):
-        report([queues[0].name], spark=spark, url=url, html=page, parquet=str(page))
+    with pytest.raises(OSError, match=r"exists|directory"):
+        report(plain_client, [queues[0].name], html=page, parquet=page)
     assert page.read_text() == "the old one"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from html import escape
 
 from ackq.escaping import printable
-from ackq.spark.report import charts
-from ackq.spark.report.summary import BrokenRule, Failure, Leased, Summary
+from ackq.ops.report import charts
+from ackq.ops.report.summary import BrokenRule, Failure, Leased, Summary
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -41,7 +41,7 @@ Value = str | int | datetime
 
 def page(summary: Summary) -> str:
     """Return the page."""
-    queues = summary.overview.queues
+    queues = summary.queues
     states = [
         (queue.ready, queue.in_flight, queue.delayed, queue.dead) for queue in queues.values()
     ]
@@ -64,7 +64,7 @@ def page(summary: Summary) -> str:
         parts.append(_section("In flight", _list(summary.leased)))
     rows = [(name, *counts) for name, counts in zip(queues, states, strict=True)]
     parts.append(_section("All queues", _table(("queue", *_STATES), rows)))
-    when = _text(datetime.fromtimestamp(summary.overview.taken_at, UTC))
+    when = _text(datetime.fromtimestamp(summary.taken_at, UTC))
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
