@@ -1,6 +1,6 @@
 """A pipeline on a standalone cluster of Spark: one worker of one core, and two.
 
-Each turn is `ackq pipeline submit --once` on a cluster of its own. The first batch, in which the
+Each turn is `ackq pipeline run --once` on a cluster of its own. The first batch, in which the
 executors start, is not counted. Cluster, driver and Redis share this machine, so the processor
 time of each tells what bounds the rate.
 """
@@ -102,26 +102,25 @@ def _turn(url: str, settings: Settings, workers: int) -> Turn:
             f"maxMessagesPerTrigger = {settings.messages // BATCHES}\n"
             f'[schema]\nddl = "{DDL}"\n[checks]\nvalid = "{CHECK}"\n'
             f'[sink]\nformat = "parquet"\npath = "{folder}/rows"\n'
+            f'[spark]\n"spark.pyspark.python" = "{sys.executable}"\n'
         )
         with standalone(folder, workers) as (master, processes), closing(ServerCpu(url)) as cpu:
-            return _timed(config, master, url, processes, cpu)
+            with config.open("a") as file:
+                file.write(f'"spark.master" = "{master}"\n')
+            return _timed(config, url, processes, cpu)
 
 
-def _timed(config: Path, master: str, url: str, workers: list[int], server: ServerCpu) -> Turn:
+def _timed(config: Path, url: str, workers: list[int], server: ServerCpu) -> Turn:
     process = subprocess.Popen(
         [
             sys.executable,
             "-c",
             _ACKQ,
             "pipeline",
-            "submit",
+            "run",
             config,
-            "--master",
-            master,
             "--once",
             "--json",
-            "--python",
-            sys.executable,
             "--url",
             url,
         ],

@@ -1,4 +1,4 @@
-"""``python -m ackq.cli``: the command ``ackq``. spark-submit runs this file."""
+"""``python -m ackq.cli``: the command ``ackq``."""
 
 from ackq.cli import main
 

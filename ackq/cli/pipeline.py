@@ -17,7 +17,6 @@ from ackq.cli.pipeline_runs import (
     point_at_source,
     refuse_without_spark,
     run,
-    submit,
 )
 from ackq.cli.queues import open_list
 from ackq.cli.tables import print_table
@@ -26,7 +25,6 @@ from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 
 if TYPE_CHECKING:
-    from ackq.spark.pipeline.compare import Comparison
     from ackq.spark.pipeline.trial import Trial
 
 #: Messages that a sample may have, and how many it has by default.
@@ -44,14 +42,12 @@ def pipeline() -> None:
 
 
 pipeline.add_command(run)
-pipeline.add_command(submit)
 
 
 @pipeline.command(
     epilog=examples(
         "ackq pipeline check cars.toml",
         "ackq pipeline check cars.toml --sample 10000",
-        "ackq pipeline check cars.toml --against old.toml",
     )
 )
 @config_argument
@@ -67,13 +63,6 @@ pipeline.add_command(submit)
     help="Also apply schema and checks to N ready messages, and report what would be rejected.",
 )
 @click.option("--dead", is_flag=True, help="With --sample: to dead letters instead.")
-@click.option(
-    "--against",
-    type=click.Path(dir_okay=False),
-    metavar="OLD",
-    help="Print how schema and checks differ from those of another configuration.  With"
-    " --sample, also which messages only one of them accepts.",
-)
 @url_option
 @json_option
 def check(
@@ -81,7 +70,6 @@ def check(
     spark: bool,
     sample: int | None,
     dead: bool,
-    against: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -93,49 +81,21 @@ def check(
 
     With --sample, prints how many messages are rejected by reason, and by column for those that do
     not parse. No message is taken, and the transform does not run.
-
-    With --against, prints a line for each column, not_null and check that was added (+), removed
-    (-) or changed (~) since OLD. With --sample, both are applied to messages of CONFIG's source.
     """
     if dead and sample is None:
         raise click.UsageError("--dead needs --sample")
     made = make(config)
-    if sample is None and against is None:
+    if sample is None:
         if spark:
             made.check()
         click.echo(f"{config} is valid" + ("" if spark else "; --spark checks the sink, too"))
         return
-    if sample is not None:
-        point_at_source(made, url)
-    if against is not None:
-        compared = made.compare(make(against).config, sample or 0, dead=dead)
-        if as_json:
-            print_json(compared.as_dict())
-        else:
-            _print_comparison(compared, config, against, sampled=sample is not None)
-        return
-    assert sample is not None
+    point_at_source(made, url)
     trial = made.try_dead(sample) if dead else made.try_ready(sample)
     if as_json:
         print_json(trial.as_dict())
     else:
         _print_trial(trial)
-
-
-def _print_comparison(compared: Comparison, new: str, old: str, *, sampled: bool) -> None:
-    for change in compared.changes or ["schema and checks are the same"]:
-        click.echo(printable(change))
-    if not sampled:
-        return
-    click.echo(
-        f"{compared.rows:,} messages, {compared.both:,} accepted by both,"
-        f" {compared.neither:,} by neither"
-    )
-    for config, verdicts in ((new, compared.gained), (old, compared.lost)):
-        for reason, verdict in verdicts.items():
-            ids = ", ".join(example or "(no id)" for example in verdict.examples)
-            text = f"accepted only by {config}  ({reason})  such as {ids}"
-            click.echo(printable(f"{verdict.count:>9,}  {text}"))
 
 
 def _print_trial(trial: Trial) -> None:

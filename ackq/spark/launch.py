@@ -8,17 +8,20 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from ackq.errors import ConfigurationError
 from ackq.spark.checkpoint import quicken
 from ackq.spark.home import choose_home
-from ackq.spark.java import find_java, without_module
-from ackq.spark.properties import write_properties
+from ackq.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: In a value, what would end a line or begin an escape; in a key, also what would end the key.
+_VALUE = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
+_KEY = {**_VALUE, " ": "\\ ", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"}
 
 
 def session(
@@ -78,19 +81,6 @@ def session(
     return made
 
 
-def spark_submit() -> str:
-    """Return the path of spark-submit, in SPARK_HOME or in PySpark, after setting JAVA_HOME.
-
-    Raises:
-        ConfigurationError: there is no Java that it can run on.
-    """
-    import pyspark
-
-    os.environ["JAVA_HOME"] = str(without_module(find_java()))
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    return str(Path(home, "bin", "spark-submit"))
-
-
 def is_submitted() -> bool:
     """Return whether spark-submit started this process, so that Spark's JVM is already running."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
@@ -116,17 +106,27 @@ def _text(value: str | int | bool) -> str:
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Start Spark's JVM with the settings in a file. PySpark would put them on its command line."""
+    """Start Spark's JVM with the settings in a file that only this user can read.
+
+    PySpark would put them on its command line. spark-defaults.conf still applies to others.
+    """
     from pyspark import SparkContext
 
     arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-    with TemporaryDirectory() as folder:
-        passed = write_properties(Path(folder, "spark.properties"), settings)
+    with NamedTemporaryFile("w", suffix=".properties") as file:
+        for key, value in settings.items():
+            file.write(f"{_escaped(key, _KEY)}={_escaped(value, _VALUE)}\n")
+        file.flush()
+        passed = ["--properties-file", file.name, "--load-spark-defaults"]
         os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(passed) + " " + arguments
         try:
             SparkContext._ensure_initialized()
         finally:
             os.environ["PYSPARK_SUBMIT_ARGS"] = arguments
+
+
+def _escaped(text: str, escapes: Mapping[str, str]) -> str:
+    return "".join(escapes.get(each, each) for each in text)
 
 
 def _choose_python(config: Mapping[str, object]) -> None:

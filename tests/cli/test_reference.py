@@ -33,7 +33,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "cli.md"
 #: Commands that pages show and that are not run here, with the reason.
 NOT_RUN = {
-    "ackq pipeline submit": "needs a cluster of Spark; tests/spark/test_submission.py has it",
     "ackq pipeline run /srv": "cron runs it in that folder; the line without the folder is run",
 }
 #: Ports that pages name. Tests run beside each other, so each takes another port.
@@ -60,7 +59,7 @@ PRINTING = {"demo", "web", "completion", "tasks schema", "pipeline infer"}
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
 #: What another test runs as well: the README's pipeline and demo, processes, another example.
 SHOWN = re.compile(
-    "ackq (pipeline (run|submit .*--once|report|redrive|check .*--(sample|against))|demo"
+    "ackq (pipeline (run|redrive|check .*--sample)|demo"
     "|bench .*--batch|work .*--(processes|concurrency 16))"
 )
 #: Queue jobs to nowhere.
@@ -92,7 +91,7 @@ def examples_of(command: click.Command) -> list[str]:
 
 
 def marks_of(example: str) -> list[pytest.MarkDecorator]:
-    starts_spark = "ackq pipeline (run|submit .*--once|report|redrive|check .*--(sample|against))"
+    starts_spark = "ackq pipeline (run|redrive|check .*--sample)"
     marks = [*SPARK] if re.match(starts_spark, example) else []
     return [*marks, pytest.mark.campaign] if SHOWN.match(example) else marks
 

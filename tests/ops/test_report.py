@@ -254,9 +254,9 @@ def test_a_report_without_its_packages_is_refused_before_anything_is_read(
 ) -> None:
     monkeypatch.setattr("ackq.ops.report.run.find_spec", lambda _: None)
     with redis.Redis(port=1) as client:
-        for wanted in ({"html": tmp_path / "queues.html"}, {"parquet": tmp_path / "reports"}):
+        for html, parquet in ((tmp_path / "queues.html", None), (None, tmp_path / "reports")):
             with pytest.raises(ConfigurationError, match=r"ackq\[report\]"):
-                report(client, **wanted)
+                report(client, html=html, parquet=parquet)
     assert not list(tmp_path.iterdir())
 
 

@@ -166,14 +166,15 @@ def test_java_reads_the_settings_from_a_file_that_is_gone_afterwards(
         flag, file, *rest = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
         assert (flag, rest[1:]) == ("--properties-file", ["--verbose", "pyspark-shell"])
         files.append(Path(file))
-        assert "spark.odd" in files[0].read_text()
+        assert files[0].stat().st_mode & 0o777 == 0o600
+        assert files[0].read_text() == "spark.a\\ b\\:c=1\\\\2\\n3=é\n"
         if fails:
             raise RuntimeError("no Java")
 
     variables.setattr(SparkContext, "_ensure_initialized", start)
     variables.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     with pytest.raises(RuntimeError) if fails else contextlib.nullcontext():
-        launch._start_java({"spark.odd": "a b"})
+        launch._start_java({"spark.a b:c": "1\\2\n3=é"})
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--verbose pyspark-shell"
     assert not files[0].exists()
 

@@ -1,10 +1,8 @@
-"""`ackq pipeline submit` on a cluster of two workers, whose Python has no packages of ackq's."""
+"""A pipeline on a cluster of two workers, with an environment that has ackq and a password."""
 
 import contextlib
 import json
 import os
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -19,23 +17,22 @@ import pytest
 
 from ackq import Queue
 from ackq.embedded import Server
+from ackq.spark.java import find_java
 from tests.servers.private import private_server
-from tests.spark.cluster import BARE, SPARK, kill, standalone
+from tests.spark.cluster import SPARK, kill, standalone
 from tests.spark.home import JAVA
 from tests.waiting import wait_until
 
 PASSWORD, KEY = "canary-4711", "canary-s3-4712"
-ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()", "pipeline", "submit"]
+ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()", "pipeline", "run"]
 TRANSFORM = """
-import sys
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 @F.udf(StringType())
 def place(id):
-    import redis
-    import placed
-    return redis.__file__
+    import os
+    return f"{os.getcwd()} {os.path.realpath('environment')}"
 
 def with_place(rows):
     return rows.withColumn("place", place("id"))
@@ -49,6 +46,10 @@ sink.path = "out"
 transform.callable = "placed:with_place"
 
 [spark]
+"spark.master" = "MASTER"
+"spark.archives" = "ARCHIVE#environment"
+"spark.pyspark.python" = "./environment/bin/python"
+"spark.submit.pyFiles" = "FOLDER/placed.py"
 "spark.ui.enabled" = true
 "spark.ui.port" = PORT
 "spark.eventLog.enabled" = true
@@ -75,10 +76,24 @@ def config(tmp_path: Path, free_port: int) -> Path:
     folder = tmp_path / "job"
     (folder / "events").mkdir(parents=True)
     (folder / "placed.py").write_text(TRANSFORM)
-    file = folder / "jobs.toml"
-    text = CONFIG.replace("EVENTS", f"file:{folder / 'events'}").replace("KEY", KEY)
-    text = text.replace("JAVA", JAVA)
-    file.write_text(text.replace("PORT", str(free_port)))
+    # As a packed environment: the archive for the executors, and unpacked beside the driver.
+    python = folder / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with tarfile.open(archive := folder / "environment.tar.gz", "w:gz") as tar:
+        tar.add(folder / "environment", ".")
+    file, text = folder / "jobs.toml", CONFIG
+    for word, value in {
+        "EVENTS": f"file:{folder / 'events'}",
+        "KEY": KEY,
+        "JAVA": JAVA,
+        "PORT": free_port,
+        "ARCHIVE": archive,
+        "FOLDER": folder,
+    }.items():
+        text = text.replace(word, str(value))
+    file.write_text(text)
     return file
 
 
@@ -101,11 +116,11 @@ def drained(queue: Queue) -> bool:
 
 
 @contextlib.contextmanager
-def submitted(config: Path, url: str, *arguments: str) -> Iterator[psutil.Popen]:
-    """Submit a pipeline in its folder; at the end of the block kill what is left."""
+def running(config: Path, url: str) -> Iterator[psutil.Popen]:
+    """Run a pipeline in its folder; at the end of the block kill what is left."""
     with (config.parent / "output").open("wb") as output:
         process = psutil.Popen(
-            [*ACKQ, config.name, *arguments],
+            [*ACKQ, config.name, "--json"],
             cwd=config.parent,
             stdout=output,
             stderr=output,
@@ -118,7 +133,7 @@ def submitted(config: Path, url: str, *arguments: str) -> Iterator[psutil.Popen]
 
 
 @pytest.mark.timeout(450)
-def test_two_workers_get_the_packages_and_no_one_else_gets_the_passwords(
+def test_two_workers_get_the_environment_and_no_one_else_gets_the_passwords(
     tmp_path: Path, server: Server, config: Path, free_port: int
 ) -> None:
     url, pages, commands = url_of(server), "", Counter[str]()
@@ -127,7 +142,8 @@ def test_two_workers_get_the_packages_and_no_one_else_gets_the_passwords(
         standalone(tmp_path / "cluster", 2, {"ACKQ_REDIS_URL": url}) as cluster,
     ):
         ids = queue.push_many({"n": n} for n in range(2000))
-        with submitted(config, url, "--master", cluster.master, "--json") as process:
+        config.write_text(config.read_text().replace("MASTER", cluster.master))
+        with running(config, url) as process:
 
             def all_written() -> bool:
                 nonlocal pages
@@ -142,9 +158,8 @@ def test_two_workers_get_the_packages_and_no_one_else_gets_the_passwords(
     assert sorted(row["id"] for row in rows) == sorted(ids)
     places = {row["place"] for row in rows}
     for worker in ("worker-0", "worker-1"):
-        assert any(
-            f"/{worker}/app-" in place and "/ackq_packages/redis/" in place for place in places
-        )
+        assert any(f"/{worker}/app-" in place for place in places)
+    assert all(place.split()[1] != f"{place.split()[0]}/environment" for place in places)
     last = json.loads((config.parent / "output").read_text().splitlines()[-1])
     assert last["rows"] == 2000
     # Where a password could be seen: command lines, Spark's pages, its events, logs and files.
@@ -163,66 +178,31 @@ def test_two_workers_get_the_packages_and_no_one_else_gets_the_passwords(
 
 
 @pytest.mark.timeout(450)
-def test_what_is_prepared_runs_where_only_python_and_spark_are(
-    tmp_path: Path, server: Server, config: Path
-) -> None:
-    """As in a container of YARN: the files of the driver are in its working directory."""
-    url, sent, container = url_of(server), tmp_path / "sent", tmp_path / "container"
-    text = re.sub('"(state|out)"', rf'"file:{config.parent}/\1"', config.read_text())
-    config.write_text(text.replace("[spark]", '[spark]\n"spark.master" = "local[7]"'))
-    with Queue.from_url(url, "jobs") as queue:
+def test_spark_submit_runs_the_command_with_its_own_master(server: Server, config: Path) -> None:
+    config.write_text(config.read_text().replace("MASTER", "local[7]"))
+    (config.parent / "run.py").write_text("from ackq.cli import main; main()")
+    submit = [SPARK / "bin" / "spark-submit", "--master", "local[2]"]
+    python = ["--conf", "spark.pyspark.python=./environment/bin/python"]
+    environment = {
+        "PATH": f"{config.parent}/environment/bin:/usr/bin:/bin",
+        "JAVA_HOME": str(find_java()),
+        "ACKQ_REDIS_URL": url_of(server),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with Queue.from_url(url_of(server), "jobs") as queue:
         ids = queue.push_many({"n": n} for n in range(100))
         done = subprocess.run(
-            [
-                *ACKQ,
-                config.name,
-                "--master",
-                "yarn",
-                "--deploy-mode",
-                "cluster",
-                "--once",
-                "--prepare",
-                sent,
-            ],
+            [*submit, *python, "run.py", "pipeline", "run", config.name, "--once"],
             cwd=config.parent,
-            env={**os.environ, "ACKQ_REDIS_URL": url},
-            check=True,
-            text=True,
-            capture_output=True,
-        )
-        program, *arguments = shlex.split(done.stdout)
-        assert program == "spark-submit"
-        (container / "ackq_packages").mkdir(parents=True)
-        with tarfile.open(sent / "ackq_packages.tar.gz") as tar:
-            tar.extractall(container / "ackq_packages", filter="data")
-        (container / config.name).write_bytes(config.read_bytes())
-        done = subprocess.run(
-            [
-                SPARK / "bin" / "spark-submit",
-                "--master",
-                "local[2]",
-                "--deploy-mode",
-                "client",
-                *arguments,
-            ],
-            cwd=container,
+            env=environment,
             check=False,
             text=True,
             capture_output=True,
             timeout=300,
-            env={
-                "PATH": f"{BARE}:/usr/bin:/bin",
-                "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
-                "PYTHONPATH": "./ackq_packages",
-                "ACKQ_REDIS_URL": url,
-                "SPARK_LOCAL_IP": "127.0.0.1",
-            },
         )
         assert done.returncode == 0, done.stderr[-3000:]
         assert drained(queue)
-    rows = rows_of(config)
-    assert sorted(row["id"] for row in rows) == sorted(ids)
-    assert all(row["place"].startswith(f"{container}/ackq_packages/redis/") for row in rows)
+    assert sorted(row["id"] for row in rows_of(config)) == sorted(ids)
     events = [path for path in (config.parent / "events").rglob("*") if path.is_file()]
     assert any(b'"spark.master":"local[2]"' in event.read_bytes() for event in events)
 

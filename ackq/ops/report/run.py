@@ -20,7 +20,7 @@ from ackq.ops.kinds import only_part
 from ackq.ops.kinds.kind import Redis
 from ackq.ops.kinds.lists import open_list
 from ackq.ops.overview import Overview
-from ackq.ops.report.summary import Row, Summary, summarise
+from ackq.ops.report.summary import Row, State, Summary, summarise
 from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats
 
@@ -98,7 +98,7 @@ def _row(
     entry: str | None = None,
     reason: str | None = None,
 ) -> Row:
-    state = "in_flight" if entry is None else "dead"
+    state: State = "in_flight" if entry is None else "dead"
     body, receives = message.body, message.receive_count
     return Row(queue, state, usable_id(body), entry, reason, receives, _time(at), len(body))
 

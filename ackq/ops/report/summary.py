@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 from ackq.queue.messages import QueueStats
 
+State = Literal["dead", "in_flight"]
 #: The key of a group.
 K = TypeVar("K", str, tuple[str, str])
 
@@ -118,7 +119,7 @@ class Row:
     """A dead letter, or a message in flight. Without its body, which may be confidential."""
 
     queue: str
-    state: Literal["dead", "in_flight"]
+    state: State
     #: The id in the body; None: there is none.
     id: str | None
     #: The entry of a dead letter.

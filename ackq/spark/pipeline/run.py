@@ -22,7 +22,6 @@ from ackq.spark.pipeline.backlog_query import BacklogQuery
 from ackq.spark.pipeline.batch import Takeover
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
 from ackq.spark.pipeline.checkpoint_log import OFFSETS, CheckpointLog, end_of
-from ackq.spark.pipeline.compare import Comparison, compare
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, failure, is_jvm_gone, one_line
 from ackq.spark.pipeline.lag import Lag
@@ -122,21 +121,6 @@ class Pipeline:
         """
         with self._session() as spark:
             return Trials(self.plan, spark).dead(rows)
-
-    def compare(self, old: PipelineConfig, rows: int = 0, *, dead: bool = False) -> Comparison:
-        """Compare schema and checks with those of an older configuration.
-
-        Args:
-            old: the older configuration.
-            rows: messages of this one's source to try both on, without taking any. Defaults to 0.
-            dead: try dead letters instead. Defaults to ready messages.
-
-        Raises:
-            PipelineConfigError: as in `check`, for either of them.
-            ConfigurationError: ``dead`` is set, and the source is a topic.
-        """
-        with self._session() as spark:
-            return compare(old, self.config, spark, rows, dead=dead)
 
     def redrive(self, rows: int) -> int:
         """Make those of the ``rows`` oldest dead letters ready again that are accepted now.

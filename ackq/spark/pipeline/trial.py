@@ -91,19 +91,6 @@ class Trials:
             entries.setdefault(name, []).append(each)
         return entries
 
-    def verdicts(self, rows: int, *, dead: bool) -> DataFrame:
-        """Return ``body``, its SHA-256, ``id`` and ``reason`` of ready messages or dead letters.
-
-        Raises:
-            ConfigurationError: ``dead`` is set, and the source is a topic.
-        """
-        options = {"includeMetadata": "true", **({"state": "dead"} if dead else {})}
-        checked = self._checked(options).limit(rows)
-        body, identity = F.sha2(BODY, 256), self._column("id")
-        return checked.select(
-            body.alias("body"), identity.alias("id"), F.col(REASON).alias("reason")
-        )
-
     def _checked(self, options: dict[str, str]) -> DataFrame:
         dead = "state" in options
         if dead and "topic" in self._plan.source_options:
