@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import click
+import redis
 
 from ackq.cli import Group
 from ackq.cli.options import examples, json_option, url_option
@@ -21,10 +22,11 @@ from ackq.cli.pipeline_runs import (
 from ackq.cli.queues import open_list
 from ackq.cli.tables import print_table
 from ackq.core.client import client_of
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, redact
 from ackq.escaping import printable
 
 if TYPE_CHECKING:
+    from ackq.spark.pipeline.config import PipelineConfig
     from ackq.spark.pipeline.trial import Trial
 
 #: Messages that a sample may have, and how many it has by default.
@@ -76,8 +78,9 @@ def check(
     """Check CONFIG without running it, and say whether it is valid.
 
     Without --spark the check is fast. It covers keys, values, names, options, and whether the
-    transform's function exists. Only Spark can tell whether the sink's format is available; it may
-    need a package. If something is wrong, prints one line with the key and a fix; exit code 3.
+    transform's function exists. With a URL of Redis, it names the queues of the source that are not
+    there. Only Spark can tell whether the sink's format or database is available; it may need a
+    package. If something is wrong, prints one line with the key and a fix; exit code 3.
 
     With --sample, prints how many messages are rejected by reason, and by column for those that do
     not parse. No message is taken, and the transform does not run.
@@ -89,6 +92,9 @@ def check(
         if spark:
             made.check()
         click.echo(f"{config} is valid" + ("" if spark else "; --spark checks the sink, too"))
+        if url is not None or "url" in made.config.source.options:
+            point_at_source(made, url)
+            _note_unknown(made.config)
         return
     point_at_source(made, url)
     trial = made.try_dead(sample) if dead else made.try_ready(sample)
@@ -96,6 +102,19 @@ def check(
         print_json(trial.as_dict())
     else:
         _print_trial(trial)
+
+
+def _note_unknown(config: PipelineConfig) -> None:
+    """Name the queues of the source that are not there. They may be pushed to later."""
+    from ackq.spark.pipeline.status import unknown_sources
+
+    label = config.source.label
+    try:
+        for name in unknown_sources(config):
+            click.echo(f"ackq: {label} {name!r} is not in Redis: empty, or misspelt?", err=True)
+    except (redis.RedisError, OSError) as error:
+        text = printable(redact(str(error)))
+        click.echo(f"ackq: Redis was not asked for the {label}: {text}", err=True)
 
 
 def _print_trial(trial: Trial) -> None:

@@ -37,6 +37,8 @@ READ_TWICE = (
 )
 #: The states that are counted for the progress of a query.
 COUNTED = ("ready", "in_flight", "claimed", "delayed", "dead")
+#: Seconds for which acked messages stay readable, in case the commit log is lost.
+KEEP = 600.0
 #: The number of messages that means no limit.
 UNLIMITED = 2**53 - 1
 #: If the clock is behind the last number, the next one is higher by a random number up to this one.

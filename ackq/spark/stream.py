@@ -26,12 +26,10 @@ from ackq.spark.options import Reading
 from ackq.spark.partitions import split
 from ackq.spark.polling import Polling
 from ackq.spark.rows import Rows
-from ackq.spark.shards import UNLIMITED, Part, Shards
+from ackq.spark.shards import KEEP, UNLIMITED, Part, Shards
 
 _LOG = logging.getLogger("ackq.spark")
 
-#: Seconds for which eagerly acked messages stay readable, in case the commit log is lost.
-KEEP = 600.0
 #: Seconds between two counts for the progress of the query.
 COUNT_INTERVAL = 1.0
 #: Least messages of a batch during which the next one is claimed. A small claim takes no time that

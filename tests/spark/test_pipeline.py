@@ -477,6 +477,10 @@ def _slowly(messages: DataFrame) -> DataFrame:
         ({"sink": {"path": "/nowhere", "format": "avro"}}, r"\[sink\] format: .*its package"),
         ({"checkpoint": "s3a://b/c"}, r"checkpoint: Spark cannot use s3a://b/c: .*add the package"),
         ({"sink": {"path": "nope://b"}}, r"\[sink\] path: .* No FileSystem for scheme \"nope\""),
+        (
+            {"sink": {"format": "jdbc", "options": {"url": "jdbc:none:db", "dbtable": "t"}}},
+            r"\[sink\] options: .*No suitable driver.*spark.jars.packages",
+        ),
         ({"sink": {"format": "dleta"}}, r"\[sink\] format: Spark does not find the format 'dleta'"),
         (
             {"sink": {"path": "/nowhere", "partition_by": ["knid"]}},

@@ -126,6 +126,13 @@ def test_the_url_of_a_path_stays_as_it_is() -> None:
     assert config.checkpoint == "s3a://bucket/state"
 
 
+def test_a_home_and_variables_in_a_path_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    for path in ("~/state", "$HOME/state", "${HOME}/state"):
+        assert PipelineConfig.of(changed("checkpoint", path)).checkpoint == "/home/ann/state"
+    assert PipelineConfig.of(changed("checkpoint", "a~b$")).checkpoint == f"{Path.cwd()}/a~b$"
+
+
 def test_settings_of_spark_may_be_written_with_or_without_quotes() -> None:
     quoted = changed("spark", {"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 4})
     plain = changed("spark", {"spark": {"ui": {"enabled": True}, "sql.shuffle.partitions": 4}})
@@ -166,6 +173,9 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("name", None, "p.toml: name: is required"),
         ("checkpoint", None, "p.toml: checkpoint: is required"),
         ("checkpoint", " ", "checkpoint: must be a non-empty string, not ' '"),
+        ("checkpoint", "$NOWHERE/c", "checkpoint: $NOWHERE is not set: set it, or write the path"),
+        ("sink.path", "/c", "[sink] path: is in the folder of the checkpoint"),
+        ("sink.path", "file:///c/../c/rows", "path: is in the folder of the checkpoint"),
         ("checkpiont", "/c", "checkpiont: unknown key; did you mean checkpoint?"),
         ("source", None, "source: is required: add a section [source]"),
         ("source", "movies", "source must be a section: write [source]"),

@@ -44,6 +44,18 @@ def test_a_checkpoint_from_a_backup_acks_nothing_and_an_empty_one_goes_on(
     assert ids(written(tmp_path / "out")) == good
 
 
+def test_the_last_batch_of_a_run_is_readable_if_only_its_commit_is_lost(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    good = push(queue, 0, 80)
+    make().run(once=True)
+    _newest(tmp_path / "checkpoint" / "commits").unlink()
+    good += push(queue, 80, 100)
+    assert make().run(once=True).rows == 40 + 20
+    assert ids(written(tmp_path / "out")) == good
+    assert queue.stats().ready == 0
+
+
 def test_two_copies_of_a_checkpoint_write_each_batch_once(
     make: Make, queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

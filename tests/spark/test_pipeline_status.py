@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from ackq import Queue
 from ackq.cli import main
+from ackq.delay import PartitionedDelayQueue
 from ackq.queue.claims_client import Claims
+from ackq.sharded import ShardedQueue
 from ackq.spark import offsets
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.topic import Topic
@@ -93,3 +95,68 @@ def test_of_a_checkpoint_that_is_elsewhere(status: Status, queue: Queue) -> None
     queue.push({"id": "a"})
     found = status(f'source.queue = "{queue.name}"', checkpoint="hdfs:///state")
     assert (found["ready"], found["lag"], found.get("batch")) == (1, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "unknown"),
+    [
+        (['source.queue = "NAME"'], ["NAME"]),
+        (['source.queues = ["NAME-*", "NAME"]'], ["NAME-*", "NAME"]),
+        (['source.topic = "NAME"', 'rejects.queue = "bad"'], ["NAME"]),
+        (['source.delay_queue = "NAME"', 'rejects.queue = "bad"'], ["NAME"]),
+        (['source.queue = "KNOWN"'], []),
+        (['source.queue = "SHARDED"'], []),
+        (['source.queues = ["KNOW*"]'], []),
+        (['source.topic = "KNOWN-topic"', 'rejects.queue = "bad"'], []),
+        (
+            [
+                'source.delay_queue = "KNOWN-delay"',
+                "source.options.partitions = 2",
+                'rejects.queue = "bad"',
+            ],
+            [],
+        ),
+    ],
+)
+def test_a_check_names_the_sources_that_are_not_there(
+    plain_client: redis.Redis,
+    url: str,
+    token: str,
+    tmp_path: Path,
+    lines: list[str],
+    unknown: list[str],
+) -> None:
+    known, sharded, name = (f"{token}-{each}" for each in ("known", "sharded", "name"))
+    with (
+        Queue(plain_client, known) as queue,
+        ShardedQueue(plain_client, sharded, 2) as shards,
+        Topic(plain_client, f"{known}-topic") as topic,
+        PartitionedDelayQueue(plain_client, f"{known}-delay", 2) as delayed,
+    ):
+        queue.push({"id": "a"})
+        shards.shards()
+        topic.publish({"id": "a"})
+        delayed.push("key", {"id": "a"})
+        words = {"NAME": name, "KNOWN": known, "KNOW*": f"{known[:-1]}*", "SHARDED": sharded}
+        text = "\n".join(['checkpoint = "state"', 'sink.path = "out"', *lines])
+        for word, value in words.items():
+            text = text.replace(word, value)
+        (tmp_path / "cars.toml").write_text(text)
+        done = CliRunner().invoke(
+            main, ["pipeline", "check", str(tmp_path / "cars.toml"), "--url", url]
+        )
+    assert (done.exit_code, "is valid" in done.stdout) == (0, True)
+    assert [line.split("'")[1] for line in done.stderr.splitlines()] == [
+        each.replace("NAME", name) for each in unknown
+    ]
+
+
+def test_a_check_passes_without_redis(tmp_path: Path) -> None:
+    file = tmp_path / "cars.toml"
+    file.write_text(
+        'checkpoint = "state"\nsink.path = "out"\nsource.queue = "cars"\n'
+        'source.options.url = "redis://127.0.0.1:1"\n'
+    )
+    done = CliRunner().invoke(main, ["pipeline", "check", str(file)])
+    assert (done.exit_code, "is valid" in done.stdout) == (0, True)
+    assert "Redis was not asked for the queue: " in done.stderr

@@ -12,7 +12,7 @@ from ackq.errors import Fenced
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import EPOCHS, Reading
-from ackq.spark.shards import Shards
+from ackq.spark.shards import KEEP, Shards
 
 
 class Takeover:
@@ -71,7 +71,7 @@ class Takeover:
         """Ack the batches up to a finished one, unless another run has taken over."""
         if self._shards is not None:
             with suppress(Fenced):
-                self._shards.ack(end["batch"], 0.0)
+                self._shards.ack(end["batch"], KEEP)
 
     def batch(self, number: int, end: Offset) -> Batch:
         """Return the batch that ends at an offset; ``number`` is Spark's."""

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Self
 
 from ackq.core.names import check_group, check_name
@@ -21,7 +21,7 @@ from ackq.spark.pipeline.parts import (
     Transform,
     Validation,
 )
-from ackq.spark.pipeline.section import MAX_SECONDS, Section, refused
+from ackq.spark.pipeline.section import MAX_SECONDS, Section, local_path, refused
 from ackq.spark.pipeline.spark_settings import spark_settings
 from ackq.spark.sink_options import Writing
 
@@ -168,11 +168,19 @@ class PipelineConfig:
         if source.format and config.validation.ddl is None:
             top.section("schema").missing("ddl", "the columns to read from the bodies")
         for sink in sinks:
+            if sink.path and _is_within(sink.path, checkpoint):
+                problem = "is in the folder of the checkpoint, whose files are Spark's"
+                raise refused(where, sink.section, "path", f"{problem}: choose another folder")
             if sink.target and source.reads(*sink.target) and sink.is_on_server_of(source):
                 problem = "is also the source, so the pipeline would never end"
                 key = next(key for key, option in SINKS.items() if option == sink.target[0])
                 raise refused(where, sink.section, key, f"{problem}: choose another target")
         return config
+
+
+def _is_within(path: str, folder: str) -> bool:
+    inner, outer = (PurePath(local_path(each) or each.rstrip("/")) for each in (path, folder))
+    return inner.is_relative_to(outer)
 
 
 def _source(section: Section, name: str) -> Source:

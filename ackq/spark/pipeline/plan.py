@@ -130,6 +130,8 @@ class Plan:
         for sink in self._config.sinks:
             if sink.kind != "ackq":
                 self._find_format(spark, sink.section, sink.format)
+            if sink.format == "jdbc":
+                self._find_driver(spark, sink)
             if sink.kind == "files" and sink.path is not None:
                 self._find_files(spark, sink.section, "path", sink.path)
                 if not can_publish(spark, sink.path):
@@ -308,6 +310,20 @@ class Plan:
                 " package to [spark], as spark.jars.packages"
             )
             self._wrong(section, "format", problem)
+
+    def _find_driver(self, spark: SparkSession, sink: Sink) -> None:
+        """Let Spark find the driver of a database, as it does when it writes."""
+        java = cast(Any, spark)._jvm
+        options = java.java.util.HashMap(sink.all_options())
+        jdbc = java.org.apache.spark.sql.execution.datasources.jdbc
+        try:
+            jdbc.JDBCOptions(java.PythonUtils.toScalaMap(options))
+        except Py4JJavaError as error:
+            problem = (
+                f"{one_line(error)}. Correct the options, or add the driver of the database to"
+                " [spark], as spark.jars.packages"
+            )
+            self._wrong(sink.section, "options", problem)
 
     def _find_files(self, spark: SparkSession, section: str, key: str, path: str) -> None:
         """Let Spark look for the file system of a path, which may need a package."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from os.path import expanduser, expandvars, normpath
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,6 +14,8 @@ from ackq.errors import PipelineConfigError
 
 #: Maximum seconds between micro-batches: a day.
 MAX_SECONDS = 86_400.0
+#: A variable in a path, as shells write it.
+_VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
 
 
 class Section:
@@ -86,9 +90,17 @@ class Section:
         return {key: self.text(key) or "" for key in self._values}
 
     def path(self, key: str) -> str | None:
-        """Return a path or its URL. A relative path starts at the folder of the file."""
+        """Return a path or its URL. A relative path starts at the folder of the file.
+
+        ``~`` at its start and variables such as ``$HOME`` are replaced, as in a shell.
+        """
         value = self.text(key)
-        if value is None or "://" in value or value.startswith(("file:", "dbfs:")):
+        if value is None:
+            return None
+        value = expandvars(expanduser(value))
+        if unknown := _VARIABLE.search(value):
+            self.wrong(key, f"{unknown[0]} is not set: set it, or write the path itself")
+        if "://" in value or value.startswith(("file:", "dbfs:")):
             return value
         return str(self._base / value)
 
@@ -159,6 +171,12 @@ class Section:
     def _get(self, key: str, default: Any) -> Any:
         self._known.append(key)
         return self._values.get(key, default)
+
+
+def local_path(path: str) -> str | None:
+    """Return a path of this machine without its scheme; None: it is elsewhere."""
+    path = path.removeprefix("file://").removeprefix("file:")
+    return None if "://" in path or path.startswith("dbfs:") else normpath(path)
 
 
 def refused(where: str, section: str, key: str, problem: str) -> PipelineConfigError:

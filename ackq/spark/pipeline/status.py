@@ -9,13 +9,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ackq.ops.kinds import opened
+from ackq.ops.sharded import is_sharded
 from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.options import Reading
+from ackq.spark.patterns import find_queues, is_pattern
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.lag import Lag
+from ackq.spark.pipeline.section import local_path
 from ackq.spark.shards import open_queue
+from ackq.spark.topic_reader import topic_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,38 @@ def read_status(config: PipelineConfig) -> PipelineStatus:
     return PipelineStatus(config.name, reading.source, **figures)
 
 
+def unknown_sources(config: PipelineConfig) -> list[str]:
+    """Return the names and patterns of the source for which Redis has nothing.
+
+    An empty queue has no keys, so it is among them, unless its workers are running.
+
+    Raises:
+        redis.ConnectionError: Redis cannot be reached.
+    """
+    reading = Reading.of(config.source.all_options())
+    return [name for name in config.source.names if not _is_known(reading, name)]
+
+
+def _is_known(reading: Reading, name: str) -> bool:
+    client, kind = reading.connection.client(), reading.target.kind
+    if kind == "topic":
+        return topic_of(reading.connection, name).newest() > 0
+    if kind == "delayQueue":
+        lists = reading.target.lists
+    elif is_pattern(name):
+        return bool(find_queues(client, [name]))
+    else:
+        lists = () if is_sharded(client, name) else (name,)
+    for each in lists:
+        with opened(client, "list" if kind == "queue" else "delay", each) as queue:
+            if queue.has_keys():
+                return True
+    return not lists
+
+
 def _checkpoint(folder: str) -> CheckpointLog | None:
-    path = folder.removeprefix("file://").removeprefix("file:")
-    return None if "://" in path or path.startswith("dbfs:") else CheckpointLog(Path(path))
+    path = local_path(folder)
+    return None if path is None else CheckpointLog(Path(path))
 
 
 def _counts(reading: Reading) -> dict[str, Any]:
