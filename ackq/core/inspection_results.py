@@ -51,7 +51,7 @@ class DeadLetter:
 
     ``entry`` is its id in the dead-letter stream; ``reason`` is "max receives", "too large",
     "body missing", "canceled" or the reason passed to `reject`; ``died_at`` is in seconds since
-    the epoch.
+    the epoch; ``unique`` says whether a unique push stored it.
     """
 
     entry: str
@@ -62,6 +62,7 @@ class DeadLetter:
     died_at: float
     #: Why its last deliveries failed, oldest first; see `Failure`. Empty if nothing is recorded.
     errors: tuple[Failure, ...] = ()
+    unique: bool = False
 
     @property
     def cause(self) -> str:

@@ -132,7 +132,8 @@ def _pick(
     picked = 0
     if spec.keys.pop_from == "left":
         yield from record.record(spec)
-    for first in range(0, len(keys), PICK_CHUNK):
+    # What is run now goes in front of what was before: the first ids last.
+    for first in reversed(range(0, len(keys), PICK_CHUNK)):
         chunk = keys[first : first + PICK_CHUNK]
         ends: Arg = 0
         for place in lists:

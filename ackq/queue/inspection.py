@@ -468,6 +468,7 @@ def dead_letter_of(entry: Sequence[Any]) -> DeadLetter:
         receive_count=_number(fields.get(b"count")),
         died_at=_number(fields.get(b"time")) / 1_000_000,
         errors=parse(fields.get(b"errors", b"")),
+        unique=b"unique" in fields,
     )
 
 

@@ -226,10 +226,11 @@ def check_alone(key: object, groups: Groups | None) -> None:
         raise ConfigurationError("the id of a unique message determines its shard: leave out key")
 
 
-def is_queued(spec: QueueSpec, message_id: str) -> Operation[bool]:
-    """Return whether a message with this id is ready, delayed or in flight, on a former shard."""
+def is_queued(spec: QueueSpec, message_id: str, unique: Uniqueness) -> Operation[bool]:
+    """Return whether another shard has a message with this id, as ``unique`` counts them."""
     try:
-        for key in (spec.keys.delayed, spec.keys.backup):
+        sets = (spec.keys.delayed, spec.keys.backup) if unique == "done" else (spec.keys.delayed,)
+        for key in sets:
             if (yield Request((b"ZSCORE", key, message_id), resend=True)) is not None:
                 return True
         return (yield from places.is_listed(spec, message_id)) is not False

@@ -177,10 +177,10 @@ class AsyncWholeQueue:
 
         Receive counts and recorded errors stay. Consumers that wait notice within a second.
         Messages that are in flight or dead are left alone. Delayed messages become ready in the
-        given order, before ready ones, which keep their order. If several messages have an id, all
-        of them become the next ones, each on its shard. Cost: one round trip per 500, and with
-        ``ids`` one per 2,000 ready messages or 1 MiB of them, and one per 100 delayed messages or
-        messages in flight; on each shard.
+        given order, before ready ones, which keep their order within each 1,000 ids. If
+        several messages have an id, all of them become the next ones, each on its shard. Cost: one
+        round trip per 500, and with ``ids`` one per 2,000 ready messages or 1 MiB of them, and one
+        per 100 delayed messages or messages in flight; on each shard.
 
         Args:
             entries: delayed messages, by the `PeekedMessage.entry` that `peek` returned. One that

@@ -348,7 +348,7 @@ class ShardedQueue(WholeQueue, Closable):
             opened = self._opened()
             queue = self._shard_for(opened, key if key is not None else dedup)
             try:
-                if unique is not None and self._is_on_other_shards(opened, str(key)):
+                if unique is not None and self._is_elsewhere(opened, queue, str(key), unique):
                     return Pushed.refused(str(key))
                 return queue.push(message, **options)
             except KeyTypeError:
@@ -621,15 +621,37 @@ class ShardedQueue(WholeQueue, Closable):
         counts: list[Redriven] = []
 
         def redrive() -> None:
+            opened = self._opened()
             for queue in self.shards():
                 left = None if n is None else n - sum(counts)
                 if self.config.groups is not None:
                     counts.append(self._redrive_here_or_there(queue, left, force))
-                else:
+                elif force or not opened.recorded.draining:
                     counts.append(queue.redrive(left, force=force))
+                else:
+                    counts.append(self._redrive_what_is_not_elsewhere(opened, queue, left))
 
         self._opening(redrive)
         return Redriven.of(sum(counts), [each for count in counts for each in count.refused])
+
+    def _redrive_what_is_not_elsewhere(
+        self, opened: ShardSet, queue: Queue, n: int | None
+    ) -> Redriven:
+        """Redrive dead letters of a shard, but no unique one that a resized queue has again."""
+        left = queue.stats().dead if n is None else n
+        redriven, refused, after = 0, list[str](), None
+        while left > 0 and (found := queue.dead_letters(min(100, left), after=after)):
+            chosen = []
+            for letter in found:
+                if letter.unique and self._is_elsewhere(opened, queue, letter.id, "done"):
+                    refused.append(letter.entry)
+                else:
+                    chosen.append(letter.entry)
+            if chosen:
+                part = queue.redrive(entries=chosen)
+                redriven, refused = redriven + part, [*refused, *part.refused]
+            left, after = left - len(found), found[-1].entry
+        return Redriven.of(redriven, refused)
 
     def _redrive_here_or_there(self, queue: Queue, n: int | None, force: bool) -> Redriven:
         """Redrive dead letters of a shard; those of a sealed one are pushed to the new shards.
@@ -828,15 +850,15 @@ class ShardedQueue(WholeQueue, Closable):
                 raise ended from ended.__cause__
         return pushed
 
-    def _is_on_other_shards(self, opened: ShardSet, message_id: str) -> bool:
-        """Return whether a shard of a former or future number has a message with this id."""
+    def _is_elsewhere(
+        self, opened: ShardSet, queue: Queue, message_id: str, unique: Uniqueness
+    ) -> bool:
+        """Return whether a shard for another number of shards has a message with this id."""
         recorded = opened.recorded
-        others = [
-            shard_names(self.name, number, recorded.format)[operations.shard_of(message_id, number)]
-            for number in recorded.draining
-        ]
-        for shard in others:
-            if self.queue_of(shard).execute(uniqueness.is_queued, message_id):
+        for number in (recorded.number, *recorded.draining):
+            names = shard_names(self.name, number, recorded.format)
+            shard = self.queue_of(names[operations.shard_of(message_id, number)])
+            if shard.name != queue.name and shard.execute(uniqueness.is_queued, message_id, unique):
                 return True
         return False
 

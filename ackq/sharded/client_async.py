@@ -347,7 +347,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             opened = await self._opened()
             queue = self._shard_for(opened, key if key is not None else dedup)
             try:
-                if unique is not None and await self._is_on_other_shards(opened, str(key)):
+                if unique is not None and await self._is_elsewhere(opened, queue, str(key), unique):
                     return Pushed.refused(str(key))
                 return await queue.push(message, **options)
             except KeyTypeError:
@@ -624,15 +624,37 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         counts: list[Redriven] = []
 
         async def redrive() -> None:
+            opened = await self._opened()
             for queue in await self.shards():
                 left = None if n is None else n - sum(counts)
                 if self.config.groups is not None:
                     counts.append(await self._redrive_here_or_there(queue, left, force))
-                else:
+                elif force or not opened.recorded.draining:
                     counts.append(await queue.redrive(left, force=force))
+                else:
+                    counts.append(await self._redrive_what_is_not_elsewhere(opened, queue, left))
 
         await self._opening(redrive)
         return Redriven.of(sum(counts), [each for count in counts for each in count.refused])
+
+    async def _redrive_what_is_not_elsewhere(
+        self, opened: AsyncShardSet, queue: AsyncQueue, n: int | None
+    ) -> Redriven:
+        """Redrive dead letters of a shard, but no unique one that a resized queue has again."""
+        left = (await queue.stats()).dead if n is None else n
+        redriven, refused, after = 0, list[str](), None
+        while left > 0 and (found := await queue.dead_letters(min(100, left), after=after)):
+            chosen = []
+            for letter in found:
+                if letter.unique and await self._is_elsewhere(opened, queue, letter.id, "done"):
+                    refused.append(letter.entry)
+                else:
+                    chosen.append(letter.entry)
+            if chosen:
+                part = await queue.redrive(entries=chosen)
+                redriven, refused = redriven + part, [*refused, *part.refused]
+            left, after = left - len(found), found[-1].entry
+        return Redriven.of(redriven, refused)
 
     async def _redrive_here_or_there(
         self, queue: AsyncQueue, n: int | None, force: bool
@@ -833,15 +855,17 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
                 raise ended from ended.__cause__
         return pushed
 
-    async def _is_on_other_shards(self, opened: AsyncShardSet, message_id: str) -> bool:
-        """Return whether a shard of a former or future number has a message with this id."""
+    async def _is_elsewhere(
+        self, opened: AsyncShardSet, queue: AsyncQueue, message_id: str, unique: Uniqueness
+    ) -> bool:
+        """Return whether a shard for another number of shards has a message with this id."""
         recorded = opened.recorded
-        others = [
-            shard_names(self.name, number, recorded.format)[operations.shard_of(message_id, number)]
-            for number in recorded.draining
-        ]
-        for shard in others:
-            if await self.queue_of(shard).execute(uniqueness.is_queued, message_id):
+        for number in (recorded.number, *recorded.draining):
+            names = shard_names(self.name, number, recorded.format)
+            shard = self.queue_of(names[operations.shard_of(message_id, number)])
+            if shard.name != queue.name and await shard.execute(
+                uniqueness.is_queued, message_id, unique
+            ):
                 return True
         return False
 

@@ -517,7 +517,7 @@ class Each:
 @on_a_loop
 async def test_a_call_on_all_shards_adds_what_each_did(queue: Any) -> None:
     one, other = Each(2), Each(3)
-    queue._opened = _answering(*[None] * 99)
+    queue._opened = _answering(*[SimpleNamespace(recorded=SimpleNamespace(draining=()))] * 99)
     queue.shards = _answering(*[(one, other)] * 99)
     assert await queue.dead_letters() == [2, 2, 3, 3, 3]
     assert await queue.dead_letters(5) == [2, 2, 3, 3, 3]

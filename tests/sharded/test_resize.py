@@ -24,13 +24,18 @@ def record(target: Target, token: str) -> tuple[int, bytes]:
 
 
 def take_all(queue: Any, count: int) -> list[str]:
-    """Take and ack ``count`` messages."""
-    taken: list[str] = []
+    """Take and ack ``count`` messages, and return their ids."""
+    messages = hold_all(queue, count)
+    assert queue.ack(messages) == count
+    return [message.id for message in messages]
+
+
+def hold_all(queue: Any, count: int) -> list[ackq.Message]:
+    """Take ``count`` messages."""
+    taken: list[ackq.Message] = []
 
     def step() -> bool:
-        messages = queue.pop_many(100)
-        queue.ack(*messages)
-        taken.extend(message.id for message in messages)
+        taken.extend(queue.pop_many(100))
         return len(taken) >= count
 
     wait_until(step, f"{count} messages")
@@ -116,6 +121,36 @@ def test_unique_messages_stay_unique_during_a_resize(make_sharded: MakeSharded) 
     assert queue.push(messages[0], unique="done").stored
     with pytest.raises(ackq.ConfigurationError, match="leave out key"):
         queue.push({"id": "b"}, unique="done", key="k")
+
+
+def test_a_redrive_after_a_resize_finds_what_other_shards_have(make_sharded: MakeSharded) -> None:
+    queue = make_sharded(2)
+    messages = [{"id": f"a{n}"} for n in range(12)]
+    queue.push_many(messages, unique="done")
+    queue.push_many([{"id": "a1"}, {"id": "plain"}])
+    queue.reject(hold_all(queue, 14))
+    queue.resize(5)
+    assert all(each.stored for each in queue.push_many(messages[:8], unique="done"))
+    redriven = queue.redrive()
+    assert (redriven, len(redriven.refused)) == (6, 8)
+    assert sorted(take_all(queue, 14)) == sorted(
+        [*(each["id"] for each in messages), "a1", "plain"]
+    )
+    assert {letter.id for letter in queue.dead_letters()} == {each["id"] for each in messages[:8]}
+    assert queue.redrive(force=True) == 8
+
+
+def test_what_runs_on_a_former_shard_does_not_refuse_what_is_unique_while_it_waits(
+    make_sharded: MakeSharded,
+) -> None:
+    queue = make_sharded(2)
+    messages = [{"id": f"a{n}"} for n in range(4)]
+    queue.push_many(messages, unique="taken")
+    running = hold_all(queue, 4)
+    queue.resize(5)
+    assert not any(queue.push(each, unique="done").stored for each in messages)
+    assert all(queue.push(each, unique="taken").stored for each in messages)
+    queue.ack(running)
 
 
 def test_a_resize_that_ends_at_any_step_strands_nothing(

@@ -132,6 +132,13 @@ def test_ready_messages_are_canceled_or_run_now(make_queue: MakeQueue, end: str)
     assert queue.audit().findings == ()
 
 
+def test_of_many_ids_the_first_run_first(queue: Any) -> None:
+    queue.push_many({"id": f"{n}"} for n in range(1300))
+    assert queue.run_now(ids=range(100, 1300)) == 1200
+    taken = [message.id for message in [*queue.pop_many(1000), queue.pop()]]
+    assert [taken[0], *taken[-2:]] == ["100", "1099", "1100"]
+
+
 def test_a_running_message_is_canceled_and_its_holder_can_see_it(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": "b"}])
     first, other = queue.pop_many(2)
