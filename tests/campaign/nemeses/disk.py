@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 from .stage import Effect, Stage, nemesis
 
 #: Commands that a server loads slowly. It answers others once in 1,024 of them.
-BALLAST = 3000
+BALLAST = 6000
 
 
 @nemesis("kill the server")
