@@ -8,7 +8,7 @@ Functions that several scripts share stand once, in ``lua/parts``. A script incl
 calls. Each part is put into a script once, where the script first needs it. After that line, a part
 may name the locals of the script that it reads: ``-- Needs now, in µs.``, and an empty line. A part
 of a long script is in a folder named like it, such as ``lua/parts/groups/pop``, and shares its
-locals.
+locals. ``KEYS[+1]`` in a part is the first key behind those that the script numbers.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ _GROUP_KEY = re.compile(rb"^-- With groups: KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MU
 
 #: A line that stands for parts, with their names.
 INCLUDE = re.compile(r"^ *-- include: (.+)\n", re.MULTILINE)
+_BEHIND = re.compile(r"KEYS\[\+(\d+)\]")
+_NUMBERED = re.compile(r"^-- (?:With groups: )?KEYS\[(\d+)\]", re.MULTILINE)
 _HEAD = re.compile(r"(?:-- include: (.+)\n)?(?:-- Needs (?:.+\n)+)?\n?")
 
 
@@ -100,7 +102,9 @@ def compose(root: Path, name: str, *, without: str | None = None) -> str:
                 is_placed[part] = True
 
     text = (root / f"{name}.lua").read_text(encoding="utf-8")
-    return INCLUDE.sub(lambda found: "\n".join(parts(found[1], f"lua/{name}.lua")), text)
+    text = INCLUDE.sub(lambda found: "\n".join(parts(found[1], f"lua/{name}.lua")), text)
+    last = max(map(int, _NUMBERED.findall(text)), default=0)
+    return _BEHIND.sub(lambda found: f"KEYS[{last + int(found[1])}]", text)
 
 
 def names() -> list[str]:

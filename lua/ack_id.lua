@@ -11,17 +11,8 @@
 -- KEYS[8] {name}RECORD     HASH    the settings of the queue, see record.lua
 -- With groups: KEYS[9] {name}DELAYED ZSET
 -- With groups: KEYS[10] {name} LIST ready messages
--- With groups: KEYS[11] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[12] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
--- With groups: KEYS[13] {name}GROUPS:BUSY HASH see groups/pop.lua
--- With groups: KEYS[14] {name}GROUPS:PARKED ZSET messages moved aside
--- With groups: KEYS[15] {name}GROUPS:TURNS ZSET
--- With groups: KEYS[16] {name}GROUPS:FLIGHT HASH
--- With groups: KEYS[17] {name}GROUPS:RUNS ZSET
--- With groups: KEYS[18] {name}GROUPS:WOKEN STRING
--- With groups: KEYS[19] {name}GROUPS:RATES ZSET
--- With groups: KEYS[20] {name}GROUPS:ROOM LIST
--- With groups: KEYS[21] {name}GROUPS:STOPPED HASH group -> ids of dead letters
+-- include: groups/keys
+-- include: groups/waking_keys
 --
 -- ARGV[1] ids              1..4000 lease keys
 --
@@ -32,10 +23,8 @@
 -- Roles: consumer, worker, doctor
 local backup, context, receives, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local errors, counters, notes = KEYS[5], KEYS[6], KEYS[7]
-local record, delayed, ready, handoff, looks = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local busy, parked, turns, flight = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local runs, woken, rates, room = KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local stopped = KEYS[21]
+local record, delayed, ready = KEYS[8], KEYS[9], KEYS[10]
+-- include: groups/waking_bound
 
 local FREED = 8388608 -- bytes of bodies one call may delete
 

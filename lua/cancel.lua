@@ -11,8 +11,9 @@
 -- KEYS[8] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[9] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[10] {name}RECORD    HASH    the settings of the queue, see record.lua
--- KEYS[11] {name}          LIST    ready messages: pushed on the left, taken from the right
+-- With groups: KEYS[11] {name} LIST ready messages
 -- include: groups/keys
+-- include: groups/waking_keys
 --
 -- ARGV[1] running          0|1     1: also messages whose leases run. The lease ends, so the
 --                          holder's settles are refused, and its next extend reports the cancel
@@ -27,11 +28,8 @@
 -- Roles: operator, doctor
 local context, receives, delayed = KEYS[1], KEYS[2], KEYS[3]
 local dead, errors, counters, backup, extended = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local notes, record, ready, handoff, looks = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local busy = KEYS[14]
-local parked, turns, flight = KEYS[15], KEYS[16], KEYS[17]
-local runs, woken, rates, room = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
-local stopped, letters = KEYS[22], KEYS[23]
+local notes, record, ready = KEYS[9], KEYS[10], KEYS[11]
+-- include: groups/waking_bound
 local running = ARGV[1]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
@@ -66,9 +64,6 @@ local now = clock[1] * 1000000 + clock[2]
 
 local known = busy and 'groups' or nil
 -- include: record, groups/known
-if busy then
-  redis.call('HLEN', letters)
-end
 
 -- include: count_up, failures, names, write_letter
 

@@ -1,12 +1,6 @@
 -- drain: put messages back on the ready list as plain bodies, so that a bare RPOP can take them.
 --
--- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
--- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
--- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- include: queue_keys
 -- KEYS[8] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[10] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md

@@ -4,18 +4,8 @@
 -- KEYS[2] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[3] {name}RECORD     HASH    the settings of the queue, see record.lua
 -- With groups: KEYS[4] {name} LIST ready messages
--- With groups: KEYS[5] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[6] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
--- With groups: KEYS[7] {name}GROUPS:BUSY HASH see groups/pop.lua
--- With groups: KEYS[8] {name}GROUPS:PARKED ZSET messages moved aside
--- With groups: KEYS[9] {name}GROUPS:TURNS ZSET
--- With groups: KEYS[10] {name}GROUPS:FLIGHT HASH
--- With groups: KEYS[11] {name}GROUPS:RUNS ZSET
--- With groups: KEYS[12] {name}GROUPS:WOKEN STRING
--- With groups: KEYS[13] {name}GROUPS:RATES ZSET
--- With groups: KEYS[14] {name}GROUPS:ROOM LIST
--- With groups: KEYS[15] {name}GROUPS:STOPPED HASH group -> ids of dead letters
--- With groups: KEYS[16] {name}GROUPS:LETTERS HASH id of a dead letter -> place, group
+-- include: groups/keys
+-- include: groups/waking_keys
 --
 -- ARGV[1] entries          1..50 stream ids
 --
@@ -24,11 +14,8 @@
 -- Cost: O(entries). Only few at a time: Redis does not report the size of an entry, and freeing a
 -- large one takes time.
 -- Roles: operator, doctor
-local dead, counters = KEYS[1], KEYS[2]
-local record, ready, handoff, looks, busy = KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local parked, turns, flight, runs = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local woken, rates, room = KEYS[12], KEYS[13], KEYS[14]
-local stopped, letters = KEYS[15], KEYS[16]
+local dead, counters, record, ready = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- include: groups/waking_bound
 
 if #ARGV < 1 or #ARGV > 50 then
   return redis.error_reply('ACKQ_ARGUMENT drop: 1..50 entries')
@@ -43,9 +30,6 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 
 local known = busy and 'groups' or nil
 -- include: record, groups/known
-if busy then
-  redis.call('HLEN', letters)
-end
 
 -- include: count_up
 

@@ -14,6 +14,7 @@
 -- KEYS[10] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[11] {name}RECORD    HASH    the settings of the queue, see record.lua
 -- include: groups/keys
+-- include: groups/waking_keys
 --
 -- ARGV[1] way              nack|release|reject  release: this delivery does not count; reject: move
 --                          all to the dead letters
@@ -40,11 +41,8 @@
 -- Roles: consumer, worker, doctor
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local notes, record, handoff, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local busy, parked = KEYS[14], KEYS[15]
-local turns, flight, runs = KEYS[16], KEYS[17], KEYS[18]
-local woken, rates, room = KEYS[19], KEYS[20], KEYS[21]
-local stopped, letters = KEYS[22], KEYS[23]
+local notes, record = KEYS[10], KEYS[11]
+-- include: groups/waking_bound
 local way, max_receives, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
@@ -71,9 +69,6 @@ local now = clock[1] * 1000000 + clock[2]
 
 local known = busy and 'groups' or nil
 -- include: record, groups/known
-if busy then
-  redis.call('HLEN', letters)
-end
 
 -- include: count_up, named, failures, add_failure, read_failures, write_letter, leave_from, names
 

@@ -3,13 +3,7 @@
 -- Stands for the article's pop, which did RPOP and recorded what it got: here LTRIM takes it from
 -- the list after HSETNX and ZADD have recorded it (search for LTRIM). docs/origins.md shows both.
 --
--- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
--- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
--- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- include: queue_keys
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
 -- KEYS[10] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
@@ -19,14 +13,7 @@
 --                                  estimated; on this server alone, and expires
 -- KEYS[14] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[15] {name}RECORD    HASH    the settings of the queue, see record.lua
--- Supervised: KEYS[#KEYS] {name}TAKEN:<taker> STRING receipt of the latest take of a process that
---                                  another one supervises, which reads it; expires with the leases
---
--- ARGV[1] wanted           integer 1..1000             messages
--- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
--- ARGV[3] jitter           integer 0..65535            µs, drawn for each call
--- ARGV[4] max_receives     integer 0..1000000          0: no limit
--- ARGV[5] max_body         integer 1..536870912        bytes; longer ones are dead-lettered
+-- include: pop_arguments
 -- ARGV[6] requeue          front|back                  where expired messages go
 -- ARGV[7] pop_from         right|left  the end that is popped
 -- ARGV[8] waited           integer -1..9007199254740991  µs for which the consumer has waited just
@@ -68,7 +55,6 @@ local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
 local NANOSECONDS = '1e17' -- no deadline is as late; the article's clients in Go record such times
-local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
 -- include: outside, note_take
@@ -80,12 +66,7 @@ if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitte
   return redis.error_reply('ACKQ_ARGUMENT pop: an argument is out of range; see pop.lua')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
-local deadline = now + timeout + jitter
-local is_waiting = waited >= 0
-local lease = string.format('%.0f', deadline)
+-- include: lease_of_call
 
 -- Check every type before the first write, so that an error means that nothing was done.
 local settings = from_left and redis.call('HMGET', record, 'format', 'kind')
@@ -222,11 +203,8 @@ end
 
 write_notes()
 count_up('returned', returned)
-local length = 'lease:' .. math.floor(timeout / 1000000)
-if watched and taken > 0 and (redis.call('HLEN', counters) < COUNTED
-  or redis.call('HEXISTS', counters, length) == 1) then
-  count_up(length, taken)
-end
+-- include: count_leases
+
 if taken > 0 then
   write_leases(taken, leases, recounted)
   if is_waiting and redis.call('EXISTS', ready, handoff) == 0

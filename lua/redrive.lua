@@ -9,18 +9,8 @@
 -- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[8] {name}RECORD     HASH    the settings of the queue, see record.lua
 -- With groups: KEYS[9] {name} LIST ready messages
--- With groups: KEYS[10] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[11] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
--- With groups: KEYS[12] {name}GROUPS:BUSY HASH see groups/pop.lua
--- With groups: KEYS[13] {name}GROUPS:PARKED ZSET messages moved aside
--- With groups: KEYS[14] {name}GROUPS:TURNS ZSET
--- With groups: KEYS[15] {name}GROUPS:FLIGHT HASH
--- With groups: KEYS[16] {name}GROUPS:RUNS ZSET
--- With groups: KEYS[17] {name}GROUPS:WOKEN STRING
--- With groups: KEYS[18] {name}GROUPS:RATES ZSET
--- With groups: KEYS[19] {name}GROUPS:ROOM LIST
--- With groups: KEYS[20] {name}GROUPS:STOPPED HASH group -> ids of dead letters
--- With groups: KEYS[21] {name}GROUPS:LETTERS HASH id of a dead letter -> place, group
+-- include: groups/keys
+-- include: groups/waking_keys
 --
 -- ARGV[1] wanted           integer 1..1000     dead letters
 -- ARGV[2] after            start after this stream id; empty: at the oldest
@@ -36,10 +26,8 @@
 -- Roles: operator, doctor
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local counters, errors, notes = KEYS[5], KEYS[6], KEYS[7]
-local record, ready, handoff, looks, busy = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local parked, turns, flight, runs = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local woken, rates, room = KEYS[17], KEYS[18], KEYS[19]
-local stopped, letters = KEYS[20], KEYS[21]
+local record, ready = KEYS[8], KEYS[9]
+-- include: groups/waking_bound
 local wanted, after, force = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 -- include: outside, each_letter
@@ -64,9 +52,6 @@ local now = clock[1] * 1000000 + clock[2]
 
 local known = busy and 'groups' or nil
 -- include: record, groups/known
-if busy then
-  redis.call('HLEN', letters)
-end
 
 -- include: count_up, leading_id, names, free_key, mark, groups/slots, groups/go_on, groups/wake
 

@@ -91,11 +91,11 @@ def access_of(
     """Return each command that a script calls, with the suffixes of its keys."""
     text = _text(script)
     optional = {number for number, *_ in _GROUPED.findall(text)}
+    bound = dict(_bound(text))
     if not grouped:  # then the parts of groups do not run
         text = scripts.compose(scripts.directory(), script, without="groups/")
     text = re.sub("--.*", "", text)
     slots = slots_of(script, grouped)
-    bound = dict(_bound(text))
     absent = {f"KEYS[{number}]" for number in optional - slots.keys()}
     suffixes_of: defaultdict[str, set[str]] = defaultdict(set)
     for of_left, of_right, arguments in _CALL.findall(text):

@@ -166,10 +166,9 @@ class QueueKeys:
             for name, _ in loaded.keys
             if own or "<" not in name
         ]
-        keys += others
         if self.grouped:
             keys += [self._named(name) for name, _ in loaded.group_keys]
-        return keys
+        return [*keys, *others]
 
     def _named(self, name: str) -> bytes:
         suffix = name[name.index("}") + 1 :]  # behind {name} or {shard}

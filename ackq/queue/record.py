@@ -168,9 +168,9 @@ def _call(keys: QueueKeys, script: str, *args: str) -> Operation[Any]:
 
 
 def before_push(spec: HasSettings, check: PushCheck, now: float) -> Operation[None]:
-    """Refuse to push onto the end that other clients pop. The next check is due in `RECHECK` s.
+    """Refuse to push onto the end that other clients pop, or with a record of another format.
 
-    If the user may not look, the check is skipped, now and later.
+    The next check is due in `RECHECK` s. If the user may not look, there is none, now and later.
 
     Args:
         spec: of the queue.
@@ -179,12 +179,15 @@ def before_push(spec: HasSettings, check: PushCheck, now: float) -> Operation[No
 
     Raises:
         PopFromMismatch: the queue is popped from the other end.
+        GroupsMismatch: this release does not know the record.
     """
     try:
         if spec.keys.pop_from == "left":
             yield from record(spec)
-        elif (stored := (yield from _stored(spec.keys))).get(b"kind") == b"left":
-            _raise_mismatch(spec, stored)
+        else:
+            stored = yield from _stored(spec.keys)
+            if stored and "groups" not in settings_of(_text(stored)):
+                _raise_mismatch(spec, stored)
     except NoPermissionError:
         check.due = math.inf
     else:

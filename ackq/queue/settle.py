@@ -21,7 +21,6 @@ from ackq.queue.messages import Message, by_receipt, own_messages
 from ackq.queue.spec import QueueSpec
 
 ACK = Verb("ack", "ack")
-GROUPED_ACK = Verb("ack", "groups/ack")
 NACK = Verb("nack", "nack", failed_chunks, gives_back=True, notes_errors=True)
 RELEASE = Verb("release", "nack", gives_back=True)
 REJECT = Verb("reject", "nack", failed_chunks, kills=True, notes_errors=True)
@@ -43,13 +42,12 @@ def ack(spec: QueueSpec, given: Sequence[Given], confirm: Confirm | None = None)
         named, order = by_receipt(chunk)
         return (*spec.ack_keys, *named), order
 
-    verb = GROUPED_ACK if spec.keys.grouped else ACK
-    return (yield from settle(spec, verb, messages, arguments, confirm))
+    return (yield from settle(spec, ACK, messages, arguments, confirm))
 
 
 def ack_request(spec: QueueSpec, named: Sequence[Arg]) -> Request:
     """Return the request that acks messages, named by `by_receipt`."""
-    return Request((*spec.ack_keys, *named), scripts.load(spec.ack_script), resend=True)
+    return Request((*spec.ack_keys, *named), scripts.load("ack"), resend=True)
 
 
 def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:

@@ -59,17 +59,12 @@ class QueueSpec:
     @cached_property
     def ack_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the ack script."""
-        return self.keys.passed(self.ack_script)
+        return self.keys.passed("ack")
 
     @cached_property
     def pop_script(self) -> str:
         """The name of the script that takes messages."""
         return "groups/pop" if self.keys.grouped else "pop"
-
-    @cached_property
-    def ack_script(self) -> str:
-        """The name of the script that acks messages."""
-        return "groups/ack" if self.keys.grouped else "ack"
 
     @cached_property
     def pop_settings(self) -> tuple[Arg, ...]:

@@ -1,15 +1,7 @@
 -- delay/watch: read the counts since counting began, and keep counting.
 --
 -- KEYS in groups of nine, one group a partition; {queue} is {queue}:P in a partitioned queue.
--- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
--- KEYS[2] {queue}:h         HASH    message key -> body
--- KEYS[3] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
--- KEYS[5] {queue}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[7] {queue}:wake      LIST    at most one token, for one waiting consumer
--- KEYS[8] {queue}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
--- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; expires
+-- include: delay/keys
 --
 -- ARGV[1] window            integer 1..604800000    ms; the counts expire without another call. A
 --                           shorter window does not shorten a longer one

@@ -1,20 +1,10 @@
 -- letters: find dead letters that stop a group, but no longer exist.
 --
 -- KEYS[1] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[2] {name}          LIST    ready messages: pushed on the left, taken from the right
--- KEYS[3] {name}HANDOFF   LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[4] {name}RECORD HASH     the settings of the queue, see record.lua
--- KEYS[5] {name}WAITERS:LOOKS STRING  exists if a consumer has waited lately
--- KEYS[6] {name}GROUPS:BUSY HASH    group -> its messages in flight; see groups/pop.lua
--- KEYS[7] {name}GROUPS:PARKED ZSET    messages moved aside
--- KEYS[8] {name}GROUPS:TURNS ZSET    group that has parked messages and a free slot -> since, µs
--- KEYS[9] {name}GROUPS:FLIGHT HASH    lease key -> = or >, place, group
--- KEYS[10] {name}GROUPS:RUNS ZSET    messages of one group that one call delivered
--- KEYS[11] {name}GROUPS:WOKEN STRING  the message moved to the list to wake a consumer
--- KEYS[12] {name}GROUPS:RATES ZSET    group -> µs; see groups/pop.lua
--- KEYS[13] {name}GROUPS:ROOM LIST    not empty if a consumer may look again
--- KEYS[14] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it
--- KEYS[15] {name}GROUPS:LETTERS HASH    id of such a dead letter -> place, group
+-- KEYS[2] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[3] {name}RECORD     HASH    the settings of the queue, see record.lua
+-- include: groups/keys
+-- include: groups/waking_keys
 --
 -- ARGV[1] repair           0|1     1: let their groups go on
 -- ARGV[2] pairs            1..100 pairs of a group, its name or \1 and its SHA1, and the id of a
@@ -26,11 +16,8 @@
 -- Cost: O(pairs log parked), 1 MiB of dead letters and one more. If a consumer waits, one parked
 -- message moves.
 -- Roles: operator, doctor
-local dead = KEYS[1]
-local ready, handoff, record, looks, busy = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local parked, turns, flight, runs = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local woken, rates, room = KEYS[11], KEYS[12], KEYS[13]
-local stopped, letters = KEYS[14], KEYS[15]
+local dead, ready, record = KEYS[1], KEYS[2], KEYS[3]
+-- include: groups/waking_bound
 local repair = ARGV[1] == '1'
 
 local BODY_BUDGET = 1048576 -- bytes of dead letters one call may read
@@ -49,7 +36,6 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
 -- include: groups/known
-redis.call('HLEN', letters)
 
 -- include: mark, groups/go_on, groups/wake
 

@@ -40,7 +40,7 @@ for _, zset in ipairs({backup, delayed, held, turns}) do
   end
 end
 if count == 0 and looks then
-  -- The caller is going to wait. This shows groups/ack that it may wake a consumer.
+  -- The caller is going to wait. This shows ack that it may wake a consumer.
   read_clock()
   pcall(redis.set_repl, redis.REPL_NONE)
   redis.pcall('SET', looks, string.format('%.0f:1.000', now), 'PX', LOOKS_KEPT)

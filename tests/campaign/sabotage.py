@@ -83,7 +83,7 @@ _ANYBODY = "  return true or (has_extended"
 #: How a dead letter stops its group.
 _STOPS = "  if rules.stops and tag ~= '' then"
 _DEADLINE = "local deadline = now + timeout + jitter"
-#: How groups/pop and groups/ack free a slot, and move a message to wake a consumer.
+#: How groups/pop and ack free a slot, and move a message to wake a consumer.
 _FREES = "    add_slots(tag, -known[tag])\n"
 _WAKES = "    redis.call('RPUSH', ready, body)\n"
 _RECORDED = "  reply[at + 5], reply[at + 6] = key, body"
@@ -359,13 +359,13 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Edit("groups/pop", "math.max(0, rules.most - redis.call('ZCARD', backup))", "rules.most")
     ),
     _grouped("an ack frees no slot", "stuck")(
-        Edit("groups/pop", _FREES, ""), Edit("groups/ack", _FREES, "")
+        Edit("groups/pop", _FREES, ""), Edit("ack", _FREES, "")
     ),
     _grouped("messages of a group are moved aside in reverse", "group order")(
         Edit("groups/pop", "'%016.0f', place)", "'%016.0f', 10000000 - place)")
     ),
     _grouped("a message that wakes a consumer is lost", "lost")(
-        Edit("groups/pop", _WAKES, ""), Edit("groups/ack", _WAKES, "")
+        Edit("groups/pop", _WAKES, ""), Edit("ack", _WAKES, "")
     ),
     _grouped("a run goes on without its failed message", "group order")(
         Edit("groups/pop", "entry and body and not is_home and waits_until(key, tag)", "false")

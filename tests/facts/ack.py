@@ -1,7 +1,9 @@
 """The facts of ack.lua: see `tests.facts.facts`."""
 
+from ackq import Groups
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts
+from tests.facts.groups.pop import OF_ITS_OWN
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
 
@@ -18,6 +20,14 @@ test_ack.test_a_resent_ack_finds_the_message_gone_and_nobody_elses
   what is gone is said to be another's
   - waits and position or -position
   + position
+test_groups_rates.test_an_ack_wakes_no_group_before_its_rate_permits_it
+  is its turn at once
+  - return math.max(0, math.ceil(ahead_of(tag) - free))
+  + return 0
+test_groups_rates.test_an_ack_wakes_a_group_whose_rate_permits_it
+  waits for its whole burst
+  - local free = (rules.burst - 1) * rules.each + 0.000001
+  + local free = -0.5
 """,
 )
 
@@ -41,4 +51,15 @@ def ack_extended(scene: Scene) -> Act:
 @FACTS.worst("100,000 of 3,000,000 in flight, one score for all")
 def ack_deep(scene: Scene) -> Act:
     held, queue = scene.held(scene.many(3_000_000))[: scene.many(100_000)], scene.queue()
+    return lambda: queue.ack(*held)
+
+
+@FACTS.worst("1,000 of as many groups, all with parked messages")
+def ack_groups(scene: Scene) -> Act:
+    queue = scene.queue(groups=Groups("customer"))
+    scene.fill(OF_ITS_OWN, (scene.keys.ready,), 1000)
+    scene.fill(OF_ITS_OWN, (scene.keys.ready,), 1000)
+    held = queue.pop_many(1000)
+    while queue.pop_many(1):
+        pass
     return lambda: queue.ack(*held)

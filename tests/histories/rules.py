@@ -366,15 +366,22 @@ class Judge:
         return self.clocked(begin, end) or _was(story, kinds, begin, end, but)
 
     def dead(self, story: Story) -> Iterator[str]:
-        """Dead, and acked; or dead before its last permitted delivery."""
+        """Dead, and acked; dead before its last permitted delivery; or handled twice after it.
+
+        A worker tries a message again whose last permitted delivery ended with its process, once.
+        """
+        most = self._history.settings.get("max_receives")
+        late = [each for each in story.deliveries if (each.count or 0) > (most or math.inf)]
+        late = [each for each in late if not each.may_have_had("release")]
+        if len(late) > 1 and not (self._undoings or story.was("redrive", *POSSIBLE)):
+            yield f"handled {len(late)} times after {most} deliveries"
         if story.name not in self._dead:
             return
-        most, count = self._history.settings.get("max_receives"), self._dead[story.name]
+        count = self._dead[story.name]
         if any(delivery.had("reject") for delivery in story.deliveries):
             return
         self.saw("dead")
-        # A worker tries a message again whose last permitted delivery ended with its process.
-        is_late = most is not None and count > most and self._history.settings.get("spares", False)
+        is_late = count > (most or math.inf) and self._history.settings.get("spares", False)
         if count != most and not is_late and not story.was("cancel", *POSSIBLE):
             yield f"dead after {count} deliveries of {most}"
         for ack in _settles(story, "ack", "ok"):

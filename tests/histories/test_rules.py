@@ -498,12 +498,15 @@ COUNTED = {
 
 
 @pytest.mark.parametrize(
-    ("spares", "count", "broken"), [(0, 3, 1), (1, 3, 0), (1, 1, 1), (1, 2, 0)]
+    ("spares", "counts", "broken"),
+    [(0, "13", 1), (1, "13", 0), (1, "11", 1), (1, "12", 0), (1, "1235", 0), (1, "12345", 1)],
 )
-def test_only_a_worker_may_try_a_message_beyond_its_last_permitted_delivery(
-    spares: int, count: int, broken: int, tmp_path: Path
+def test_only_a_worker_may_try_a_message_once_beyond_its_last_permitted_delivery(
+    spares: int, counts: str, broken: int, tmp_path: Path
 ) -> None:
-    events = [push(), take(0, 1), left(dead=[["m", count]])]
+    *took, count = map(int, counts)
+    takes = [take(at, 1 + 20 * at, each) for at, each in enumerate(took)]
+    events = [push(), *takes, left(dead=[["m", count]])]
     assert judged(tmp_path, *events, spares=bool(spares)).violations["dead"] == broken
 
 

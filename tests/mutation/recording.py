@@ -16,9 +16,8 @@ from typing import Any, Literal
 
 from .places import ROOT, WORK
 
-#: The folders and files whose tests may notice a mutant. Those of Spark do without a JVM.
-TESTS = (
-    "core",
+#: The folders whose tests may notice a mutant of a script.
+LUA_TESTS = (
     "queue",
     "delay",
     "topic",
@@ -27,10 +26,15 @@ TESTS = (
     "membership",
     "staging",
     "worker",
+    "ops",
+)
+#: The folders and files whose tests may notice a mutant of Python. Those of Spark do without a JVM.
+TESTS = (
+    *LUA_TESTS,
+    "core",
     "tasks",
     "dropin",
     "faults",
-    "ops",
     "otel",
     "metrics",
     "cli",
@@ -70,18 +74,6 @@ ONLY = {
         "submission",
     ),
 }
-#: The same for mutants of scripts.
-LUA_TESTS = (
-    "queue",
-    "delay",
-    "topic",
-    "rsmq",
-    "sharded",
-    "membership",
-    "staging",
-    "worker",
-    "ops",
-)
 #: The servers of a run: one of each way to reach a server.
 SERVERS = "debian,cluster,sentinel"
 ONE_SERVER = "debian"

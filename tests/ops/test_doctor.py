@@ -322,8 +322,18 @@ def test_a_sharded_queue_of_format_1_is_converted_shard_by_shard(
     plain_client.delete(*plain_client.scan_iter(f"*{token}*"))
 
 
-def test_notes_of_format_1_are_converted(plain_client: redis.Redis, name: str) -> None:
-    """A unique message in each state, counts of listed ones, and one that is canceled deep."""
+def doctored(url: str, name: str, *options: str) -> tuple[int, str]:
+    """Run ``ackq doctor NAME``; return its exit code, and what it says of the queue."""
+    words = ["doctor", name, "--url", url, *options]
+    done = click.testing.CliRunner().invoke(main, words, catch_exceptions=False)
+    return done.exit_code, done.output
+
+
+def test_notes_of_format_1_are_converted(plain_client: redis.Redis, url: str, name: str) -> None:
+    """A unique message in each state, counts of listed ones, and one that is canceled deep.
+
+    The dead letter of a unique message is the same in both formats.
+    """
     bodies = {id: b'{"id":"%s"}' % id.encode() for id in ("done", "taken", "back", "dead", "twice")}
     marks = {id: mark(body) for id, body in bodies.items()}
     now = plain_client.time()[0] * 1_000_000
@@ -351,10 +361,21 @@ def test_notes_of_format_1_are_converted(plain_client: redis.Redis, name: str) -
         b"plain": b"4",
     }
     plain_client.hset(f"{name}RECEIVES", mapping=old)
-    assert convert(plain_client, name, only_look=True)
+    letter = {"key": "buried", "body": '{"id":"buried"}', "reason": "rejected", "count": 1}
+    plain_client.xadd(f"{name}DEAD", {**letter, "time": now, "unique": 1})  # type: ignore[dict-item]
+    assert doctored(url, name) == (
+        1,
+        f"{name} is stored in format 1: stop its consumers, then add --convert\n",
+    )
     assert plain_client.hgetall(f"{name}RECEIVES") == old
-    assert convert(plain_client, name)
-    assert not convert(plain_client, name)
+    assert doctored(url, name, "--convert") == (
+        0,
+        f"{name} was converted from format 1 to format 2\n",
+    )
+    assert doctored(url, name, "--convert") == (
+        0,
+        f"{name} is stored in format 2, or has nothing that depends on it\n",
+    )
     assert plain_client.hgetall(f"{name}RECEIVES") == {b"nacked": b"2", b"plain": b"4"}
     assert plain_client.hgetall(f"{name}NOTES") == {
         b":done": b"%s/%d" % (marks["done"], until),
@@ -367,10 +388,12 @@ def test_notes_of_format_1_are_converted(plain_client: redis.Redis, name: str) -
     }
     with Queue(plain_client, name) as queue:
         assert {each.problem for each in queue.audit(repair=True).findings} == {"stale count"}
-        ids = ["done", "taken", "later", "nacked", "twice"]
+        assert queue.redrive() == 1
+        ids = ["done", "taken", "later", "nacked", "twice", "buried"]
         pushed = queue.push_many([{"id": id} for id in ids], unique="done")
         assert not any(each.stored for each in pushed)
         taken = {message.id: message.receive_count for message in queue.pop_many(10)}
-        assert taken == {"later": 1, "nacked": 3, "done": 1, "taken": 1, "back": 4}
+        due, listed = {"later": 1, "nacked": 3, "buried": 1}, {"done": 1, "taken": 1, "back": 4}
+        assert taken == due | listed
         assert [letter.id for letter in queue.dead_letters()] == ["dead"]
         queue.purge(dead=True)

@@ -75,7 +75,7 @@ def pushes() -> Traces:
         push.push(spec("left"), order, PushOptions()),
     )
     yield "push to the right end of a queue of the left", push.push(spec(), order, PushOptions())
-    yield "push where a string is no record", push.push(spec(), order, PushOptions())
+    yield "push with a record of another format", push.push(spec(), order, PushOptions())
     yield "push with a delay", push.push(checked, order, PushOptions(delay=1.5))
     at = datetime(2026, 1, 1, tzinfo=UTC)
     yield "push at a time", push.push(checked, order, PushOptions(at=at))

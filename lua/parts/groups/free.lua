@@ -33,6 +33,7 @@ end
 -- Free the slots of messages that are settled.
 local function free(keys)
   local entries, tags, known = redis.call('HMGET', flight, unpack(keys)), {}, {}
+  local are_several = false -- as only then a group has a run
   for i = 1, #keys do
     local tag = entries[i] and string.sub(entries[i], PLACE + 2)
     local number = tag and known[tag]
@@ -47,7 +48,10 @@ local function free(keys)
   end
   know_slots(tags)
   redis.call('HDEL', flight, unpack(keys))
-  if redis.call('ZCARD', runs) > 0 then
+  for i = 1, #tags do
+    are_several = are_several or slots[tags[i]] > 1
+  end
+  if are_several and redis.call('ZCARD', runs) > 0 then
     leave_runs(keys, entries, known)
   end
   for i = 1, #tags do

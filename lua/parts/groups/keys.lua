@@ -1,12 +1,10 @@
--- With groups: KEYS[12] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[13] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
--- With groups: KEYS[14] {name}GROUPS:BUSY HASH see groups/pop.lua
--- With groups: KEYS[15] {name}GROUPS:PARKED ZSET messages moved aside
--- With groups: KEYS[16] {name}GROUPS:TURNS ZSET
--- With groups: KEYS[17] {name}GROUPS:FLIGHT HASH
--- With groups: KEYS[18] {name}GROUPS:RUNS ZSET
--- With groups: KEYS[19] {name}GROUPS:WOKEN STRING
--- With groups: KEYS[20] {name}GROUPS:RATES ZSET
--- With groups: KEYS[21] {name}GROUPS:ROOM LIST
--- With groups: KEYS[22] {name}GROUPS:STOPPED HASH group -> ids of dead letters
--- With groups: KEYS[23] {name}GROUPS:LETTERS HASH id of a dead letter -> place, group
+-- With groups: KEYS[+1] {name}GROUPS:BUSY HASH README.md says what the keys of groups hold
+-- With groups: KEYS[+2] {name}GROUPS:PARKED ZSET
+-- With groups: KEYS[+3] {name}GROUPS:TURNS ZSET
+-- With groups: KEYS[+4] {name}GROUPS:FLIGHT HASH
+-- With groups: KEYS[+5] {name}GROUPS:RUNS ZSET
+-- With groups: KEYS[+6] {name}GROUPS:WOKEN STRING
+-- With groups: KEYS[+7] {name}GROUPS:RATES ZSET
+-- With groups: KEYS[+8] {name}GROUPS:ROOM LIST
+-- With groups: KEYS[+9] {name}GROUPS:STOPPED HASH
+-- With groups: KEYS[+10] {name}GROUPS:LETTERS HASH

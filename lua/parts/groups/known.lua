@@ -1,19 +1,11 @@
--- include: groups/rules
--- Needs record, ready, handoff, busy, parked, turns, flight, runs, woken, rates, room, stopped.
+-- include: groups/rules, groups/read_types
+-- Needs record, ready, handoff, and the keys of groups.
 
 -- Of a queue with groups, read every type before the first write.
-local rules, are_parked, woken_note, are_stopped = nil, false, '', false
+local rules, are_parked, woken_note, are_stopped
 if busy then
-  rules = rules_of()
+  rules = rules_of(redis.call('HMGET', record, 'in_flight', 'rate', 'on_dead', 'max_in_flight'))
   redis.call('LLEN', ready)
   redis.call('LLEN', handoff)
-  redis.call('HLEN', busy)
-  are_parked = redis.call('ZCARD', parked) > 0
-  redis.call('ZCARD', turns)
-  redis.call('HLEN', flight)
-  redis.call('ZCARD', runs)
-  woken_note = redis.call('GET', woken) or ''
-  redis.call('ZCARD', rates)
-  redis.call('LLEN', room)
-  are_stopped = redis.call('HLEN', stopped) > 0
+  are_parked, woken_note, are_stopped = read_types()
 end

@@ -31,7 +31,7 @@ end
 
 -- The group of the message that was moved to the list to wake a consumer, and since when it was
 -- the group's turn.
-local woken_since, woken_tag = string.match(woken_note,
+local woken_since, woken_tag = string.match(woken_note or '',
   '^[^ ]* ([^ ]*) %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
 
 -- Return whether a dead letter stops a group.

@@ -1,4 +1,4 @@
--- include: bury_due, is_receipt
+-- include: bury_due, is_receipt, take_over
 
 -- Redelivery: a message that is due, or whose lease has ended, is leased again, put back on the
 -- list or made a dead letter; or it stays where it is, for the next call.
@@ -29,20 +29,8 @@ local function take_back(zset, keys, absent)
         redis.call('HDEL', errors, key)
       end
     else
-      if zset == delayed then
-        redis.call('ZREM', delayed, key)
-        claimed[key] = true -- it is in neither set until the end
-      else
-        returned = returned + 1
-      end
-      if has_extended then
-        redis.call('HDEL', extended, key)
-      end
-      if count > 1 then
-        recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count
-      end
-      counts[#counts + 1] = count
+      take_over(zset, key, count)
+      claimed[key] = true -- one that was delayed is in neither set until the end
       deliver(key, body, count)
     end
   end

@@ -1,4 +1,4 @@
--- include: derive, bury_canceled, natural_key, is_put_back
+-- include: derive, bury_canceled, natural_key, is_put_back, recount
 
 -- Lists: they are read in order. A message leaves them only if it is leased or made a dead letter.
 
@@ -67,20 +67,9 @@ local function take(bodies)
       else
         key = derive(body, id ~= '' and id or nil)
       end
-      if field and names then
-        names.change(id, mark(body), select(2, id_in(key)))
-      end
-      -- The count of a message that the article's scripts settled.
       local is_stale = is_free and counted[i]
-      if is_stale and has_errors then
-        redis.call('HDEL', errors, key)
-      end
-      if count > 1 or is_stale then
-        recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count
-      end
-      if listed then
-        counts[#counts + 1] = count
+      if listed or is_stale then
+        recount(key, field and id, body, count, is_stale)
       end
       deliver(key, body, count)
     end

@@ -353,10 +353,10 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     ),
     "a stopped group goes on with what comes back": (
         "groups/pop",
-        "return has_stopped(tag) or limit == 1",
-        "return limit == 1",
+        "return has_stopped(tag) or rules.limit == 1",
+        "return rules.limit == 1",
     ),
-    "an ack frees two slots": ("groups/ack", "add_slots(tag, -known[tag])", "add_slots(tag, -2)"),
+    "an ack frees two slots": ("ack", "add_slots(tag, -known[tag])", "add_slots(tag, -2)"),
     "a woken message goes behind the others": (
         "groups/pop",
         "redis.call('ZADD', parked, '0', string.match(woken_note, '^[^ ]* [^ ]* (.*)$') .. body)",

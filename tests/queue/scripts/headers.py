@@ -51,6 +51,11 @@ def is_of_the_list_queue(script: str) -> bool:
     return "/" not in script or script.startswith(("claims/", "groups/", "held/"))
 
 
+def passed(script: str, header: Header, grouped: bool) -> tuple[Slot, ...]:
+    """Return the keys that a script gets, for a queue with groups or without."""
+    return (*header.keys, *(header.grouped if grouped or script.startswith("groups/") else ()))
+
+
 def comment(text: str) -> str:
     """Return the lines at the top of a script that are comments."""
     return re.match(r"(--.*\n)*", text)[0]  # type: ignore[index]

@@ -13,7 +13,7 @@ from redis.exceptions import NoScriptError
 
 from ackq.queue import take
 from tests.queue.scripts import meter
-from tests.queue.scripts.headers import parse, read
+from tests.queue.scripts.headers import parse, passed, read
 from tests.queue.scripts.meter import Metered
 
 #: Two instants that no clock will reach while the suite runs, in µs since the epoch.
@@ -180,8 +180,8 @@ class Space:
     def _text_and_keys(self, script: str, lists: Sequence[str]) -> tuple[str, list[bytes]]:
         text = read(self.directory, script)
         header = parse(text)
-        slots = (*header.keys, *(header.grouped if self.grouped else ()))
-        keys = [self.key(suffix) for suffix in (*(slot.suffix for slot in slots), *lists)]
+        suffixes = [slot.suffix for slot in passed(script, header, self.grouped)]
+        keys = [self.key(suffix) for suffix in (*suffixes, *lists)]
         if self._near is not None and script == "pick":
             assert text.count("local NEAR = 50000 ") == 1
             text = text.replace("local NEAR = 50000 ", f"local NEAR = {self._near} ")

@@ -107,16 +107,16 @@ def test_a_limit_that_was_lowered_invents_no_end_of_a_lease(space: Space) -> Non
 
 
 @pytest.mark.parametrize(
-    "settle", ["ack", "groups/ack", "ack_id", "pop", "claim", "purge", "drain"]
+    "settle", ["ack", "ack with groups", "ack_id", "pop", "claim", "purge", "drain"]
 )
 def test_a_note_goes_with_its_message(space: Space, settle: str) -> None:
     space.lease("a", deadline=PAST if settle == "claim" else FUTURE, count=2)
     space.note("a", body("a"), line(1, A))
     if settle == "ack":
         space.ack((FUTURE, "a"))
-    elif settle == "groups/ack":
+    elif settle == "ack with groups":
         record(space)
-        space.call("groups/ack", FUTURE, 1, "a")
+        space.call("ack", FUTURE, 1, "a")
     elif settle == "ack_id":
         space.call("ack_id", "a")
     elif settle == "pop":

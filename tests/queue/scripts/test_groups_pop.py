@@ -50,7 +50,7 @@ def test_the_next_message_follows_an_ack_in_order(space: Space) -> None:
     pop(space, 1)
     second = pop(space, 1, settled=[(first.deadline, "a1")])
     assert ids(second) == ["a2"]
-    assert space.call("groups/ack", second.deadline, 1, "a2") == [1]
+    assert space.call("ack", second.deadline, 1, "a2") == [1]
     assert turns(space) == ["a"]
     assert ids(pop(space, 1)) == ["a3"]
     assert parked(space) == {}
@@ -72,7 +72,7 @@ def test_one_call_takes_several_of_a_group_in_order(space: Space) -> None:
     taken = pop(space, 4)
     assert ids(taken) == ["a1", "b1", "a2", "b2"]
     assert pop(space, 4).status == "empty"
-    assert space.call("groups/ack", taken.deadline, 2, "a1", "b1") == [2]
+    assert space.call("ack", taken.deadline, 2, "a1", "b1") == [2]
     assert pop(space, 4).status == "empty"  # the consumer still has a2
     assert ids(pop(space, 4, settled=[(taken.deadline, "a2", "b2")])) == ["a3"]
     assert space.client.exists(space.key("GROUPS:RUNS")) == 0
@@ -84,7 +84,7 @@ def test_groups_take_turns(space: Space) -> None:
     taken = pop(space, 3)
     pop(space, 1)
     for key in ("c0", "a0", "b0"):
-        space.call("groups/ack", taken.deadline, 1, key)
+        space.call("ack", taken.deadline, 1, key)
     assert turns(space) == ["c", "a", "b"]
     first = pop(space, 1)
     assert ids(first) == ["c1"]
@@ -234,7 +234,7 @@ def test_a_run_whose_leases_end_comes_back_in_order(space: Space, wanted: int) -
         if not taken.messages:
             break
         seen += ids(taken)
-        assert space.call("groups/ack", taken.deadline, len(taken.keys), *taken.keys)
+        assert space.call("ack", taken.deadline, len(taken.keys), *taken.keys)
     assert seen == ["z", "y", "x", "w"]
 
 
@@ -427,7 +427,7 @@ def test_a_freed_slot_wakes_a_consumer_that_waits(space: Space) -> None:
     first = pop(space, 1)
     pop(space, 1)
     wait(space)
-    space.call("groups/ack", first.deadline, 1, "a1")
+    space.call("ack", first.deadline, 1, "a1")
     assert space.ready == [message("a2", "a")]
     assert turns(space) == []
     space.client.lmove(space.name, space.key("HANDOFF"), "RIGHT", "LEFT")
@@ -441,7 +441,7 @@ def test_no_message_moves_to_the_list_while_nobody_waits(space: Space) -> None:
     push(space, ("a1", "a"), ("a2", "a"))
     first = pop(space, 1)
     pop(space, 1)
-    space.call("groups/ack", first.deadline, 1, "a1")
+    space.call("ack", first.deadline, 1, "a1")
     assert space.ready == []
     assert turns(space) == ["a"]
 
@@ -452,7 +452,7 @@ def test_a_group_whose_message_moved_to_the_list_waits_for_it(space: Space) -> N
     first = pop(space, 1)
     pop(space, 1)
     wait(space)
-    space.call("groups/ack", first.deadline, 1, "a1")
+    space.call("ack", first.deadline, 1, "a1")
     space.delay("late", message("late", "a"), due=PAST)
     assert ids(pop(space, 1)) == ["a2"]
     assert parked(space) == {"a": ["a3", "late"]}
@@ -464,10 +464,10 @@ def test_a_message_on_the_list_keeps_the_turn_of_its_group(space: Space) -> None
     first = pop(space, 1)
     assert ids(pop(space, 1)) == ["b1"]
     wait(space)
-    space.call("groups/ack", first.deadline, 1, "a1")
+    space.call("ack", first.deadline, 1, "a1")
     assert space.ready == [message("a2", "a")]
     wait(space)
-    space.call("groups/ack", space.client.zscore(space.key("BACKUP"), "b1"), 1, "b1")
+    space.call("ack", space.client.zscore(space.key("BACKUP"), "b1"), 1, "b1")
     assert turns(space) == ["b"]
     assert ids(pop(space, 1)) == ["a2"]
 
@@ -478,7 +478,7 @@ def test_turns_of_parked_messages_that_are_gone_end(space: Space) -> None:
     push(space, ("a1", "a"), ("a2", "a"), ("b1", "b"))
     first = pop(space, 1)
     assert ids(pop(space, 1)) == ["b1"]
-    assert space.call("groups/ack", first.deadline, 1, "a1") == [1]
+    assert space.call("ack", first.deadline, 1, "a1") == [1]
     assert turns(space) == ["a"]
     space.client.delete(space.key("GROUPS:PARKED"))
     assert pop(space, 1).status == "empty"
@@ -491,7 +491,7 @@ def test_a_bare_pop_of_a_message_that_woke_a_consumer_blocks_nobody(space: Space
     first = pop(space, 1)
     pop(space, 1)
     wait(space)
-    space.call("groups/ack", first.deadline, 1, "a1")
+    space.call("ack", first.deadline, 1, "a1")
     assert json.loads(space.client.rpop(space.name))["id"] == "a2"
     push(space, ("b1", "b"), ("a4", "a"))
     assert ids(pop(space, 1)) == ["a3"]
@@ -519,7 +519,7 @@ def test_the_record_is_forgotten_once_nothing_is_parked(space: Space) -> None:
     push(space, ("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a"))
     taken = pop(space, 2)
     pop(space, 1)
-    space.call("groups/ack", taken.deadline, 1, "b1")
+    space.call("ack", taken.deadline, 1, "b1")
     assert turns(space) == ["b"]
     assert space.call("forget") == 0
     assert space.call("groups/drain", 2) == 2
@@ -537,7 +537,7 @@ def test_a_long_batch_leaves_nothing_when_it_is_acked(space: Space) -> None:
     record(space)
     push(space, *((f"{tag}{n}", tag) for tag in "ab" for n in range(50)))
     taken = pop(space, 100)
-    assert space.call("groups/ack", taken.deadline, 100, *taken.keys) == [100]
+    assert space.call("ack", taken.deadline, 100, *taken.keys) == [100]
     assert busy(space) == {}
     assert space.dump().keys() == {"RECORD"}
 
@@ -569,7 +569,7 @@ def test_drained_messages_keep_the_order_of_their_groups(space: Space, waits: bo
     push(space, *((f"a{n}", "a") for n in range(4)))
     held = pop(space, 1)
     assert pop(space, 1, waited=0).status == "empty"
-    assert space.call("groups/ack", held.deadline, 1, "a0")  # a1 moves to the list
+    assert space.call("ack", held.deadline, 1, "a0")  # a1 moves to the list
     push(space, ("b1", "b"), ("a4", "a"))
     if waits:  # the commands of consumers that wait
         for _ in range(3):

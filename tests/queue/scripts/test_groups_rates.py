@@ -1,4 +1,4 @@
-"""groups/pop and groups/ack of a queue whose groups have a rate."""
+"""groups/pop and ack of a queue whose groups have a rate."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_an_ack_wakes_no_group_before_its_rate_permits_it(space: Space) -> None:
     push(space, "a1", "a2")
     taken = pop(now, 1)
     assert pop(now, 1, waited=0).status == "empty"
-    now.call("groups/ack", taken.deadline, 1, "a1")
+    now.call("ack", taken.deadline, 1, "a1")
     assert (space.ready, turns(space)) == ([], ["a"])
     waiting = pop(now, 1, waited=0)
     assert (waiting.status, waiting.wait) == ("empty", EACH)
@@ -71,7 +71,7 @@ def test_an_ack_wakes_a_group_whose_rate_permits_it(space: Space) -> None:
     push(space, "a1", "a2")
     taken = pop(now, 1)
     assert pop(now, 1, waited=0).status == "empty"
-    space.frozen(NOW + EACH).call("groups/ack", taken.deadline, 1, "a1")
+    space.frozen(NOW + EACH).call("ack", taken.deadline, 1, "a1")
     assert space.ready == [message("a2", "a")]
 
 

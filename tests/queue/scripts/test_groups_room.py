@@ -92,7 +92,7 @@ def test_a_flood_is_not_moved_aside_while_there_is_no_room(space: Space) -> None
 
 
 SETTLED: dict[str, Callable[[Popped], tuple[Any, ...]]] = {
-    "groups/ack": lambda taken: (taken.deadline, 1, "m0"),
+    "ack": lambda taken: (taken.deadline, 1, "m0"),
     "nack": lambda taken: ("nack", 0, "", taken.deadline, 60 * SECOND, 1, "m0"),
     "ack_id": lambda taken: ("m0",),
     "cancel": lambda taken: (1, "", "m0"),
@@ -114,7 +114,7 @@ def test_a_consumer_that_looks_again_wakes_the_next_one_while_there_is_room(spac
     limited(space, most=3)
     taken = pop(space, 9)
     assert pop(space, 1, waited=0).status == "limited"
-    space.call("groups/ack", taken.deadline, 2, "m0", "m1")
+    space.call("ack", taken.deadline, 2, "m0", "m1")
     assert space.client.lpop(space.key("GROUPS:ROOM")) == b"1"
     assert ids(pop(space, 1)) == ["m3"]
     assert space.client.lpop(space.key("GROUPS:ROOM")) == b"1"
@@ -125,7 +125,7 @@ def test_a_consumer_that_looks_again_wakes_the_next_one_while_there_is_room(spac
 def test_nobody_is_woken_while_nobody_waits(space: Space) -> None:
     limited(space)
     taken = pop(space, 9)
-    space.call("groups/ack", taken.deadline, 1, "m0")
+    space.call("ack", taken.deadline, 1, "m0")
     assert not waits(space)
 
 
@@ -133,7 +133,7 @@ def test_an_element_is_taken_away_once_there_is_no_room(space: Space) -> None:
     limited(space)
     taken = pop(space, 9)
     pop(space, 1, waited=0)
-    space.call("groups/ack", taken.deadline, 1, "m0")
+    space.call("ack", taken.deadline, 1, "m0")
     assert waits(space)
     pop(space, 1)
     assert pop(space, 1, waited=0).status == "limited"
@@ -154,6 +154,6 @@ def test_no_element_is_left_behind(space: Space) -> None:
     limited(space)
     taken = pop(space, 9)
     pop(space, 1, waited=0)
-    space.call("groups/ack", taken.deadline, 1, "m0")
+    space.call("ack", taken.deadline, 1, "m0")
     space.call("forget")
     assert not waits(space)

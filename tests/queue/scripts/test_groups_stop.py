@@ -226,7 +226,7 @@ def test_messages_of_a_stopped_group_that_come_back_wait_in_their_places(
     while (taken := pop(space, 1)).messages:
         seen += ids(taken)
         counts += taken.counts
-        space.call("groups/ack", taken.deadline, 1, *taken.keys)
+        space.call("ack", taken.deadline, 1, *taken.keys)
     assert (seen, counts) == (["a1", "a2", "a3", "a4"], [1, 2, 5, 1])
 
 
@@ -286,7 +286,7 @@ def test_a_group_stopped_while_its_message_is_on_the_list_takes_it_back(space: S
     held = pop(space, 2)
     pop(space, 1)
     space.client.set(space.key("WAITERS:LOOKS"), f"{NOW}:1.000", px=10_000)
-    space.call("groups/ack", held.deadline, 1, "a1")
+    space.call("ack", held.deadline, 1, "a1")
     assert space.ready == [message("a3", "a")]
     space.reject((held.deadline, "a2"))
     assert pop(space, 1).messages == []

@@ -6,7 +6,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from tests.queue.scripts.busy import Call, damage, fill, prepare
 from tests.queue.scripts.calls import CALLS, READERS
-from tests.queue.scripts.headers import parse, read
+from tests.queue.scripts.headers import parse, passed, read
 from tests.queue.scripts.space import FUTURE, PAST, SECOND, Space, body
 
 STORING = {"schedule", "push_once", "redrive"}
@@ -174,7 +174,8 @@ def test_a_replica_can_be_looked_at(own_space: Space) -> None:
 def test_a_script_touches_no_key_that_it_does_not_declare(own_space: Space, call: Call) -> None:
     prepare(own_space, call.script)
     damage(own_space)
-    declared = [slot.suffix for slot in parse(read(own_space.directory, call.script)).keys]
+    header = parse(read(own_space.directory, call.script))
+    declared = [slot.suffix for slot in passed(call.script, header, grouped=False)]
     keys = [f"~{own_space.key(suffix).decode()}" for suffix in declared]
     server = own_space.client
     server.execute_command("ACL", "SETUSER", "narrow", "reset", "on", "nopass", "+@all", *keys)

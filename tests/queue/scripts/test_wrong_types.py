@@ -18,7 +18,6 @@ ANY = frozenset({"*"})
 LENIENT: dict[str, Collection[str]] = {
     "ack_id": {"DELAYED"},
     "audit": ANY,
-    "cancel": {""},
     "claims/forget": {"CLAIM:<group>:<batch>"},
     "convert": ANY,
     "delay/cancel": {":counters", ":dead", ":wake"},

@@ -1,9 +1,42 @@
 -- Redelivery: a message that is due, or whose lease has ended, is delivered, deferred, moved aside
 -- or made a dead letter; or it stays where it is, for the next call.
 
+-- Return whether a message that comes back, with this place, returns to it: its group is stopped,
+-- or the dead letter that stopped it was redriven.
+local function goes_home(tag, at)
+  if not rules.stops or tag == '' then
+    return false
+  end
+  local head = head_of(tag)
+  return has_stopped(tag) or rules.limit == 1
+    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. at) > 0
+end
+
+-- Move a message aside that is due, or whose lease has ended: to the place that it has, or behind
+-- those of its group if it has none and no slot, since it was pushed for later, redriven, or taken
+-- before the queue had groups.
+local function park_back(zset, key, body, tag, count, at)
+  redis.call('ZREM', zset, key)
+  forget(key)
+  note_listed(key, body, count)
+  if string.byte(key) == 0 or count == 0 then
+    redis.call('HDEL', errors, key)
+  end
+  count_up(at and 'returned' or 'ended', zset == backup and 1 or 0)
+  if at then
+    redis.call('ZADD', parked, '0', head_of(tag) .. at .. body)
+    bytes, are_parked, in_parked[tag] = bytes + ASIDE_COSTS * #body, true, true
+    gone[#gone + 1], has_taken[key] = key, true
+  else
+    park(body, tag)
+  end
+  full = full or bytes >= BODY_BUDGET
+end
+
 local RECOVERED = 200 -- messages that came back, of each kind, in one call
--- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
 local queued = {} -- group -> its messages that wait for its rate now
+
+-- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
 local function take_back(zset, keys, absent)
   local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
   local entries = #keys > 0 and redis.call('HMGET', flight, unpack(keys)) or {}
@@ -52,19 +85,7 @@ local function take_back(zset, keys, absent)
       elseif string.byte(entry) == 62 then -- >
         redis.call('HSET', flight, key, '=' .. string.sub(entry, 2))
       end
-      if zset == delayed then
-        redis.call('ZREM', delayed, key)
-      else
-        returned = returned + 1
-      end
-      if has_extended then
-        redis.call('HDEL', extended, key)
-      end
-      if count > 1 then
-        recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count
-      end
-      counts[#counts + 1] = count
+      take_over(zset, key, count)
       deliver(key, body, count, tag, at)
       in_parked[tag] = true
       follow(tag)
@@ -73,7 +94,7 @@ local function take_back(zset, keys, absent)
 end
 
 -- Take back messages until there are none, or the call has enough.
-local function take_all_due(zset, absent)
+function take_all_due(zset, absent)
   looked = 0
   repeat
     local before = looked

@@ -26,20 +26,9 @@ do
       return false
     else
       local key = id and has_recorded(id, body) and id or derive(body, id)
-      if field and names then
-        names.change(id, mark(body), select(2, id_in(key)))
-      end
-      -- A count is of a message that the article's scripts settled.
-      local is_stale = has_receives and redis.call('HDEL', receives, key) == 1
-      if is_stale and has_errors then
-        redis.call('HDEL', errors, key)
-      end
-      if count > 1 then
-        recounted[#recounted + 1] = key
-        recounted[#recounted + 1] = count
-      end
-      if listed then
-        counts[#counts + 1] = count
+      local is_stale = has_receives and redis.call('HEXISTS', receives, key) == 1
+      if listed or is_stale then
+        recount(key, field and id, body, count, is_stale)
       end
       enter(key, tag, at)
       deliver(key, body, count, tag, at)

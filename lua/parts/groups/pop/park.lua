@@ -49,38 +49,6 @@ local function write_parks(used)
   end
 end
 
--- Return whether a message that comes back, with this place, returns to it: its group is stopped,
--- or the dead letter that stopped it was redriven.
-local function goes_home(tag, at)
-  if not rules.stops or tag == '' then
-    return false
-  end
-  local head = head_of(tag)
-  return has_stopped(tag) or limit == 1
-    and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. at) > 0
-end
-
--- Move a message aside that is due, or whose lease has ended: to the place that it has, or behind
--- those of its group if it has none and no slot, since it was pushed for later, redriven, or taken
--- before the queue had groups.
-local function park_back(zset, key, body, tag, count, at)
-  redis.call('ZREM', zset, key)
-  forget(key)
-  note_listed(key, body, count)
-  if string.byte(key) == 0 or count == 0 then
-    redis.call('HDEL', errors, key)
-  end
-  count_up(at and 'returned' or 'ended', zset == backup and 1 or 0)
-  if at then
-    redis.call('ZADD', parked, '0', head_of(tag) .. at .. body)
-    bytes, are_parked, in_parked[tag] = bytes + ASIDE_COSTS * #body, true, true
-    gone[#gone + 1], has_taken[key] = key, true
-  else
-    park(body, tag)
-  end
-  full = full or bytes >= BODY_BUDGET
-end
-
 local function write_place()
   if place > rules.place then
     redis.call('HSET', record, 'place', string.format('%.0f', place))

@@ -1,7 +1,6 @@
 -- Runs: a message of a run that comes back is delivered only if all before it are settled or taken
 -- by this call, and none behind it is leased to another consumer.
 
-local RUN = 100 -- messages of one group in a run
 local waits_until
 
 do

@@ -1,0 +1,3 @@
+-- include: groups/bound
+
+local handoff, looks = KEYS[+11], KEYS[+12]

@@ -1,0 +1,8 @@
+-- Supervised: KEYS[#KEYS] {name}TAKEN:<taker> STRING receipt of the latest take of a process that
+--                                  another one supervises, which reads it; expires with the leases
+--
+-- ARGV[1] wanted           integer 1..1000             messages
+-- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
+-- ARGV[3] jitter           integer 0..65535            µs, drawn for each call
+-- ARGV[4] max_receives     integer 0..1000000          0: no limit
+-- ARGV[5] max_body         integer 1..536870912        bytes; longer ones are dead-lettered

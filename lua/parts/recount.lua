@@ -1,0 +1,21 @@
+-- Needs receives, errors, has_errors, counts, recounted, names, listed.
+
+-- Note what is known of a message that leaves a list. ``is_stale``: its id has a count of a message
+-- that the article's scripts settled.
+local function recount(key, id, body, count, is_stale)
+  if names and id then
+    names.change(id, mark(body), select(2, id_in(key)))
+  end
+  if is_stale then
+    redis.call('HDEL', receives, key)
+    if has_errors then
+      redis.call('HDEL', errors, key)
+    end
+  end
+  if count > 1 then
+    recounted[#recounted + 1], recounted[#recounted + 2] = key, count
+  end
+  if listed then
+    counts[#counts + 1] = count
+  end
+end
