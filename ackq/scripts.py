@@ -8,7 +8,8 @@ Functions that several scripts share stand once, in ``lua/parts``. A script incl
 calls. Each part is put into a script once, where the script first needs it. After that line, a part
 may name the locals of the script that it reads: ``-- Needs now, in µs.``, and an empty line. A part
 of a long script is in a folder named like it, such as ``lua/parts/groups/pop``, and shares its
-locals. ``KEYS[+1]`` in a part is the first key behind those that the script numbers.
+locals. In a part, ``KEYS[+1]`` (in Lua ``KEYS['+1']``) is the first key after those that the script
+numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _GROUP_KEY = re.compile(rb"^-- With groups: KEYS\[\d+\] +(\S+) +([A-Z]+)", re.MU
 
 #: A line that stands for parts, with their names.
 INCLUDE = re.compile(r"^ *-- include: (.+)\n", re.MULTILINE)
-_BEHIND = re.compile(r"KEYS\[\+(\d+)\]")
+_BEHIND = re.compile(r"KEYS\['?\+(\d+)'?\]")
 _NUMBERED = re.compile(r"^-- (?:With groups: )?KEYS\[(\d+)\]", re.MULTILINE)
 _HEAD = re.compile(r"(?:-- include: (.+)\n)?(?:-- Needs (?:.+\n)+)?\n?")
 

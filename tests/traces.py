@@ -32,8 +32,8 @@ from ackq.core.effects import Operation, Pipeline, Request, Sleep
 
 #: Longer lists of arguments are cut, and longer arguments.
 SHOWN, LONGEST = 60, 100
-#: A request and its answer share a line that is no longer.
-WIDTH = 100
+#: A longer answer has a line of its own.
+WIDTH = 60
 ANSWERED = " <- "
 UNANSWERED = "it asks for more"
 LOST = "the reply was lost: "
@@ -104,9 +104,8 @@ def _run(steps: Operation[Any], answers: Iterator[Any], lines: list[str]) -> Any
 
 def _joined(request: str, answers: list[str]) -> list[str]:
     """Return the lines of a request and its answers."""
-    line = ANSWERED.join((request, *answers))
-    if len(answers) == 1 and "\n" not in request and len(line) <= WIDTH:
-        return [line]
+    if len(answers) == 1 and "\n" not in request and len(answers[0]) <= WIDTH:
+        return [request + ANSWERED + answers[0]]
     return [request, *(f"< {each}" for each in answers)]
 
 

@@ -17,16 +17,6 @@ FACTS = Facts(
     fewest=2,
     refused={"cursor": ("context", "x", 0), "walk": ("ready", 0, 0)},
     mistakes=r"""
-test_cancel.test_an_audit_finds_no_fault_with_a_note_and_deletes_it_at_its_end
-  given: repair=0
-  takes a note for a stale extension
-  - (not ends and report('stale extension', key))
-  + report('stale extension', key)
-test_audit.test_names_of_unique_messages_are_checked
-  names of messages on lists stay without a list
-  - if is_listed and not are_listed
-  -       or not is_listed
-  + if not is_listed
 test_audit.test_an_orphan_body_becomes_ready
   mends without being asked
   - return repair

@@ -14,10 +14,6 @@ FACTS = Facts(
     mistakes=r"""
 test_delayed.test_notes_of_other_messages_count_against_the_budget_too
   a note of another message costs nothing
-test_cancel.test_what_runs_is_left_alone_unless_that_is_asked_for_and_what_has_ended_is_not
-  leaves what has ended
-  - (running == '1' or score <= now)
-  + running == '1'
 """,
 )
 

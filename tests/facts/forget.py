@@ -16,8 +16,8 @@ test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
   + 'UNLINK', turns,
 test_groups_stop.test_the_record_and_its_dead_letters_are_forgotten_together
   groups stay stopped
-  - room, stopped, letters)
-  + room)
+  - flight, runs, woken, rates, room, stopped, letters)
+  + flight, runs, woken, rates, room)
 """,
 )
 

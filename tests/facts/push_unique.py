@@ -26,10 +26,6 @@ FACTS = Facts(
     },
     named_arguments="some",
     mistakes=r"""
-test_push_unique.test_the_successor_is_replaced_not_what_waits_for_another_delivery
-  replaces what waits for another delivery
-  - and redis.call('HEXISTS', receives, key) == 0 then
-  + then
 test_push_unique.test_a_redelivered_message_keeps_its_id
   given: way="ended"
   an ended lease is none

@@ -11,10 +11,6 @@ FACTS = Facts(
     refused={"1001": (1, "", 0, *["1-1"] * 1001), "force": (1, "", 2)},
     named_arguments="some",
     mistakes=r"""
-test_push_unique.test_what_was_redriven_keeps_its_id
-  forgets that it is unique
-  - return unique and redis.call('HEXISTS', context, id) == 1
-  + return false
 test_redrive.test_one_call_looks_at_a_hundred
   any number of dead letters in one call
   - math.min(MAX_IN_CALL, named and #ARGV + 1 - from or number)

@@ -9,12 +9,6 @@ FACTS = Facts(
     calls=((10_000, "right"),),
     fewest=1,
     named_arguments="some",
-    mistakes=r"""
-test_held.test_staged_messages_are_not_in_flight
-  claims that are being returned are not in flight
-  - (is_claim(due[i]) and 0 or rows)
-  + rows
-""",
 )
 
 

@@ -101,11 +101,6 @@ TICK = Facts(
         "an id that pop would not use": ("s", 1, 0, 0, b"", "right", "", "done", ""),
     },
     mistakes=r"""
-test_push_unique.test_a_tick_is_left_out_while_its_message_is_queued
-  given: unique="done"
-  does not look at what is in flight
-  - (state == 'leased' and unique == 'taken')) and
-  + state == 'leased') and
 worker.test_scripts.test_an_earlier_version_pushes_nothing
   pushes what was removed
   - if not stored or
