@@ -393,7 +393,7 @@ def test_notes_of_format_1_are_converted(plain_client: redis.Redis, url: str, na
         pushed = queue.push_many([{"id": id} for id in ids], unique="done")
         assert not any(each.stored for each in pushed)
         taken = {message.id: message.receive_count for message in queue.pop_many(10)}
-        due, listed = {"later": 1, "nacked": 3, "buried": 1}, {"done": 1, "taken": 1, "back": 4}
-        assert taken == due | listed
+        back, listed = {"later": 1, "nacked": 3, "buried": 1}, {"done": 1, "taken": 1, "back": 4}
+        assert taken == back | listed
         assert [letter.id for letter in queue.dead_letters()] == ["dead"]
         queue.purge(dead=True)
