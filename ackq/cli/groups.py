@@ -23,12 +23,15 @@ from ackq.errors import ConfigurationError
 from ackq.ops.sharded import is_sharded
 from ackq.queue import group_stats, inspection, record
 from ackq.queue.client import Queue
+from ackq.queue.group_names import group_of
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
 
 #: Dead letters of a stopped group whose ids and reasons are read.
 LETTERS = 10
+#: Ready messages that are read if none has a group.
+PEEKED = 100
 _SHARD = re.compile(r"\{([^{}]+):\d+(?:\.\d+)?\}")
 #: The settings that --on takes, and how each is read.
 SETTINGS: dict[str, Callable[[str], Any]] = {
@@ -211,6 +214,8 @@ def _show(
         click.echo(f"ackq: {queue.name} has no groups", err=True)
         sys.exit(NOTHING)
     found = queue.groups(top, by=by, containing=containing)
+    if not (found or containing):
+        _warn_without_groups(queue, queue.config.groups.field)
     letters = [_letters(queue, each.stopped_by) for each in found]
     if as_json:
         for each, stopped_by in zip(found, letters, strict=True):
@@ -225,6 +230,14 @@ def _show(
         for each, stopped_by in zip(found, letters, strict=True)
     ]
     print_table(("group", "waiting", "in flight", "oldest", "turn for", "stopped by"), rows)
+
+
+def _warn_without_groups(queue: Queue | ShardedQueue, field: str) -> None:
+    """Say that the next messages have no group: the field may be misspelt."""
+    waiting = queue.peek(PEEKED)
+    if waiting and not any(group_of(each.body, field) for each in waiting):
+        number = f"{len(waiting):,} messages have" if len(waiting) > 1 else "message has"
+        click.echo(f"ackq: the next {number} no member {field!r}, so no group", err=True)
 
 
 def _letters(queue: Queue | ShardedQueue, entries: Sequence[str]) -> list[dict[str, str]]:

@@ -17,6 +17,13 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
     assert "has no groups" in ackq("groups", name, code=1).stderr
     turned_on = ackq("groups", name, "--on", "field=of").stdout
     assert "has groups=Groups(field='of', in_flight=1" in turned_on
+    assert ackq("groups", name).stderr == ""  # no group is known before a pop
+    other = f"{name}-other"
+    ackq("groups", other, "--on", "field=customer.id", code=3)
+    ackq("groups", other, "--on", "field=customer")
+    plain_client.lpush(other, *bodies)
+    assert "next 4 messages have no member 'customer', so no group" in ackq("groups", other).stderr
+    plain_client.delete(other, f"{other}RECORD")
     with Queue.from_url(url, name, groups=Groups("of")) as queue:
         taken = queue.pop_many(1) + queue.pop_many(1)
         assert [message.id for message in taken] == ["0", "2"]
