@@ -5,10 +5,7 @@ import copy
 import gc
 import inspect
 import logging
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,30 +169,6 @@ def test_the_last_message_when_the_program_ends(
         asyncio.run(main(True))
     assert come_back(queue) == b"a"
     gc.collect()  # the connections that were left open, as with redis-py's own client
-
-
-def test_a_kill_returns_messages(
-    tmp_path: Path, plain_client: redis.Redis, url: str, name: str, queue: ackq.Queue
-) -> None:
-    script = tmp_path / "consumer.py"
-    script.write_text(
-        "import asyncio, sys, redis.asyncio, ackq.dropin.asyncio\n"
-        "async def main():\n"
-        "    r = ackq.dropin.asyncio.Redis(redis.asyncio.Redis.from_url(sys.argv[1]),\n"
-        "                                  visibility_timeout=0.6, hold=0)\n"
-        "    print(await r.brpop(sys.argv[2]), flush=True)\n"
-        "    await asyncio.sleep(60)\n"
-        "asyncio.run(main())\n"
-    )
-    plain_client.lpush(name, "a")
-    with subprocess.Popen(
-        [sys.executable, str(script), url, name], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        assert queue.pop(timeout=2 * LEASE) is None
-        process.kill()
-    assert come_back(queue) == b"a"
 
 
 async def test_it_is_a_client(r: Redis, name: str) -> None:

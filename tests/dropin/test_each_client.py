@@ -22,7 +22,7 @@ COMMANDS = {"right": ("lpush", "rpop", "brpop"), "left": ("rpush", "lpop", "blpo
 class Each:
     """One of the clients at one end, with methods to await, and its queue as others see it."""
 
-    def __init__(self, r: Any, end: str, client: redis.Redis, queue: ackq.Queue) -> None:
+    def __init__(self, r: Any, end: str, client: Any, queue: ackq.Queue) -> None:
         self.r, self.name, self.queue, self._client = r, queue.name, queue, client
         self.on_asyncio = isinstance(r, AsyncRedis)
         self._push, self._pop, self._wait = (getattr(r, each) for each in COMMANDS[end])

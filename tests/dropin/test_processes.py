@@ -64,17 +64,6 @@ def test_a_program_that_ends_in_any_other_way_does_not_settle(
     assert come_back(queue) == b"a"
 
 
-def test_a_consumer_that_is_killed_at_work_gives_its_message_back(
-    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
-) -> None:
-    process = script("print(r.brpop(name), flush=True); time.sleep(60)")
-    assert process.stdout is not None
-    process.stdout.readline()
-    assert queue.pop(timeout=2 * LEASE) is None
-    process.send_signal(signal.SIGKILL)
-    assert come_back(queue) == b"a"
-
-
 def test_a_process_that_hangs_loses_its_lease(
     script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
 ) -> None:

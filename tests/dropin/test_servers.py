@@ -1,73 +1,52 @@
 """The drop-in on an old Redis and on a cluster, blocking and on asyncio."""
 
-import asyncio
+import itertools
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
 
+import ackq
 from ackq import dropin
 from ackq.dropin.asyncio import Redis as AsyncRedis
+from tests.dropin.test_each_client import COMMANDS, Each
 from tests.servers.target import Target
 
-ENDS = [("lpush", "rpop", "brpop"), ("rpush", "lpop", "blpop")]
+
+@pytest.fixture(params=itertools.product(["blocking", "asyncio"], COMMANDS), ids="-".join)
+def each(request: pytest.FixtureRequest, target: Target, name: str) -> Iterator[Each]:
+    kind, end = request.param
+    client: Any = target.make_async_client() if kind == "asyncio" else target.make_client()
+    r = AsyncRedis(client, hold=0) if kind == "asyncio" else dropin.Redis(client, hold=0)
+    assert isinstance(r, type(client))
+    with ackq.Queue(target.make_client(), name, pop_from=end) as queue:
+        yield Each(r, end, target.control, queue)
 
 
-@pytest.mark.parametrize(("push", "pop", "wait"), ENDS, ids=["right", "left"])
-def test_blocking(target: Target, name: str, push: str, pop: str, wait: str) -> None:
-    client: Any = target.make_client()
-    with dropin.Redis(client, hold=0) as r:
-        assert isinstance(r, type(client))
-        assert isinstance(r, dropin.Redis)
-        getattr(r, push)(name, "a", "b", "c", "d")
-        assert getattr(r, pop)(name) == b"a"
-        assert getattr(r, wait)(name) == (name.encode(), b"b")
-        with r.batch(name):
-            assert getattr(r, pop)(name, 1) == [b"c"]
-        assert r.llen(name) == 1
-        other = re.sub("[{}]", "", name) + "-other"  # of another slot
-        for delete in (r.delete, r.unlink):
-            r[other] = "text"
-            assert delete(name, other) == (2 if delete == r.delete else 1)
-        getattr(r, push)(name, "e")
-        getattr(r, pop)(name)
-        r.unlink(name)
-        with r.pipeline() as pipeline:
-            pipeline.lpush(name, 1)
-            pipeline.delete(name)
-            assert pipeline.execute() == [1, 1]
-        assert (
-            target.control.exists(*[f"{name}{end}" for end in ("", "BACKUP", "CONTEXT", "RECORD")])
-            == 0
-        )
-
-
-@pytest.mark.parametrize(("push", "pop", "wait"), ENDS, ids=["right", "left"])
-def test_on_asyncio(target: Target, name: str, push: str, pop: str, wait: str) -> None:
-    async def main() -> None:
-        client: Any = target.make_async_client()
-        async with AsyncRedis(client, hold=0) as r:
-            assert isinstance(r, type(client))
-            await getattr(r, push)(name, "a", "b", "c", "d")
-            assert await getattr(r, pop)(name) == b"a"
-            assert await getattr(r, wait)(name) == (name.encode(), b"b")
-            async with r.batch(name):
-                assert await getattr(r, pop)(name, 1) == [b"c"]
-            assert await r.llen(name) == 1
-            other = re.sub("[{}]", "", name) + "-other"  # of another slot
-            for delete in (r.delete, r.unlink):
-                await r.set(other, "text")
-                assert await delete(name, other) == (2 if delete == r.delete else 1)
-            await getattr(r, push)(name, "e")
-            await getattr(r, pop)(name)
-            assert await r.unlink(name) == 0
-        await client.aclose()
-
-    asyncio.run(main())
-    assert (
-        target.control.exists(*[f"{name}{end}" for end in ("", "BACKUP", "CONTEXT", "RECORD")]) == 0
-    )
+async def test_a_list(each: Each) -> None:
+    r, name = each.r, each.name
+    await each.push("a", "b", "c", "d")
+    assert await each.pop() == b"a"
+    assert await each.wait() == (name.encode(), b"b")
+    async with each.block(r.batch(name)):
+        assert await each.pop(1) == [b"c"]
+    assert await each.ready(r.llen(name)) == 1
+    other = re.sub("[{}]", "", name) + "-other"  # of another slot
+    for delete in (r.delete, r.unlink):
+        await each.ready(r.set(other, "text"))
+        assert await each.ready(delete(name, other)) == (2 if delete == r.delete else 1)
+    await each.push("e")
+    await each.pop()
+    assert await each.ready(r.unlink(name)) == 0
+    pipeline = r.pipeline()
+    pipeline.lpush(name, 1)
+    pipeline.delete(name)
+    assert await each.ready(pipeline.execute()) == [1, 1]
+    assert not each.keys()
+    if each.on_asyncio:
+        await r._ackq.client.aclose()
 
 
 def test_a_list_without_a_hash_tag_in_a_cluster(target: Target, token: str) -> None:
