@@ -204,7 +204,7 @@ def _pop(
     state: State, lane: Lane, wanted: int, timeout: float | None
 ) -> Routine[list[Message] | None]:
     """Take messages and ack finished ones. Return None if the call failed."""
-    acked = lane.upkeep.collect()
+    acked = [] if lane.upkeep.apart else lane.upkeep.collect()
     lane.take.asked_at = state.clock()
     try:
         messages: list[Message] = yield Call(lane.queue.pop_many, (wanted, timeout, None, acked))
@@ -218,6 +218,14 @@ def _pop(
         # The acks may have arrived or not; repeating them does no harm.
         lane.upkeep.done.extend(acked)
         lane.failed(error, state.clock(), "take")
+        return None
+    except Exception:
+        if not acked:
+            raise
+        # A handler has changed one of them: the upkeep finds out which.
+        lane.upkeep.done.extend(acked)
+        lane.upkeep.apart = True
+        state.upkeep_bell.ring()
         return None
     finally:
         lane.take.asked_at = None

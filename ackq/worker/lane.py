@@ -46,6 +46,7 @@ class Upkeep:
 
     done: deque[Message] = field(default_factory=deque)  #: to be acked
     returned: deque[tuple[Message, Settlement]] = field(default_factory=deque)
+    apart: bool = False  #: whether acks do not travel with the next take
     not_before: float = 0.0  #: when to settle and renew again
     watch_at: float = 0.0  #: when to ask for the totals again
 

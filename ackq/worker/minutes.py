@@ -8,6 +8,7 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from redis.exceptions import ResponseError
 
@@ -113,20 +114,25 @@ class Minutes:
 
     def _count(self) -> None:
         while self._finished:
-            number, message, outcome, seconds, share = self._finished.popleft()
-            work = self._work[number]
-            bucket = bisect_left(BUCKETS, seconds)
-            work.durations.counts[bucket] += share
-            name = message.task
-            if outcome == "nack" and message.failure:
-                self._count_failure(number, message, name)
-            if name is None:
-                continue
-            task = work.task(name)
-            task.durations.counts[bucket] += share
-            task.acked += share * (outcome == "ack")
-            task.failed += outcome == "nack"
-            task.rejected += outcome == "reject"
+            with suppress(Exception):  # its handler may have put anything into a message
+                self._count_one(*self._finished.popleft())
+
+    def _count_one(
+        self, number: int, message: Message, outcome: str, seconds: float, share: int
+    ) -> None:
+        work = self._work[number]
+        bucket = bisect_left(BUCKETS, seconds)
+        work.durations.counts[bucket] += share
+        name = message.task
+        if outcome == "nack" and message.failure:
+            self._count_failure(number, message, name)
+        if name is None:
+            return
+        task = work.task(name)
+        task.durations.counts[bucket] += share
+        task.acked += share * (outcome == "ack")
+        task.failed += outcome == "nack"
+        task.rejected += outcome == "reject"
 
     def _count_failure(self, number: int, message: Message, task: str | None) -> None:
         limit = self._state.limit_of(message)

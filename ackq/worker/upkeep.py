@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from ackq.errors import LeaseLost
+from ackq.errors import ConfigurationError, LeaseLost
 from ackq.queue.messages import Message
 from ackq.worker.batch import Pile
 from ackq.worker.effects import Call, Routine
 from ackq.worker.feeder import BUSY_TAKE_TIMEOUT
 from ackq.worker.lane import Lane
+from ackq.worker.logs import log, reason_of
 from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import Settlement
 from ackq.worker.state import State, overdue
@@ -43,14 +44,7 @@ def upkeep(state: State) -> Routine[None]:
 def _renew(state: State, lane: Lane) -> Routine[None]:
     now = state.clock()
     for due in _by_shard(state.due(lane, now)):
-        try:
-            yield Call(lane.queue.extend, tuple(due))
-        except LeaseLost as error:
-            state.lost(error.messages)
-        except TEMPORARY as error:
-            lane.failed(error, now, "renewal of leases")
-            continue
-        lane.succeeded(state.clock(), "renewal of leases")
+        yield from _settle(state, lane, Call(lane.queue.extend, tuple(due)), "renewal of leases")
 
 
 def _watch(state: State, lane: Lane) -> Routine[None]:
@@ -69,6 +63,7 @@ def _ack(state: State, lane: Lane) -> Routine[None]:
             if not (yield from _settle(state, lane, Call(lane.queue.ack, tuple(messages)))):
                 failed += messages
     lane.upkeep.done.extend(failed)
+    lane.upkeep.apart = False
 
 
 def _return(state: State, lane: Lane) -> Routine[None]:
@@ -103,16 +98,29 @@ def _settle_call(lane: Lane, settlement: Settlement, messages: Sequence[Message]
     return Call(give_back, tuple(messages), {"delay": argument})
 
 
-def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
-    """Settle. Return False if the call failed and must be repeated."""
+def _settle(state: State, lane: Lane, call: Call, doing: str = "settling") -> Routine[bool]:
+    """Settle messages, or renew their leases. Return False if that must be repeated.
+
+    If a handler has overwritten what names its message, that message alone is left to the end of
+    its lease.
+    """
     try:
         yield call
     except LeaseLost as error:
         state.lost(error.messages)
-    except TEMPORARY as error:
-        lane.failed(error, state.clock(), "settling")
-        return False
-    lane.succeeded(state.clock(), "settling")
+    except Exception as error:
+        if isinstance(error, TEMPORARY) and not isinstance(error, ConfigurationError):
+            lane.failed(error, state.clock(), doing)
+            return False
+        if len(call.args) == 1:
+            log.error("%s failed, a handler has changed its message: %s", doing, reason_of(error))
+            return True
+        done = True
+        for message in call.args:
+            alone = Call(call.method, (message,), call.keywords)
+            done &= yield from _settle(state, lane, alone, doing)
+        return done
+    lane.succeeded(state.clock(), doing)
     return True
 
 
