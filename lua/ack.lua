@@ -1,9 +1,6 @@
 -- ack: delete finished messages whose leases the caller still has.
 --
--- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
+-- include: leased_keys
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua

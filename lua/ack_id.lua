@@ -1,10 +1,7 @@
 -- ack_id: delete messages by their bare ids, like the article's ack (see README.md). NOT FENCED: a
 -- late call deletes the message even if it is leased to another consumer now.
 --
--- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
+-- include: leased_keys
 -- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md

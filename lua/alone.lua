@@ -1,9 +1,6 @@
 -- alone: note that a leased message begins to run alone, after a delivery whose end nobody saw.
 --
--- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
+-- include: leased_keys
 -- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 --
 -- ARGV[1] receipt          integer 0..9007199254740991

@@ -1,9 +1,6 @@
 -- audit_scan: check one bounded step of a walk over a queue's records for inconsistencies.
 --
--- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
+-- include: leased_keys
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's

@@ -1,10 +1,7 @@
 -- cancel: move chosen messages to the dead letters, with the reason "canceled": delayed ones, and
 -- leased ones whose leases have ended or, if that is asked for, run.
 --
--- KEYS[1] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[2] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- include: delayed_keys
 -- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[7] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch

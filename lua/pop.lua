@@ -45,28 +45,16 @@ local pop_from, waited, settled = ARGV[7], tonumber(ARGV[8]), 9
 
 local from_left = pop_from == 'left'
 
-local SCRIPT = 'pop' -- in errors
-local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local SLICE = 16 -- bodies of a list read at a time, as long as those before were short
 local GROUP = 128 -- bodies recorded at a time
-local SHORT = 4096 -- bytes
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
-local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
-local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
 local NANOSECONDS = '1e17' -- no deadline is as late; the article's clients in Go record such times
-local SAMPLED = 64 -- one in this many usual calls counts the length of its leases
 
--- include: outside, note_take
-
-if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
-  or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
-  or outside(waited, -1, 9007199254740991)
-  or (requeue ~= 'front' and requeue ~= 'back') or not (pop_from == 'right' or from_left) then
-  return redis.error_reply('ACKQ_ARGUMENT pop: an argument is out of range; see pop.lua')
+if (requeue ~= 'front' and requeue ~= 'back') or not (pop_from == 'right' or from_left) then
+  return redis.error_reply('ACKQ_ARGUMENT pop: front or back, and right or left')
 end
 
--- include: lease_of_call
+-- include: pop_call, note_take
 
 -- Check every type before the first write, so that an error means that nothing was done.
 local settings = from_left and redis.call('HMGET', record, 'format', 'kind')

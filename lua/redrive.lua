@@ -1,9 +1,6 @@
 -- redrive: make dead letters ready again, oldest first. Their receive counts and errors are reset.
 --
--- KEYS[1] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[2] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- include: delayed_keys
 -- KEYS[5] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[6] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md

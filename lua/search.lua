@@ -1,10 +1,6 @@
 -- search: return messages of one place whose bodies contain given texts, a window at a time.
 --
--- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
--- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[3] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[5] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- include: counted_keys
 -- KEYS[6] {name}CLAIM:<group>:<batch>  LIST  a held list; may be absent
 --
 -- ARGV[1] place            ready|handoff|held|backup|delayed|dead

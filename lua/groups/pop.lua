@@ -38,24 +38,9 @@ local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(A
 local max_receives, max_body, expected = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local waited, settled = tonumber(ARGV[7]), 8
 
-local SCRIPT = 'pop' -- in errors
-local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local SLICE = 16 -- bodies read at a time, as long as those before were short
-local SHORT = 4096 -- bytes
-local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local AT_GATE = 200 -- messages of the lists that one call delivers or moves aside
-local SWEPT = 100 -- counts, notes and slots that one call looks at, whose messages may be gone
-local SAMPLED = 64 -- one in this many calls counts the length of its leases
 
--- include: outside, groups/rules, groups/read_types
-
-if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
-  or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
-  or outside(waited, -1, 9007199254740991) then
-  return redis.error_reply('ACKQ_ARGUMENT pop: an argument is out of range; see groups/pop.lua')
-end
-
--- include: lease_of_call
+-- include: pop_call, groups/rules, groups/read_types
 
 -- Check every type before the first write, so that an error means that nothing was done.
 local rules

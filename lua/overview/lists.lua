@@ -1,11 +1,7 @@
 -- overview/lists: read the figures of several list queues, and keep counting in them.
 --
 -- KEYS in groups of eleven, one group a queue.
--- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
--- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[3] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[5] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- include: counted_keys
 -- KEYS[6] {name}PAUSED     STRING  exists while the queue is paused
 -- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it

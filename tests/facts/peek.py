@@ -16,11 +16,11 @@ FACTS = Facts(
     mistakes=r"""
 test_peek.test_a_list_is_read_one_two_four_at_a_time
   sixteen of a list are read at once
-  - local slice, read, seen = 1, 0, 0
-  + local slice, read, seen = SLICE, 0, 0
+  - local slice, largest = 1, 1
+  + local slice, largest = SLICE, 1
   long bodies of a list are read by more and more
-  - read < seen * SHORT and math.min(SLICE, 2 * slice) or 1
-  + math.min(SLICE, 2 * slice)
+  - math.min(2 * slice, most, math.floor((BODY_BUDGET - bytes) / largest))
+  + math.min(2 * slice, most)
 test_peek.test_ready_is_what_a_pop_would_take_in_its_order
   the list comes before what was handed over
   - look_in_lists({{handoff}}, 'list', 0, 'right')

@@ -1,0 +1,5 @@
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[5] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters

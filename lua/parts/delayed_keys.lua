@@ -1,0 +1,4 @@
+-- KEYS[1] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[2] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters

@@ -1,0 +1,4 @@
+-- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
