@@ -953,12 +953,20 @@ class ShardedQueue(WholeQueue, Closable):
         part: list[Message],
         settling: Callable[[Queue, list[Message]], int],
     ) -> int:
-        """Settle messages of one shard; again, if it has just been closed to producers."""
-        try:
-            return settling(self.queue_of(name), part)
-        except KeyTypeError:
-            opened = self._shards
-            if not self.config.groups or opened is None or not self._changed(opened):
-                raise
-            left = [message for message in part if message.settled_by is None]
-            return len(part) - len(left) + settling(self.queue_of(name), left)
+        """Settle messages of one shard; again, if it has just been closed to producers.
+
+        Raises:
+            LeaseLost: it was closed for good, so others have settled these messages.
+        """
+        left = part
+        while True:
+            try:
+                return len(part) - len(left) + settling(self.queue_of(name), left)
+            except KeyTypeError as error:
+                opened = self._shards
+                left = [message for message in part if message.settled_by is None]
+                if self.config.groups and opened is not None and self._changed(opened):
+                    continue
+                if self.queue_of(name).execute(stages.stage_of) is not None:
+                    raise
+                raise operations.closed(name, left, len(part) - len(left)) from error

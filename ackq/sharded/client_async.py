@@ -960,12 +960,20 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         part: list[Message],
         settling: Callable[[AsyncQueue, list[Message]], Awaitable[int]],
     ) -> int:
-        """Settle messages of one shard; again, if it has just been closed to producers."""
-        try:
-            return await settling(self.queue_of(name), part)
-        except KeyTypeError:
-            opened = self._shards
-            if not self.config.groups or opened is None or not await self._changed(opened):
-                raise
-            left = [message for message in part if message.settled_by is None]
-            return len(part) - len(left) + await settling(self.queue_of(name), left)
+        """Settle messages of one shard; again, if it has just been closed to producers.
+
+        Raises:
+            LeaseLost: it was closed for good, so others have settled these messages.
+        """
+        left = part
+        while True:
+            try:
+                return len(part) - len(left) + await settling(self.queue_of(name), left)
+            except KeyTypeError as error:
+                opened = self._shards
+                left = [message for message in part if message.settled_by is None]
+                if self.config.groups and opened is not None and await self._changed(opened):
+                    continue
+                if await self.queue_of(name).execute(stages.stage_of) is not None:
+                    raise
+                raise operations.closed(name, left, len(part) - len(left)) from error

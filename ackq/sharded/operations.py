@@ -245,6 +245,18 @@ def raise_lost(errors: Sequence[LeaseLost], settled: int) -> None:
         )
 
 
+def closed(name: str, messages: Sequence[Message], settled: int) -> LeaseLost:
+    """Return the error for messages of a shard that was closed meanwhile, and mark them."""
+    for message in messages:
+        message.lease_lost = True
+    return LeaseLost(
+        f"shard {name!r} has been closed: when the leases of its messages had ended, another client"
+        " settled them",
+        messages=tuple(messages),
+        settled=settled,
+    )
+
+
 class ShardCounts(NamedTuple):
     """What a shard has: ready messages, and seconds until more become ready without a push."""
 

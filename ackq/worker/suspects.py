@@ -149,7 +149,7 @@ def _receive(state: State, inbox: Inbox) -> Routine[None]:
             message.failure = suspect.failure.encode()
             state.charged.add(message)
         try:
-            yield Call(lane.queue_of(message).extend, (message,))
+            yield Call(lane.queue.extend, (message,))
         except LeaseLost:
             continue
         except TEMPORARY as error:

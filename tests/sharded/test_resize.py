@@ -272,6 +272,29 @@ def test_a_read_of_all_shards_goes_on_if_they_are_closed_meanwhile_one_by_one(
         target.control.delete(name, f"{name}CONTEXT")
 
 
+@pytest.mark.parametrize("groups", [None, ackq.Groups("group")], ids=["plain", "groups"])
+def test_a_lease_that_ended_before_its_shard_was_closed_is_lost(
+    make_sharded: MakeSharded, target: Target, token: str, groups: Any
+) -> None:
+    frozen, queue = make_sharded(4, groups=groups), make_sharded(4, groups=groups)
+    queue.push_many([{"id": str(n), "group": str(n)} for n in range(12)])
+    held = wait_until(lambda: frozen.pop_many(12, visibility_timeout=0.001), "messages")
+    queue.resize(6)
+    take_all(queue, 12)
+
+    def drained() -> bool:
+        queue.pop()
+        return record(target, token) == (6, b"")
+
+    wait_until(drained, "the former shards to be closed")
+    for settle in (frozen.extend, frozen.ack, frozen.nack):
+        with pytest.raises(ackq.LeaseLost) as lost:
+            settle(*held)
+        assert {*lost.value.messages} == {*held}
+    for name in {each.name for each in frozen.shards()} ^ {*(each.queue for each in held)}:
+        target.control.delete(name, f"{name}CONTEXT")
+
+
 def test_a_queue_of_the_first_format_keeps_its_number(
     make_sharded: MakeSharded, target: Target, token: str
 ) -> None:
