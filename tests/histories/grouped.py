@@ -33,8 +33,6 @@ TURNS = 2
 LOOKED_AT = 2000
 #: Deliveries of a group of which each two are compared with its rate.
 SPAN = 50
-#: Seconds by which a lease may end later than was asked for.
-JITTER = 0.066
 #: What ends a lease.
 _ENDS = ("ack", "nack", "release", "reject")
 
@@ -171,35 +169,6 @@ def was_unseen(story: Story, died_after: int = 0) -> bool:
     counts = [each.count or 0 for each in story.deliveries]
     seen = sum(not each.may_have_had("release") for each in story.deliveries)
     return max([died_after, *counts]) > seen
-
-
-def is_in_run(delivery: Delivery) -> bool:
-    """Whether a take returned this message together with another of its group, now or before.
-
-    If their leases end, one of them waits for the other, and a delivery of it does not count.
-    """
-    story = delivery.story
-    return story.group is not None and any(
-        other.story.group == story.group and other is not each
-        for each in story.deliveries
-        for other in each.take.deliveries
-    )
-
-
-def order_uncounted(deliveries: list[Delivery]) -> None:
-    """Sort deliveries with the same receive count by the ends of their leases.
-
-    One that does not count, see `is_in_run`, ended with its lease. So the next lease ends
-    later by more than the jitter.
-    """
-    for at in range(1, len(deliveries)):
-        for later in range(at, 0, -1):
-            one, other = deliveries[later - 1 : later + 1]
-            if one.count != other.count or one.until is None or other.until is None:
-                break
-            if one.until <= other.until + JITTER:
-                break
-            deliveries[later - 1 : later + 1] = other, one
 
 
 def _is_before(other: Story, delivery: Delivery) -> bool:

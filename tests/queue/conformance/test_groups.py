@@ -130,6 +130,30 @@ def test_a_run_given_back_is_delivered_in_order_again(grouped: Callable[..., Any
     assert ids(queue.pop_many(10)) == ["a0", "a1", "a2", "a3"]
 
 
+def test_every_delivery_of_a_run_counts(
+    grouped: Callable[..., Any], target: Target, name: str
+) -> None:
+    """While another consumer has the first message again, the others wait; they were delivered."""
+    queue = grouped()
+    queue.push_many([{"id": f"a{number}"} for number in range(3)], group="a")
+    run = queue.pop_many(3)
+    target.control.zadd(f"{name}BACKUP", {each.key: 1 for each in run})
+    first = queue.pop(visibility_timeout=600)
+    assert (first.id, first.receive_count) == ("a0", 2)
+    assert queue.pop_many(3) == []
+    queue.ack(first)
+    again: list[tuple[str, int]] = []
+
+    def rest() -> bool:
+        taken = queue.pop_many(3)
+        again.extend((each.id, each.receive_count) for each in taken)
+        queue.ack(*taken)
+        return len(again) == 2
+
+    wait_until(rest, "the others of the run")
+    assert again == [("a1", 2), ("a2", 2)]
+
+
 def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: Callable[..., Any]) -> None:
     queue = grouped(in_flight=2)
     queue.push_many([{"id": f"a{number}"} for number in range(4)], group=7)

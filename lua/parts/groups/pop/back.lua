@@ -64,7 +64,7 @@ local function take_back(zset, keys, absent)
     elseif is_home then
       park_back(zset, key, body, tag, count - 1, at)
     elseif till then
-      defer(zset, key, '>' .. string.sub(entry, 2), count - 1, till, 0)
+      defer(zset, key, '>' .. string.sub(entry, 2), count - 1, till)
     elseif is_dead then
       stop(tag, at, bury_due(zset, key, body, count - 1))
       gone[#gone + 1], has_taken[key] = key, true
@@ -75,7 +75,7 @@ local function take_back(zset, keys, absent)
       local before = queued[tag] or 0
       queued[tag], charged[tag] = before + 1, true
       defer(zset, key, '=' .. string.sub(entry, 2), count - 1,
-        now + pause_of(tag) + math.ceil(before * rules.each), 1)
+        now + pause_of(tag) + math.ceil(before * rules.each))
     elseif not entry and tag ~= '' and (has_turns or not may_pass(tag)) then
       park_back(zset, key, body, tag, count - 1)
     else

@@ -45,19 +45,14 @@ do
   end
 end
 
--- Let a message wait in DELAYED, for another one of its run or for its group's rate. If its lease
--- has ended, that delivery counts if ``charge`` is 1.
-local function defer(zset, key, entry, count, till, charge)
+-- Let a message wait in DELAYED, for another one of its run or for its group's rate. A delivery
+-- whose lease has ended counts.
+local function defer(zset, key, entry, count, till)
   if zset == backup then
-    count = count - 1 + charge
-    if count > 0 then
-      redis.call('HSET', receives, key, string.format('%.0f', count))
-    else
-      redis.call('HDEL', receives, key)
-    end
+    redis.call('HSET', receives, key, string.format('%.0f', count))
     redis.call('ZREM', backup, key)
     redis.call('HDEL', extended, key)
-    count_up(charge == 1 and 'returned' or 'ended', 1)
+    count_up('returned', 1)
   end
   redis.call('ZADD', delayed, string.format('%.0f', till), key)
   redis.call('HSET', flight, key, entry)
