@@ -91,6 +91,13 @@ def test_each_part_is_put_in_once_behind_those_that_it_includes(lua: Path) -> No
     assert compose(lua, "a") == "-- a\n-- Zero.\n\nzero()\n\ntwo()\n\none()\n\nthree()\n"
 
 
+def test_keys_of_a_part_are_behind_those_that_the_script_numbers(lua: Path) -> None:
+    (lua / "a.lua").write_text("-- KEYS[1] x\n-- With groups: KEYS[2] y\n-- include: one\n")
+    (lua / "parts/one.lua").write_text("-- With groups: KEYS[+1] z\nlocal z = KEYS['+12']\n")
+    composed = "-- KEYS[1] x\n-- With groups: KEYS[2] y\n-- With groups: KEYS[3] z\n"
+    assert compose(lua, "a") == f"{composed}local z = KEYS[14]\n"
+
+
 @pytest.mark.parametrize(
     ("one", "two", "error"),
     [
