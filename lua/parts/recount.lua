@@ -1,4 +1,4 @@
--- Needs receives, errors, has_errors, counts, recounted, names, listed.
+-- Needs errors, has_errors, counts, recounted, names, listed.
 
 -- Note what is known of a message that leaves a list. ``is_stale``: its id has a count of a message
 -- that the article's scripts settled.
@@ -6,13 +6,11 @@ local function recount(key, id, body, count, is_stale)
   if names and id then
     names.change(id, mark(body), select(2, id_in(key)))
   end
-  if is_stale then
-    redis.call('HDEL', receives, key)
-    if has_errors then
-      redis.call('HDEL', errors, key)
-    end
+  if is_stale and has_errors then
+    redis.call('HDEL', errors, key)
   end
-  if count > 1 then
+  -- The count is replaced, since Redis refuses access to an emptied key while its slot moves.
+  if count > 1 or is_stale then
     recounted[#recounted + 1], recounted[#recounted + 2] = key, count
   end
   if listed then
