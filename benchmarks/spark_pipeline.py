@@ -34,7 +34,7 @@ _FIELDS = 40
 _ACKQ = "from ackq.cli import main; main()"
 _PLAIN = """
 import json, sys
-from ackq.spark.command_session import quiet_session
+from ackq.spark.launch import quiet_session
 source, target, ddl, check, settings = sys.argv[1:]
 with quiet_session("plain", json.loads(settings), None) as spark:
     rows = spark.read.schema(f"{ddl}, _corrupt_record STRING").json(source)

@@ -147,7 +147,7 @@ def absent() -> str | None:
 @contextmanager
 def queries(url: str) -> Iterator[Queries]:
     """Yield a session on two cores, which ends with the block; nothing may be `absent`."""
-    from ackq.spark.command_session import quiet_session
+    from ackq.spark.launch import quiet_session
 
     with (
         tempfile.TemporaryDirectory(prefix="ackq-bench-") as folder,

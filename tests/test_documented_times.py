@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
         ("metrics.collector.WINDOW", 15 * 60, "docs/metrics.md", "counting going for 15 minutes"),
         ("ops.overview.FORGET_AFTER", 3600, "docs/metrics.md", "are empty for an hour are forgot"),
         ("queue.record.RECHECK", 10, "docs/guarantees.md", "afterwards within ten seconds"),
-        ("spark.heartbeat.MAX_INTERVAL", 60, "ackq/spark/heartbeat.py", "least one a minute"),
+        ("spark.stream.MAX_INTERVAL", 60, "ackq/spark/stream.py", "least one a minute"),
         ("spark.options.CLAIM_TIMEOUT_MS", 604_800_000, "docs/spark.md", "(a week by default)"),
         ("spark.pipeline.spark_settings.PATIENCE", 10, "docs/pipeline.md", "within 10 seconds"),
         ("spark.stream.KEEP", 600, "docs/spark.md", "stay readable for ten minutes"),

@@ -253,7 +253,7 @@ def infer(
     "--html",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write a page with charts; needs the extra ackq[report].",
+    help="Write a page with charts.",
 )
 @click.option(
     "--parquet",

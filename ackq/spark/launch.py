@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from ackq.embedded import data_folder
 from ackq.errors import ConfigurationError
 from ackq.spark.checkpoint import quicken
-from ackq.spark.home import choose_home
-from ackq.spark.java import find_java
+from ackq.spark.java import find_java, without_module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,3 +152,103 @@ def _add_to_python_path() -> None:
         if "site-packages" not in folder and folder not in paths:
             paths.insert(0, folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+#: What Spark needs of a home, with the user's settings. Its ``python`` folder is left out.
+_PARTS = ("bin", "conf", "jars")
+#: The variables that name Spark's interpreters.
+_PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+
+
+def choose_home(master: str) -> None:
+    """Set SPARK_HOME to `home_without_archives` if Spark runs here and with this Python only.
+
+    A SPARK_HOME that is set already is kept. None is set if no folder can be made.
+    """
+    pythons = {os.environ.get(name, sys.executable) for name in _PYTHONS}
+    is_local = master.partition("[")[0] == "local"
+    if is_local and pythons == {sys.executable} and "SPARK_HOME" not in os.environ:
+        with suppress(OSError):
+            os.environ["SPARK_HOME"] = str(home_without_archives())
+
+
+def home_without_archives() -> Path:
+    """Return a folder with links to PySpark's own home, but without its zip files of Python.
+
+    If they are there, every Python process of Spark imports PySpark from them. It compiles PySpark
+    each time, since Python keeps nothing that it has compiled from a zip file. Without them, these
+    processes import the installed PySpark.
+    """
+    import pyspark
+
+    installed = Path(pyspark.__file__).parent
+    # One folder for each PySpark, since processes may use different ones.
+    home = data_folder() / "spark" / sha256(str(installed).encode()).hexdigest()[:12]
+    home.mkdir(parents=True, exist_ok=True)
+    for part in _PARTS:
+        if (installed / part).exists() and not (home / part).exists():
+            _link(home / part, installed / part)
+    return home
+
+
+def _link(path: Path, target: Path) -> None:
+    """Make a link, or replace one; another process may do so at the same time."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)  # of a process that was killed here
+    draft.symlink_to(target)
+    draft.replace(path)
+
+
+_LOG = Path(__file__).with_name("log4j2.properties").as_uri()
+PARQUET_TIMES = "spark.sql.parquet.outputTimestampType"
+#: Default settings of the session. Java would print its own warnings to stdout.
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Others read Spark's INT96 as another year where nanoseconds since 1970 overflow.
+    PARQUET_TIMES: "TIMESTAMP_MICROS",
+    "spark.driver.defaultJavaOptions": "-Xlog:disable -Xlog:all=warning:stderr"
+    f" -Dlog4j2.configurationFile={_LOG}",
+}
+
+
+@contextmanager
+def quiet_session(
+    name: str, settings: Mapping[str, str], existing: SparkSession | None
+) -> Iterator[SparkSession]:
+    """Yield ``existing``, or a new session that ends with the block."""
+    if existing is not None:
+        yield existing
+        return
+    config = {**SETTINGS, **settings}
+    if is_submitted():
+        config = _not_submitted(config)
+    else:
+        # Java would warn of its incubator module, which only speeds up the algebra of MLlib.
+        os.environ["JAVA_HOME"] = str(without_module(find_java()))
+    with _own_interrupts():
+        spark = session(name, config=config)
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        with suppress(ConnectionError):  # Spark's JVM may be gone
+            spark.stop()
+
+
+def _not_submitted(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that spark-submit did not set: its master, for one, wins."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    submitted = SparkConf()
+    return {name: value for name, value in settings.items() if not submitted.contains(name)}
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Restore the handler of Ctrl-C, which a Spark context replaces to cancel its jobs."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -15,12 +16,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from ackq.core.claim_groups import Claim
-from ackq.errors import ClaimLost, redact
+from ackq.errors import ClaimLost, Fenced, redact
 from ackq.spark import offsets
-from ackq.spark.claim_ahead import claim_ahead
 from ackq.spark.claim_reader import Slice, pages
 from ackq.spark.columns import columns_of
-from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.partitions import split
@@ -289,3 +288,65 @@ class _Driver:
             open=len(self._open),
             **counts,
         )
+
+
+def claim_ahead(claim: Callable[[], Claim | None]) -> Future[Claim | None]:
+    """Claim on a thread of its own; the result is None if no message was ready.
+
+    The thread is a daemon: if the process ends meanwhile, the messages claimed so far are a batch
+    for the next driver, as after a death during any claim.
+    """
+    claimed: Future[Claim | None] = Future()
+
+    def run() -> None:
+        try:
+            claimed.set_result(claim())
+        except BaseException as error:
+            claimed.set_exception(error)
+
+    threading.Thread(target=run, name="ackq-claim", daemon=True).start()
+    return claimed
+
+
+#: Maximum seconds between two heartbeats.
+MAX_INTERVAL = 60.0
+#: Seconds between a failed attempt and the next one.
+AFTER_FAILURE = 1.0
+
+
+class Heartbeat:
+    """Calls ``renew`` regularly on a daemon thread."""
+
+    def __init__(self, renew: Callable[[], None], timeout: float) -> None:
+        """Start: three heartbeats per ``timeout`` seconds, at least one a minute."""
+        self._renew = renew
+        self._interval = min(timeout / 3, MAX_INTERVAL)
+        self._stopped = threading.Event()
+        self._fenced: Fenced | None = None
+        threading.Thread(target=self._run, name="ackq-heartbeat", daemon=True).start()
+
+    def check(self) -> None:
+        """Raise the error of a heartbeat that must end the query.
+
+        Raises:
+            Fenced: another query took over the group.
+        """
+        if self._fenced is not None:
+            raise self._fenced
+
+    def stop(self) -> None:
+        """Stop the heartbeat."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        pause = self._interval
+        while not self._stopped.wait(pause):
+            pause = self._interval
+            try:
+                self._renew()
+            except Fenced as error:
+                self._fenced = error
+                return
+            except Exception as error:  # the leases outlive a few missed heartbeats
+                _LOG.warning("could not renew the leases of claims: %s", redact(str(error)))
+                pause = min(AFTER_FAILURE, self._interval)

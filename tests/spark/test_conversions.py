@@ -12,12 +12,11 @@ import pytest
 from pyspark.sql import types as spark
 
 from ackq.errors import ConfigurationError
-from ackq.spark import to_json
+from ackq.spark import row_encoder
 from ackq.spark.columns import columns_of
 from ackq.spark.in_bulk import InBulk
 from ackq.spark.options import Reading
-from ackq.spark.plain_columns import unconverted
-from ackq.spark.rows import Rows
+from ackq.spark.rows import Rows, unconverted
 from ackq.spark.values import MISFITS, Partial, converter, fitting, parse, parse_all
 
 US = pa.timestamp("us")
@@ -344,7 +343,7 @@ def test_columns_of_plain_values_are_made_at_once() -> None:
 
 
 def _written(kind: spark.DataType, value: Any) -> Any:
-    convert = to_json.converter("c", kind)
+    convert = row_encoder.converter("c", kind)
     return json.loads(orjson.dumps(value if convert is None else convert(value)))
 
 
@@ -356,7 +355,7 @@ def test_values_are_written_as_sparks_to_json_writes_them() -> None:
         "-Infinity",
         "NaN",
     ]
-    exact = to_json.converter("c", decimal)
+    exact = row_encoder.converter("c", decimal)
     assert exact is not None
     assert orjson.dumps(exact(Decimal("1E+3"))) == b"1000"
     assert orjson.dumps(exact(Decimal("12345678901234567.890"))) == b"12345678901234567.890"
@@ -375,8 +374,8 @@ def test_values_are_written_as_sparks_to_json_writes_them() -> None:
     times = spark.StructType().add("t", spark.TimestampType())
     dates = spark.ArrayType(spark.DateType())
     for simple in (spark.StringType(), spark.LongType(), spark.BooleanType(), times, dates):
-        assert to_json.converter("c", simple) is None
+        assert row_encoder.converter("c", simple) is None
     moment = datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=2)))
     assert _written(spark.TimestampType(), moment) == "2024-01-01T00:00:00+02:00"
     with pytest.raises(ConfigurationError, match="column 'c' is interval"):
-        to_json.converter("c", spark.CalendarIntervalType())
+        row_encoder.converter("c", spark.CalendarIntervalType())

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.failure import advice, failure, one_line
+from ackq.spark.pipeline.query import BatchCallback
 
 #: Reports of Spark, shortened, and the line that is shown.
 REPORTS = {

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import ackq.spark
 from ackq.errors import ConfigurationError
 from ackq.spark import java, launch
-from ackq.spark.home import choose_home
+from ackq.spark.launch import choose_home
 
 ROOT = Path(__file__).parents[2]
 

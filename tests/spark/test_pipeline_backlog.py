@@ -7,12 +7,12 @@ from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.spark.options import MAX_MESSAGES, Reading
-from ackq.spark.pipeline import Pipeline, backlog
+from ackq.spark.pipeline import Pipeline, run
 
 
 def limit(reading: Reading, **given: str) -> int | None:
-    options = backlog.batch_options(reading, given)
-    return int(options[backlog.LIMIT]) if options else None
+    options = run.batch_options(reading, given)
+    return int(options[run.LIMIT]) if options else None
 
 
 def test_a_batch_has_a_million_messages_or_a_gibibyte_but_not_less_than_usual(
@@ -42,7 +42,7 @@ def test_the_limit_is_that_of_the_batches_of_once_unless_the_user_sets_it(
     rows: list[int],
 ) -> None:
     for each in ("MAX_BACKLOG", "MAX_MESSAGES"):
-        monkeypatch.setattr(backlog, each, 30)
+        monkeypatch.setattr(run, each, 30)
     queue.push_many({"id": f"m-{n}"} for n in range(70))
     config = {
         "name": queue.name,

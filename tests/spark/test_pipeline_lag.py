@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from ackq.spark import command_session
+from ackq.spark import launch
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.lag import Lag
 from ackq.spark.retry import retry
@@ -70,10 +70,10 @@ def test_a_session_whose_java_is_gone_ends_without_an_error(
     spark: Any = SimpleNamespace(
         stop=stop, sparkContext=SimpleNamespace(setLogLevel=lambda level: None)
     )
-    monkeypatch.setattr(command_session, "session", lambda name, config: spark)
-    monkeypatch.setattr(command_session, "find_java", lambda: "/opt/java")
-    monkeypatch.setattr(command_session, "without_module", lambda home: home)
+    monkeypatch.setattr(launch, "session", lambda name, config: spark)
+    monkeypatch.setattr(launch, "find_java", lambda: "/opt/java")
+    monkeypatch.setattr(launch, "without_module", lambda home: home)
     monkeypatch.setenv("JAVA_HOME", "")
-    with command_session.quiet_session("films", {}, None) as made:
+    with launch.quiet_session("films", {}, None) as made:
         assert made is spark
     assert stopped == [True]

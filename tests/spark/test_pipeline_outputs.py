@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.errors import PipelineConfigError, PipelineFailed
-from ackq.spark.command_session import PARQUET_TIMES, SETTINGS
+from ackq.spark.launch import PARQUET_TIMES, SETTINGS
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from tests.spark.test_pipeline import Make, ids, make, push, reasons, written
 

@@ -8,12 +8,12 @@ import redis
 from ackq.errors import Fenced
 from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats
-from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.options import Reading
 from ackq.spark.partitions import fetch_in_steps, split
 from ackq.spark.retry import retry
 from ackq.spark.shards import Shards
-from ackq.spark.topic_reader import bodies_of
+from ackq.spark.stream import Heartbeat
+from ackq.spark.topic_source import bodies_of
 from ackq.topic import Topic
 from tests.waiting import wait_until
 

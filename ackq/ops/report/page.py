@@ -19,7 +19,6 @@ h1 { font-size: 24px; margin: 0; } h2 { font-size: 16px; margin: 0 0 8px; }
 p.when { color: #5f6368; margin: 0 0 20px; }
 section { background: white; border-radius: 8px; padding: 16px 20px; margin: 0 0 16px;
   box-shadow: 0 1px 2px rgb(0 0 0 / 15%); overflow-x: auto; }
-svg { max-width: 100%; height: auto; display: block; }
 .numbers { display: flex; flex-wrap: wrap; gap: 16px; margin: 0 0 16px; }
 .numbers div { flex: 1 1 120px; background: white; border-radius: 8px; padding: 12px 20px;
   box-shadow: 0 1px 2px rgb(0 0 0 / 15%); }
@@ -68,7 +67,8 @@ def page(summary: Summary) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
-        f"<title>Queues on {when}</title>\n<style>{_STYLE}</style>\n<main>\n<h1>Queues</h1>\n"
+        f"<title>Queues on {when}</title>\n<style>{_STYLE}{charts.STYLE}</style>\n"
+        "<main>\n<h1>Queues</h1>\n"
         f'<p class="when">{when} UTC, by the clock of Redis</p>\n'
         + "\n".join(parts)
         + "\n</main>\n"

@@ -48,19 +48,19 @@ def report(
         client: of the server.
         queues: names of the queues. Defaults to all queues found.
         html: the file for a page with charts. An existing file is replaced when the page is
-            complete. Requires the extra ``report``, as the next one does.
+            complete.
         parquet: a folder. Each report adds a partition ``taken=<time>`` with one row per message,
-            so you can look up messages that have been redriven or dropped since.
+            so you can look up messages that have been redriven or dropped since. Requires the
+            extra ``report``.
 
     Raises:
-        ConfigurationError: a package is missing.
+        ConfigurationError: PyArrow is missing.
         OSError: a file or folder cannot be written.
         redis.ConnectionError: Redis cannot be reached.
         KeyTypeError: the key of a named queue is of another type.
     """
-    for wanted, package in ((html, "matplotlib"), (parquet, "pyarrow")):
-        if wanted is not None and find_spec(package) is None:
-            raise ConfigurationError(f"the report needs {package}: pip install 'ackq[report]'")
+    if parquet is not None and find_spec("pyarrow") is None:
+        raise ConfigurationError("the files need PyArrow: pip install 'ackq[report]'")
     with Overview(client, tuple(queues)) as overview:
         snapshot = overview.read()
     snapshot.check()

@@ -12,9 +12,7 @@ from fastavro._read_py import schemaless_reader as bounded_reader
 from fastavro.schema import SchemaParseException, UnknownType
 
 from ackq.errors import ConfigurationError
-from ackq.spark.formats.misfit import Decode, Misfit
-from ackq.spark.formats.plain_values import plain
-from ackq.spark.formats.schema_columns import check_columns
+from ackq.spark.formats.misfit import Decode, Misfit, check_columns, plain
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField

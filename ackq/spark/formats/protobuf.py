@@ -24,9 +24,7 @@ from google.protobuf import (
 from google.protobuf.message import DecodeError, Message
 
 from ackq.errors import ConfigurationError
-from ackq.spark.formats.misfit import Decode, Misfit
-from ackq.spark.formats.plain_values import text_of
-from ackq.spark.formats.schema_columns import check_columns
+from ackq.spark.formats.misfit import Decode, Misfit, check_columns, text_of
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor

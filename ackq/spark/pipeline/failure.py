@@ -12,7 +12,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from ackq.errors import Fenced, PipelineFailed, PipelineFenced, redact
-from ackq.spark.pipeline.callback import BatchCallback
+from ackq.spark.pipeline.query import BatchCallback
 
 _LOG = logging.getLogger("ackq.spark")
 

@@ -13,7 +13,7 @@ from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.shards import open_queue
-from ackq.spark.topic_reader import topic_of
+from ackq.spark.topic_source import topic_of
 
 #: Seconds between two counts.
 COUNT_INTERVAL = 1.0

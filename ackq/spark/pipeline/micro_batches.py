@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.batch import Batch, Takeover
-from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failed_rows import (
     FailedRow,
@@ -26,13 +27,84 @@ from ackq.spark.pipeline.failed_rows import (
     without,
 )
 from ackq.spark.pipeline.plan import REASON, Plan
-from ackq.spark.pipeline.quality import Quality
+from ackq.spark.pipeline.query import BatchCallback
 from ackq.spark.pipeline.rejects import Rejects
-from ackq.spark.pipeline.row_counts import CountedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
+
+#: Fewer messages prove nothing.
+MIN_MESSAGES = 100
+
+
+class TooManyRejected(Exception):
+    """More messages were rejected than the configuration allows."""
+
+
+class Quality:
+    """Compares the share of rejected messages with its limit.
+
+    The share is that of the current batch and, if it has fewer than `MIN_MESSAGES`, of the batches
+    of this run before it.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        #: Messages and rejected messages of recent batches, at least `MIN_MESSAGES` if there are.
+        self._recent: deque[tuple[int, int]] = deque()
+
+    def check(self, rows: int, rejected: int) -> None:
+        """Count a batch that is not written yet.
+
+        Raises:
+            TooManyRejected: the share is above the limit.
+        """
+        if self._limit is None:
+            return
+        self._recent.append((rows, rejected))
+        while sum(rows for rows, _ in self._recent) - self._recent[0][0] >= MIN_MESSAGES:
+            self._recent.popleft()
+        total, bad = (sum(counts) for counts in zip(*self._recent, strict=True))
+        if total >= MIN_MESSAGES and bad > self._limit * total:
+            raise TooManyRejected(
+                f"{bad:,} of the last {total:,} messages are rejected, {bad / total:.1%}, and"
+                f" [rejects] stop_above is {self._limit:.1%}. No row of the batch was written."
+                " Correct the schema and the checks, or raise stop_above"
+            )
+
+
+#: Milliseconds that Spark's reports of a finished job may take to arrive.
+_PATIENCE_MS = 10_000
+
+
+class CountedRows:
+    """Rows that Spark counts as the first action reads them.
+
+    The action may read fewer rows than there are: a LIMIT ends early, and Spark leaves out whole
+    parts of a query that cannot change its result. So compare the number with a known one.
+    """
+
+    def __init__(self, checked: DataFrame) -> None:
+        self._observation: Any = Observation()
+        self.rows = checked.observe(
+            self._observation,
+            F.count(F.lit(1)).alias("rows"),
+            F.count(REASON).alias("rejected"),
+        )
+
+    def counts(self) -> tuple[int, int] | None:
+        """Return how many rows were read and how many of them are rejected; None: not counted."""
+        context: Any = self.rows.sparkSession.sparkContext
+        try:
+            context._jsc.sc().listenerBus().waitUntilEmpty(_PATIENCE_MS)
+            # Otherwise `get` would wait for ever.
+            if not self._observation._jo.future().isCompleted():
+                return None
+            observed = self._observation.get
+        except Py4JJavaError:  # Spark is too busy to report, or the action failed
+            return None
+        return observed["rows"], observed["rejected"]
 
 
 class Unsteady(Exception):

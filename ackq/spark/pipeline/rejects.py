@@ -20,7 +20,7 @@ from ackq.spark.partitions import MAX_PER_CALL
 from ackq.spark.pipeline.misfits import Misfits
 from ackq.spark.pipeline.plan import UNPARSED
 from ackq.spark.retry import retry
-from ackq.spark.topic_reader import bodies_of
+from ackq.spark.topic_source import bodies_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField

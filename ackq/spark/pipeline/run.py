@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType
+from redis.exceptions import NoPermissionError
 
 from ackq.errors import CheckpointMismatch, ConfigurationError, PipelineConfigError, PipelineFailed
 from ackq.spark.checkpoint import local_folder, quicken, text_of
-from ackq.spark.command_session import quiet_session
-from ackq.spark.launch import is_submitted
+from ackq.spark.launch import is_submitted, quiet_session
 from ackq.spark.offsets import Offset
-from ackq.spark.options import QUEUES, Reading
-from ackq.spark.pipeline.backlog import batch_options
-from ackq.spark.pipeline.backlog_query import BacklogQuery
+from ackq.spark.options import MAX_MESSAGES, QUEUES, Reading
 from ackq.spark.pipeline.batch import Takeover
-from ackq.spark.pipeline.callback import BatchCallback, Stopping
 from ackq.spark.pipeline.checkpoint_log import OFFSETS, CheckpointLog, end_of
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, failure, is_jvm_gone, one_line
@@ -28,7 +25,7 @@ from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
-from ackq.spark.pipeline.query import Query, SparkQuery
+from ackq.spark.pipeline.query import BacklogQuery, BatchCallback, Query, SparkQuery, Stopping
 from ackq.spark.pipeline.section import refused
 from ackq.spark.pipeline.spark_settings import check_places
 from ackq.spark.pipeline.stateful import StatefulSink
@@ -425,3 +422,41 @@ class _Run:
 
 def _is_remote(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+#: Most messages in a batch, and about the most bytes of bodies.
+MAX_BACKLOG, BYTES = 1_000_000, 1024 * 1024 * 1024
+#: Messages whose size is looked at.
+SAMPLE = 100
+#: The option that is set here, and its other name.
+LIMIT, _ALIAS = "maxMessagesPerTrigger", "maxOffsetsPerTrigger"
+
+
+def batch_options(reading: Reading, given: Mapping[str, str]) -> dict[str, str]:
+    """Return options for a run with ``--once``: a larger limit for batches of a queue.
+
+    Each batch costs Spark some time. The limit depends on the size of the first messages, and is
+    never below the usual one.
+
+    Args:
+        reading: the source.
+        given: the user's options, which win.
+    """
+    named = {name.lower() for name in given}
+    if reading.target.kind == "topic" or named & {LIMIT.lower(), _ALIAS.lower()}:
+        return {}
+    try:
+        sizes = _sizes(reading)
+    except NoPermissionError:  # a user who may claim, but not look
+        return {}
+    average = sum(sizes) // len(sizes) if sizes else 0
+    return {LIMIT: str(max(MAX_MESSAGES, min(MAX_BACKLOG, BYTES // max(1, average))))}
+
+
+def _sizes(reading: Reading) -> list[int]:
+    names = reading.target.lists[:SAMPLE]
+    sizes: list[int] = []
+    for name in names:
+        with open_queue(reading, name) as queue:
+            sizes += [len(each.body) for each in queue.peek(SAMPLE // len(names))]
+    return sizes

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackq.spark.pipeline.batch import Batch
-from ackq.spark.pipeline.drafts import Drafts
+from ackq.spark.pipeline.drafts import Drafts, RowLog
 from ackq.spark.pipeline.parts import Sink
-from ackq.spark.pipeline.row_log import RowLog
 from ackq.spark.pipeline.trial_sink import TrialSink
 
 if TYPE_CHECKING:

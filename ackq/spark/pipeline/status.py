@@ -20,7 +20,7 @@ from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.section import local_path
 from ackq.spark.shards import open_queue
-from ackq.spark.topic_reader import topic_of
+from ackq.spark.topic_source import topic_of
 
 
 @dataclass(frozen=True, slots=True)
