@@ -18,7 +18,7 @@ import redis
 
 from ackq.bench.messages import Messages
 from ackq.errors import ConfigurationError
-from ackq.spark.java import find_java
+from ackq.spark.launch import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

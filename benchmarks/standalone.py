@@ -201,7 +201,7 @@ def _started(stack: ExitStack, folder: Path, main: str, *arguments: str) -> tupl
     """Start a process of the cluster that ends with the stack; return its log and its id."""
     import pyspark
 
-    from ackq.spark.java import find_java
+    from ackq.spark.launch import find_java
 
     folder.mkdir()
     home = Path(pyspark.__file__).parent

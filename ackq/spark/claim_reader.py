@@ -14,9 +14,9 @@ from ackq.delay.claims import PAGE, ClaimedMessage
 from ackq.delay.claims_client import DelayClaims
 from ackq.errors import ClaimLost
 from ackq.queue.claims_client import Claims
+from ackq.spark.connection import retry
 from ackq.spark.options import Reading
 from ackq.spark.partitions import fetch_in_steps
-from ackq.spark.retry import retry
 from ackq.spark.rows import text, timestamp
 from ackq.spark.shards import claims_of
 

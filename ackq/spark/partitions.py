@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from ackq.core.page_size import next_size
+from ackq.spark.connection import retry
 from ackq.spark.options import Reading
-from ackq.spark.retry import retry
 
 Body = TypeVar("Body", bound=bytes | None)
 

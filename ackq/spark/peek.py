@@ -18,8 +18,8 @@ from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.queue.client import Queue
 from ackq.queue.record import recorded
 from ackq.spark.columns import columns_of
+from ackq.spark.connection import retry
 from ackq.spark.options import Reading
-from ackq.spark.retry import retry
 from ackq.spark.rows import Rows, text, timestamp
 
 Q = TypeVar("Q", Queue, DelayQueue)

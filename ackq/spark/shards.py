@@ -22,8 +22,8 @@ from ackq.errors import CheckpointMismatch, Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
 from ackq.queue.inspection import total
+from ackq.spark.connection import retry
 from ackq.spark.options import Reading
-from ackq.spark.retry import retry
 from ackq.staging.recovery import UnfinishedCommits
 
 T = TypeVar("T")

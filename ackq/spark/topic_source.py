@@ -20,12 +20,11 @@ from ackq.core.io.outside import SYSTEM
 from ackq.errors import PlaceLost
 from ackq.spark import offsets
 from ackq.spark.columns import Columns, columns_of
-from ackq.spark.connection import Connection
+from ackq.spark.connection import Connection, retry
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.partitions import fetch_in_steps, split
 from ackq.spark.polling import Polling
-from ackq.spark.retry import retry
 from ackq.spark.rows import Rows
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import Topic

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from ackq.spark.java import find_java
+from ackq.spark.launch import find_java
 from tests.servers import free_port
 from tests.spark.home import JAVA
 from tests.waiting import wait_until

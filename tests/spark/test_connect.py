@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from ackq import Queue
-from ackq.spark.java import find_java
+from ackq.spark.launch import find_java
 from tests.servers.private import private_server
 from tests.spark.cluster import SPARK, kill
 from tests.spark.home import JAVA

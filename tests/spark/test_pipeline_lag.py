@@ -7,9 +7,9 @@ import pytest
 import redis
 
 from ackq.spark import launch
+from ackq.spark.connection import retry
 from ackq.spark.options import Reading
-from ackq.spark.pipeline.lag import Lag
-from ackq.spark.retry import retry
+from ackq.spark.pipeline.status import Lag
 
 
 @pytest.mark.parametrize("error", [redis.ConnectionError("away"), OSError("no route")])

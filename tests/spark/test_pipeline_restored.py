@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.errors import PipelineFailed, PipelineFenced
-from ackq.spark.pipeline import Pipeline, drafts
+from ackq.spark.pipeline import Pipeline
 from ackq.spark.pipeline import sinks as pipeline_sinks
-from ackq.spark.pipeline.drafts import Disk
 from ackq.spark.pipeline.micro_batches import MicroBatchHandler
+from ackq.spark.pipeline.sinks import Disk
 from tests.spark.test_pipeline import Make, ids, make, push, written
 
 __all__ = ["make"]
@@ -115,7 +115,7 @@ def test_a_run_that_was_frozen_and_replaced_writes_nothing_twice(
 def test_hadoop_renames_a_folder_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafts, "local_folder", lambda spark, path: None)
+    monkeypatch.setattr(pipeline_sinks, "local_folder", lambda spark, path: None)
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "rows").write_text(name)

@@ -16,8 +16,8 @@ from ackq.spark.options import Reading
 from ackq.spark.pipeline import Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.batch import Batch, Takeover
-from ackq.spark.pipeline.drafts import Drafts, RowLog
-from ackq.spark.pipeline.parts import Sink
+from ackq.spark.pipeline.config import Sink
+from ackq.spark.pipeline.sinks import Drafts, RowLog
 from ackq.spark.pipeline.stateful import LateRows
 from tests.spark.test_pipeline import Make, make, reasons, written
 from tests.waiting import wait_until

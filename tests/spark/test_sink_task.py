@@ -18,12 +18,11 @@ from ackq.embedded import Server
 from ackq.errors import ConfigurationError
 from ackq.membership.shards import shard_names
 from ackq.sharded import ShardedQueue
-from ackq.spark import sink_task
+from ackq.spark import sink
 from ackq.spark.options import Reading
 from ackq.spark.row_encoder import RowEncoder
-from ackq.spark.sink import BatchSink
+from ackq.spark.sink import MAX_TARGETS, BatchSink, Task, staging_of
 from ackq.spark.sink_options import Writing
-from ackq.spark.sink_task import MAX_TARGETS, Task, staging_of
 from ackq.topic import Topic
 from tests.faults.proxy import Proxy
 from tests.servers import private_server
@@ -125,7 +124,7 @@ def test_a_task_keeps_one_list_with_each_row_once_if_replies_are_lost(
     kind: Any,
     more: tuple[bytes, ...],
 ) -> None:
-    monkeypatch.setattr(sink_task, "COLLECTED_ROWS", 100)
+    monkeypatch.setattr(sink, "COLLECTED_ROWS", 100)
     assert server.port is not None
     with Proxy(server.port) as proxy, redis.Redis.from_url(server.url) as client:
         task = begin(queue=token, url=proxy.url)
@@ -172,7 +171,7 @@ def test_a_write_that_fails_leaves_nothing_behind_and_no_connection(
         closed.append(task)
 
     monkeypatch.setattr(Task, "close", note)
-    monkeypatch.setattr(sink_task, limit, 2)
+    monkeypatch.setattr(sink, limit, 2)
     writer = BatchSink({"queue": token, "url": url}, SCHEMA, False)
 
     def failing() -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ import pytest
 
 from ackq import Queue
 from ackq.embedded import Server
-from ackq.spark.java import find_java
+from ackq.spark.launch import find_java
 from tests.servers.private import private_server
 from tests.spark.cluster import SPARK, kill, standalone
 from tests.spark.home import JAVA

@@ -21,8 +21,8 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from ackq.errors import SchemaRegistryError
+from ackq.spark.connection import retry
 from ackq.spark.formats.misfit import Decode, Misfit
-from ackq.spark.retry import retry
 
 #: The environment variable with ``user:password``.
 LOGIN_VARIABLE = "ACKQ_SCHEMA_REGISTRY_LOGIN"

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ackq.escaping import json_line, printable
-from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.parts import Sink
+from ackq.spark.pipeline.config import PipelineConfig, Sink
 from ackq.spark.pipeline.progress import Progress
 
 if TYPE_CHECKING:

@@ -19,11 +19,10 @@ from ackq.process.plan import import_object
 from ackq.spark.checkpoint import file_system
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Parsing, Reading
-from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.drafts import SCHEMES, can_publish
+from ackq.spark.pipeline.config import PipelineConfig, Sink, Table, Transform
 from ackq.spark.pipeline.failure import one_line
-from ackq.spark.pipeline.parts import Sink, Table, Transform
 from ackq.spark.pipeline.section import nearest, refused
+from ackq.spark.pipeline.sinks import SCHEMES, can_publish
 from ackq.spark.row_encoder import RowEncoder
 from ackq.spark.sink_options import Writing
 

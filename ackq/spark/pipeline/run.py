@@ -21,7 +21,6 @@ from ackq.spark.pipeline.batch import Takeover
 from ackq.spark.pipeline.checkpoint_log import OFFSETS, CheckpointLog, end_of
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, failure, is_jvm_gone, one_line
-from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
@@ -29,6 +28,7 @@ from ackq.spark.pipeline.query import BacklogQuery, BatchCallback, Query, SparkQ
 from ackq.spark.pipeline.section import refused
 from ackq.spark.pipeline.spark_settings import check_places
 from ackq.spark.pipeline.stateful import StatefulSink
+from ackq.spark.pipeline.status import Lag
 from ackq.spark.pipeline.trial import Trial, Trials
 from ackq.spark.shards import open_queue
 from ackq.spark.source import AckqDataSource

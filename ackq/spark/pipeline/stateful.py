@@ -19,11 +19,10 @@ from pyspark.sql.types import StructType
 from ackq.spark.checkpoint import text_of
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.batch import Batch, Takeover
-from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.drafts import RowLog
-from ackq.spark.pipeline.parts import Sink
+from ackq.spark.pipeline.config import PipelineConfig, Sink
 from ackq.spark.pipeline.plan import Plan
 from ackq.spark.pipeline.query import BatchCallback, Stopping
+from ackq.spark.pipeline.sinks import RowLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from ackq.errors import ConfigurationError
 from ackq.spark.options import STREAM_ONLY
-from ackq.spark.pipeline.misfits import Misfits
 from ackq.spark.pipeline.plan import BODY, CORRUPT, CORRUPT_OPTION, REASON, UNPARSED, Plan
+from ackq.spark.pipeline.rejects import Misfits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

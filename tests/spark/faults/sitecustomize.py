@@ -16,7 +16,7 @@ from typing import Any
 from ackq.delay.staging_client import DelayStaging
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
-from ackq.spark import sink_task
+from ackq.spark import sink
 from ackq.staging.client import StagingBase
 from ackq.topic.staging_client import TopicStaging
 
@@ -106,7 +106,7 @@ class NoPandas(MetaPathFinder):
 
 
 # Few rows are staged too, and in several lists.
-sink_task.COLLECTED_ROWS = 2000
+sink.COLLECTED_ROWS = 2000
 if "FAULT" in os.environ:
     plant(os.environ["FAULT"])
 if "NO_PANDAS" in os.environ:

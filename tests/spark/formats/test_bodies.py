@@ -38,7 +38,7 @@ from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import ConfigurationError
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
-from ackq.spark.pipeline.misfits import Misfits
+from ackq.spark.pipeline.rejects import Misfits
 from ackq.spark.rows import Rows
 from ackq.topic import Topic
 from tests.spark.engine import Checkpoint, Engine
