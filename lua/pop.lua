@@ -1,7 +1,7 @@
 -- pop: settle finished messages, then take the next ones, each under a lease.
 --
--- Stands for the article's pop, which did RPOP and recorded what it got: here LTRIM takes it from
--- the list after HSETNX and ZADD have recorded it (search for LTRIM). docs/origins.md shows both.
+-- Stands for the article's pop, which did RPOP and recorded what it got: here HSETNX and ZADD
+-- record it, and LTRIM takes it from the list (search for LTRIM). docs/origins.md shows both.
 --
 -- include: queue_keys
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters

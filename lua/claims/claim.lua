@@ -34,8 +34,8 @@
 -- Atomic because a message must always be either ready or claimed, never both.
 -- A message that an operator canceled, see pick.lua, becomes a dead letter instead.
 -- Cost: O(messages), at most 1,000, of them at most 500 expired and 500 due, and 1 MiB of bodies
--- plus 16 messages; O(1) if the claim takes the whole list. If there are notes: at most 500, and 72
--- KiB decoded, since the ids are read.
+-- plus 16 messages; O(1) if the claim takes the whole list. If there are notes, or bodies that the
+-- article's pop left in CONTEXT: at most 500, and 72 KiB decoded, since the ids are read.
 -- Roles: claimer, pipeline, doctor
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -72,13 +72,14 @@ if from_left and not recorded[1] then
 end
 -- Check every type before the first write, so that an error means that nothing was done.
 local pushed, handed = redis.call('LLEN', ready), redis.call('LLEN', handoff)
-redis.call('ZCARD', backup)
-redis.call('HLEN', context)
+local leased, stored = redis.call('ZCARD', backup), redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
 local has_errors = redis.call('HLEN', errors) > 0
 local has_notes = redis.call('HLEN', notes) > 0
-redis.call('ZCARD', delayed)
+local later = redis.call('ZCARD', delayed)
+local has_delayed, has_left = later > 0, stored > leased + later -- left by the article's pop
+local reads_ids = has_notes or has_left
 redis.call('XLEN', dead)
 redis.call('HLEN', heldrows)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
@@ -117,10 +118,10 @@ if due[1] then
 end
 
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
-local room = math.min(has_notes and NOTED or CHUNK, messages - rows)
+local room = math.min(reads_ids and NOTED or CHUNK, messages - rows)
 local taken, moved, recovered, lost, missing, canceled, cut = 0, 0, 0, 0, 0, 0, false
 
--- include: count_up, enough, natural_key, listed_message, sweep_stale
+-- include: count_up, enough, natural_key, listed_message, is_put_back, sweep_stale
 
 local function full()
   return cut or taken >= room or moved >= BODY_BUDGET or enough()
@@ -162,11 +163,15 @@ local function take_back(zset)
   cut = #keys == asked -- the rest of them comes before what waits
 end
 
--- Make a dead letter of a message if it was canceled, and return whether that was done.
-local function is_canceled(body)
+-- Remove what the article left of a message. Make a dead letter of it if it was canceled, and
+-- return whether that was done.
+local function bury_if_canceled(body)
   local before, id = decoded, natural_key(body)
   cut = decoded > DECODE_BUDGET and before > 0
-  local message = id and not cut and listed_message(id, body)
+  if id and not cut and has_left and is_put_back(id, body) then
+    redis.call('HDEL', context, id)
+  end
+  local message = id and not cut and has_notes and listed_message(id, body)
   if not message or listed.of(message.field).canceled == 0 then
     return false
   end
@@ -190,7 +195,7 @@ local function take_ready(list, from)
     largest = 1
     while used < #slice and not full() do
       local body = slice[from == 'LEFT' and used + 1 or #slice - used]
-      local is_buried = has_notes and is_canceled(body)
+      local is_buried = reads_ids and bury_if_canceled(body)
       if not is_buried and not cut then
         bodies[#bodies + 1] = body
         charge(body)
@@ -216,7 +221,7 @@ take_back(backup)
 if not full() then
   take_back(delayed)
 end
-local whole = rows + taken + handed + lost == 0 and not (cut or has_notes)
+local whole = rows + taken + handed + lost == 0 and not (cut or reads_ids)
 if whole and size == 0 and pushed > 0 and pushed <= messages then
   redis.call('RENAME', ready, claim)
   redis.call('PERSIST', claim)

@@ -11,6 +11,8 @@ import redis
 
 import ackq
 from ackq import dropin
+from ackq.core.claim_groups import Claim
+from ackq.queue.claims_client import Claims
 from benchmarks.contestants.article import ACK, POP
 from tests.dropin.seen import settled
 
@@ -95,6 +97,27 @@ def test_equal_messages_are_taken_over_one_by_one(
     assert taker.ack(again, messages[1 - messages.index(first)]) == 4
     assert settled(taker)
     assert taker.audit().findings == ()
+
+
+@pytest.mark.parametrize("is_leased", [False, True])
+def test_a_claim_removes_what_was_left_of_its_messages_alone(
+    plain_client: redis.Redis, name: str, queue: ackq.Queue, is_leased: bool
+) -> None:
+    """The same body may be leased under this id: it stays. So does what was left of others."""
+    leased = []
+    if is_leased:
+        plain_client.lpush(name, b'{"id": "a"}')
+        leased = queue.pop_many(1)
+    plain_client.lpush(name, b'{"id": "a"}', b'{"id": "b"}', b'{"id": "c", "n": 1}')
+    left = {"a": b'{"id": "a"}', "b": b'{"id": "b"}', "c": b'{"id": "c"}'}
+    plain_client.hset(f"{name}CONTEXT", mapping=left)  # type: ignore[arg-type]
+    with Claims(plain_client, name, "g") as claims:
+        claims.begin()
+        assert claims.claim(0, messages=10) == Claim(1, 3)
+        claims.ack(1)
+    assert sorted(plain_client.hkeys(f"{name}CONTEXT")) == [b"a", b"c"][not is_leased :]
+    assert queue.ack(*leased) == is_leased
+    plain_client.delete(f"{name}CONTEXT")
 
 
 def test_another_message_under_the_id_is_not_taken_over(
