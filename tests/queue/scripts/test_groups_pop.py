@@ -588,3 +588,16 @@ def test_purge_deletes_what_is_parked(space: Space) -> None:
     assert space.call("groups/purge", 0) == 2
     assert space.call("purge", 0) == 1
     assert space.dump().keys() == {"RECORD"}
+
+
+def test_a_message_on_its_only_permitted_delivery_is_delivered_alone(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("b1", "b"))
+    assert [ids(pop(space, 5, max_receives=1)) for _ in range(3)] == [["a1"], ["b1"], []]
+
+
+def test_a_consumer_that_gets_the_last_message_is_seen_to_wait(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"))
+    assert pop(space, 1, waited=0).status == "last"
+    assert space.client.exists(space.key("WAITERS:LOOKS"))
