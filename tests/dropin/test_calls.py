@@ -12,19 +12,6 @@ from tests.dropin.seen import LEASE, come_back, settled
 from tests.waiting import wait_until
 
 
-def test_it_answers_what_redis_py_answers(r: dropin.Redis, name: str) -> None:
-    assert r.rpop(name) is None
-    assert r.rpop(name, 2) is None
-    assert r.rpop(name, 0) is None
-    assert r.lpush(name, "a", b"b", 3) == 3
-    assert r.llen(name) == 3
-    assert r.rpop(name, 0) == []
-    assert r.rpop(name) == b"a"
-    assert r.rpop(name, 9) == [b"b", b"3"]
-    assert r.brpop(name, timeout=0.05) is None
-    assert r.llen(name) == 0
-
-
 def test_what_it_refuses_redis_refuses_too(r: dropin.Redis, name: str) -> None:
     for count in (-1, 2**63, 1.5, "x"):
         with pytest.raises(redis.ResponseError, match="must be positive"):
@@ -33,12 +20,6 @@ def test_what_it_refuses_redis_refuses_too(r: dropin.Redis, name: str) -> None:
         r.brpop(name, -1)
     with pytest.raises(redis.ResponseError, match="wrong number of arguments"):
         r.brpop([])
-
-
-def test_names_may_be_bytes(r: dropin.Redis, name: str) -> None:
-    r.lpush(name.encode(), "a", "b")
-    assert r.rpop(name.encode()) == b"a"
-    assert r.brpop([name.encode()]) == (name.encode(), b"b")
 
 
 def test_the_clients_decoding_is_honoured(plain_client: redis.Redis, name: str) -> None:
