@@ -18,36 +18,13 @@ from .places import ROOT, WORK, function_lines, places
 
 #: The packages in order: first those where a wrong line could lose a message.
 PACKAGES = (
-    "core",
-    "core/io",
-    "queue",
-    "delay",
-    "worker",
-    "tasks",
-    "dropin",
-    "topic",
-    "rsmq",
-    "sharded",
-    "membership",
-    "staging",
-    "spark",
+    *("core", "core/io", "queue", "delay", "worker", "tasks", "dropin", "topic", "rsmq"),
+    *("sharded", "membership", "staging", "spark"),
 )
 #: What runs in Spark's executors and is tested without a JVM; the rest of the package drives Spark.
 EXECUTORS = (
-    "bulk_types",
-    "columns",
-    "heartbeat",
-    "in_bulk",
-    "options",
-    "raw_options",
-    "retry",
-    "row_encoder",
-    "rows",
-    "shards",
-    "sink_options",
-    "sink_task",
-    "to_json",
-    "unconverted",
+    *("bulk_types", "columns", "heartbeat", "in_bulk", "options", "raw_options", "retry"),
+    *("row_encoder", "rows", "shards", "sink_options", "sink_task", "to_json", "unconverted"),
     "values",
 )
 

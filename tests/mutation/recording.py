@@ -17,17 +17,7 @@ from typing import Any, Literal
 from .places import ROOT, WORK
 
 #: The folders whose tests may notice a mutant of a script.
-LUA_TESTS = (
-    "queue",
-    "delay",
-    "topic",
-    "rsmq",
-    "sharded",
-    "membership",
-    "staging",
-    "worker",
-    "ops",
-)
+LUA_TESTS = ("queue", "delay", "topic", "rsmq", "sharded", "membership", "staging", "worker", "ops")
 #: The folders and files whose tests may notice a mutant of Python. Those of Spark do without a JVM.
 TESTS = (
     *LUA_TESTS,
@@ -52,25 +42,9 @@ TESTS = (
 ONLY = {
     "web": ("guard", "mounted", "operating", "pages", "idle"),
     "spark": (
-        "options",
-        "rows",
-        "sink_task",
-        "sink_rows",
-        "reading_parts",
-        "source",
-        "stream",
-        "topic",
-        "sink",
-        "peek",
-        "conversions",
-        "delay_stream",
-        "launch",
-        "pipeline_config",
-        "pipeline_display",
-        "pipeline_infer",
-        "pipeline_lag",
-        "pipeline_rejects",
-        "report",
+        *("options", "rows", "sink_task", "sink_rows", "reading_parts", "source", "stream"),
+        *("topic", "sink", "peek", "conversions", "delay_stream", "launch", "pipeline_config"),
+        *("pipeline_display", "pipeline_infer", "pipeline_lag", "pipeline_rejects", "report"),
         "submission",
     ),
 }
@@ -82,17 +56,8 @@ ON_ALL_SERVERS = ("core", "queue", "sharded", "dropin", "faults")
 #: The test that starts the servers.
 ANCHOR = "tests/mutation/anchor.py"
 ARGUMENTS = (
-    "-q",
-    "-p",
-    "no:randomly",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "tests.mutation.plugin",
-    "--timeout",
-    "20",
-    "-m",
-    "not campaign",
+    *("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.mutation.plugin"),
+    *("--timeout", "20", "-m", "not campaign"),
 )
 
 

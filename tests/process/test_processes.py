@@ -144,16 +144,7 @@ def test_a_sigterm_in_any_phase_loses_and_delays_nothing(
 ) -> None:
     seconds = {"handling": 1.0, "between": 0.05}.get(phase, 0.0)
     push(queue, {"idle": 1, "taking": 20_000}.get(phase, 200), seconds)
-    options = (
-        "-q",
-        queue.name,
-        "--processes",
-        str(processes),
-        "--concurrency",
-        "4",
-        "--lease",
-        "60",
-    )
+    options = f"-q {queue.name} --processes {processes} --concurrency 4 --lease 60".split()
     with working(tmp_path, server.url, SCRIPTED, *options) as command:
         if phase != "starting":
             begun(command, 1)
@@ -399,16 +390,7 @@ def test_what_a_message_may_take_and_how_often_can_be_asked_for(
 ) -> None:
     queue.push({"id": "slow", "seconds": 60})
     queue.push({"id": "old", "seconds": 0, "until": time.time() - 1})
-    options = (
-        "-q",
-        queue.name,
-        "--time-limit",
-        "0.2",
-        "--max-receives",
-        "1",
-        "--expiry-field",
-        "until",
-    )
+    options = f"-q {queue.name} --time-limit 0.2 --max-receives 1 --expiry-field until".split()
     with working(tmp_path, server.url, SCRIPTED + "_async", *options):
         wait_until(lambda: queue.stats().dead == 2, "two dead letters", 30)
     reasons = {letter.id: letter.reason for letter in queue.dead_letters()}
@@ -419,17 +401,9 @@ def test_schedules_and_rates_and_queues_can_be_asked_for(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
     options = (
-        "-q",
-        f"{queue.name}=2",
-        "-q",
-        f"{queue.name}-b=1",
-        "--rate",
-        "1000/1",
-        "--schedules",
-        "tests.process.jobs:SCHEDULES",
-        "--processes",
-        "2",
-    )
+        f"-q {queue.name}=2 -q {queue.name}-b=1 --rate 1000/1 --schedules"
+        " tests.process.jobs:SCHEDULES --processes 2"
+    ).split()
     with working(tmp_path, server.url, QUICK, *options) as command:
         begun(command, 3)
         ids = [event["id"] for event in command.events("begin")]
@@ -477,17 +451,9 @@ def test_the_health_of_all_processes_is_one_file(
 ) -> None:
     file = tmp_path / "healthy"
     options = (
-        "-q",
-        queue.name,
-        "--processes",
-        "2",
-        "--health-file",
-        str(file),
-        "--health-port",
-        str(free_port),
-        "--stalled-after",
-        "3",
-    )
+        f"-q {queue.name} --processes 2 --health-file {file} --health-port {free_port}"
+        " --stalled-after 3"
+    ).split()
     health = f"http://127.0.0.1:{free_port}/"
     with working(tmp_path, server.url, QUICK, *options) as command:
         push(queue, 1)

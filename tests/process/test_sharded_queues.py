@@ -32,18 +32,7 @@ def test_no_message_is_lost_when_workers_are_killed_while_the_queue_is_resized(
 ) -> None:
     node: Any = cluster.get_default_node()
     where = node.host, node.port, token
-    options = (
-        "-q",
-        f"{token}=1",
-        "-q",
-        f"{{{token}-other}}=1",
-        "--processes",
-        "3",
-        "--lease",
-        "1",
-        "--heartbeat",
-        "0",
-    )
+    options = f"-q {token}=1 -q {{{token}-other}}=1 --processes 3 --lease 1 --heartbeat 0".split()
     url = f"redis://{node.host}:{node.port}"
     draw = random.Random(7)
     with contextlib.ExitStack() as stack:
