@@ -12,8 +12,23 @@ from ackq.ops.chronicle.durations import BUCKETS
 
 #: Upper limits of the buckets of times in the queue, in seconds. A last one holds longer ones.
 WAIT_BUCKETS = (
-    *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0),
-    *(21_600.0, 86_400.0),
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    1800.0,
+    3600.0,
+    21_600.0,
+    86_400.0,
 )
 
 

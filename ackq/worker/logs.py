@@ -32,8 +32,18 @@ def _handle(record: logging.LogRecord) -> None:
 log.handle = _handle  # type: ignore[method-assign]
 
 _FIELDS = (
-    *("queue", "message_id", "task", "size", "receive_count", "outcome", "seconds", "error"),
-    *("at", "outlook", "reason", "trace_id"),
+    "queue",
+    "message_id",
+    "task",
+    "size",
+    "receive_count",
+    "outcome",
+    "seconds",
+    "error",
+    "at",
+    "outlook",
+    "reason",
+    "trace_id",
 )
 
 
