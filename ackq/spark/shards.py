@@ -199,7 +199,8 @@ class Shards:
         """Claim the next batch, with a share of each list; None if no message is ready."""
         self._finish_commits()
         size = self._reading.max_bytes
-        batch = self._following(after)
+        # Also if no message is ready: each list has seen the number, and refuses a lower one.
+        batch = self._last = self._following(after)
         rows = 0
         for left, each in zip(range(len(self._claims), 0, -1), self._in_turn(batch), strict=True):
             share = messages if messages == UNLIMITED else -((rows - messages) // left)
@@ -208,7 +209,6 @@ class Shards:
                 rows += self._claim_one(each, after, batch, share, part)
         if not rows:
             return None
-        self._last = batch
         return Claim(batch, rows)
 
     def check_unacked(self, batch: int) -> None:

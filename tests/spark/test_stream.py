@@ -19,7 +19,7 @@ from ackq.errors import CheckpointMismatch, ConfigurationError, Fenced
 from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
-from ackq.spark import offsets, polling
+from ackq.spark import offsets, polling, shards
 from ackq.spark.shards import STEP, Shards
 from ackq.spark.source import AckqDataSource
 from ackq.topic import Topic
@@ -349,6 +349,20 @@ def test_expired_and_due_messages_come_first(start: Start, queue: Queue) -> None
     start(log).run()
     assert set(log.ids()) == {first, second, "due"}
     assert log.ids()[-1] == second
+
+
+def test_looks_at_an_empty_queue_use_rising_numbers(
+    start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter([0, 10**6])
+    monkeypatch.setattr(shards, "secrets", SimpleNamespace(randbelow=lambda _: next(drawn, 0)))
+    queue.push(b"1")
+    engine = start(Checkpoint(), pollIntervalMs=1)
+    assert engine.step()
+    assert not engine.step()
+    assert not engine.step()
+    queue.push(b"2")
+    assert engine.step()
 
 
 def test_an_empty_queue_is_looked_at_no_more_often_than_asked(
