@@ -214,7 +214,7 @@ def _show(
         click.echo(f"ackq: {queue.name} has no groups", err=True)
         sys.exit(NOTHING)
     found = queue.groups(top, by=by, containing=containing)
-    if not (found or containing):
+    if isinstance(queue, Queue) and not (found or containing):
         _warn_without_groups(queue, queue.config.groups.field)
     letters = [_letters(queue, each.stopped_by) for each in found]
     if as_json:
@@ -232,7 +232,7 @@ def _show(
     print_table(("group", "waiting", "in flight", "oldest", "turn for", "stopped by"), rows)
 
 
-def _warn_without_groups(queue: Queue | ShardedQueue, field: str) -> None:
+def _warn_without_groups(queue: Queue, field: str) -> None:
     """Say that the next messages have no group: the field may be misspelt."""
     waiting = queue.peek(PEEKED)
     if waiting and not any(group_of(each.body, field) for each in waiting):
