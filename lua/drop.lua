@@ -45,8 +45,9 @@ local now = clock[1] * 1000000 + clock[2]
 
 for i, of in ipairs(redis.call('HMGET', letters, unpack(ARGV))) do
   if of then
-    go_on(string.sub(of, PLACE + 1), ARGV[i])
+    end_stop(string.sub(of, PLACE + 1), ARGV[i])
   end
 end
+go_on()
 wake()
 return deleted

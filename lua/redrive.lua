@@ -74,7 +74,7 @@ local function put_back(entry, of, key, fields)
     names.change(key, nil, mark(fields.body), '0')
   end
   redis.call('XDEL', dead, entry)
-  go_on(tag, entry)
+  end_stop(tag, entry)
   redriven = redriven + 1
 end
 
@@ -112,6 +112,7 @@ local looked, last = each_letter(dead, 4, wanted, after, redrive)
 names.write()
 count_up('redriven', redriven)
 if busy and redriven > 0 then
+  go_on()
   wake()
 end
 return {redriven, looked, last, unpack(refused)}

@@ -50,11 +50,12 @@ while 2 * reply[1] + 2 < #ARGV and bytes < BODY_BUDGET do
   if not entry and redis.call('HEXISTS', letters, id) == 1 then
     reply[#reply + 1] = id
     if repair then
-      go_on(tag, id)
+      end_stop(tag, id)
     end
   end
 end
 if repair and #reply > 1 then
+  go_on()
   wake()
 end
 return reply

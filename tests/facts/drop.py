@@ -13,7 +13,7 @@ FACTS = Facts(
     mistakes=r"""
 test_groups_stop.test_dropping_a_dead_letter_lets_its_group_go_on
   the group stays stopped
-  -     go_on(string.sub(of, PLACE + 1), ARGV[i])
+  -     end_stop(string.sub(of, PLACE + 1), ARGV[i])
   +     turn(string.sub(of, PLACE + 1))
 """,
 )

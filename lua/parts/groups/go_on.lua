@@ -1,18 +1,31 @@
 -- include: groups/slots
 -- Needs stopped, letters.
 
--- Let a group go on without a dead letter that stopped it, once no other one does.
-local function go_on(tag, letter)
-  local others = {}
-  for other in string.gmatch(redis.call('HGET', stopped, tag) or '', '[^ ]+') do
-    others[#others + 1] = other ~= letter and other or nil
+local ended, ended_of = {}, {} -- groups in the order found; group -> ids of dead letters
+
+-- Note that a dead letter no longer stops its group.
+local function end_stop(tag, letter)
+  if not ended_of[tag] then
+    ended[#ended + 1], ended_of[tag] = tag, {}
   end
+  ended_of[tag][letter] = true
   redis.call('HDEL', letters, letter)
-  if #others > 0 then
-    redis.call('HSET', stopped, tag, table.concat(others, ' '))
-  else
-    redis.call('HDEL', stopped, tag)
-    stops[tag] = false
-    turn(tag)
+end
+
+-- Let these groups go on, once no other dead letter stops them. One group may have many, so each
+-- list of them is read and written once.
+local function go_on()
+  for _, tag in ipairs(ended) do
+    local others = {}
+    for other in string.gmatch(redis.call('HGET', stopped, tag) or '', '[^ ]+') do
+      others[#others + 1] = not ended_of[tag][other] and other or nil
+    end
+    if #others > 0 then
+      redis.call('HSET', stopped, tag, table.concat(others, ' '))
+    else
+      redis.call('HDEL', stopped, tag)
+      stops[tag] = false
+      turn(tag)
+    end
   end
 end
