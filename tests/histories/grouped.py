@@ -33,6 +33,8 @@ TURNS = 2
 LOOKED_AT = 2000
 #: Deliveries of a group of which each two are compared with its rate.
 SPAN = 50
+#: Seconds by which a lease may end later than was asked for.
+JITTER = 0.066
 #: What ends a lease.
 _ENDS = ("ack", "nack", "release", "reject")
 
@@ -169,6 +171,21 @@ def was_unseen(story: Story, died_after: int = 0) -> bool:
     counts = [each.count or 0 for each in story.deliveries]
     seen = sum(not each.may_have_had("release") for each in story.deliveries)
     return max([died_after, *counts]) > seen
+
+
+def order_uncounted(deliveries: list[Delivery]) -> None:
+    """Sort deliveries with the same receive count by the ends of their leases.
+
+    The next lease of one that was given back ends later by more than the jitter.
+    """
+    for at in range(1, len(deliveries)):
+        for later in range(at, 0, -1):
+            one, other = deliveries[later - 1 : later + 1]
+            if one.count != other.count or one.until is None or other.until is None:
+                break
+            if one.until <= other.until + JITTER:
+                break
+            deliveries[later - 1 : later + 1] = other, one
 
 
 def _is_before(other: Story, delivery: Delivery) -> bool:

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .grouped import judge_groups
+from .grouped import judge_groups, order_uncounted
 from .stories import POSSIBLE, Delivery, Fault, History, Push, Settle, Story, Take
 from .totals import judge_totals
 from .verdict import Verdict
@@ -38,6 +38,12 @@ class Judge:
         self._ends = [fault.end for fault in history.faults]
         self._undoings = [fault for fault in history.faults if fault.since is not None]
         self._is_clock_set = any(fault.clock for fault in history.faults)
+        #: When each process wrote last, if its supervisor gives back what it had when it died.
+        self._lasted: defaultdict[str, float] = defaultdict(float)
+        self._gives_back: bool = history.settings.get("gives_back", False)
+        for delivery in self._all_deliveries() if self._gives_back else ():
+            ends = [delivery.take.end, *(settle.begin for settle in delivery.settles)]
+            self._lasted[delivery.take.by[0]] = max(self._lasted[delivery.take.by[0]], *ends)
         self.lease_seconds: float = history.settings["lease"]
         #: Whether a dead letter stops its group.
         self.dead_letters_stop: bool = history.settings.get("group_stops", False)
@@ -83,6 +89,8 @@ class Judge:
 
     def _judge_story(self, story: Story) -> None:
         story.deliveries.sort(key=self._place)
+        if self._gives_back and not self._is_clock_set:
+            order_uncounted(story.deliveries)
         verdict = self.verdict
         states = {push.state for push, _ in story.pushes}
         verdict.pushed += "ok" in states
@@ -151,6 +159,8 @@ class Judge:
         known = [delivery for delivery in story.deliveries if len(set(_redrives(delivery))) == 1]
         for earlier, later in itertools.pairwise(known):
             is_counted = earlier.count is not None or earlier.until is not None
+            if self._is_clock_set and self._gives_back and earlier.count == later.count:
+                is_counted = False  # one of them did not count, and times do not tell which
             is_known = is_counted or earlier.take.end <= later.take.begin
             end = later.take.end
             if is_known and not (self.undone(earlier.take, end) or self.undone(later.take, end)):
@@ -228,6 +238,7 @@ class Judge:
             begin, end = held.take.begin, later.take.end
             if (
                 held.may_have_had("nack", "release")
+                or self._was_given_back(held, later)
                 or self.clocked(begin, end)
                 or _was(story, ("cancel", "redrive"), begin, end)
             ):
@@ -321,9 +332,17 @@ class Judge:
             if _redrives(earlier) != _redrives(later):
                 continue  # it counts from 1 again
             self.saw("count")
-            may_be_less = earlier.may_have_had("release")
+            may_be_less = earlier.may_have_had("release") or self._was_given_back(earlier, later)
             if later.count <= earlier.count - may_be_less:
                 yield f"received as number {earlier.count}, then as number {later.count}"
+
+    def _was_given_back(self, earlier: Delivery, later: Delivery) -> bool:
+        """Whether a process may have died with the earlier delivery, which then does not count."""
+        return self._gives_back and self._lasted[earlier.take.by[0]] <= later.take.end
+
+    def _all_deliveries(self) -> Iterator[Delivery]:
+        for story in self._history.stories.values():
+            yield from story.deliveries
 
     def early(self, story: Story) -> Iterator[str]:
         """Delivered before its delay was over."""

@@ -70,7 +70,7 @@ def asked(*times: float) -> list[Event]:
 
 def judged(folder: Path, *events: list[Event], **settings: Any) -> histories.Verdict:
     """Write a history and check it."""
-    (folder / "history").mkdir()
+    (folder / "history").mkdir(exist_ok=True)
     given = {"lease": LEASE, "drain_within": 5, "order": True, "max_receives": 2, "rows": True}
     given |= settings
     (folder / "settings.json").write_text(json.dumps(given))
@@ -563,6 +563,21 @@ def test_of_messages_that_share_an_id_one_may_be_refused_for_the_next(tmp_path: 
         (folder := tmp_path / state).mkdir()
         found = judged(folder, push(), take(0, 1), call, left())
         assert set(found.violations) == broken
+
+
+@pytest.mark.parametrize("gives_back", [False, True])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_a_dead_process_had_comes_back_uncounted_from_its_supervisor(
+    tmp_path: Path, gives_back: bool, goes_on: bool
+) -> None:
+    (tmp_path / "history").mkdir()
+    written = [*take(0, 1), *(settle("extend", 0, 1.4) if goes_on else [])]
+    text = "".join(json.dumps(each) + "\n" for each in written)
+    (tmp_path / "history" / "process.jsonl").write_text(text)
+    later = [push(), take(0, 1.2), settle("ack", 0, 1.3), left()]
+    found = judged(tmp_path, *later, gives_back=gives_back).violations
+    assert (found.keys() >= {"count", "lease"}) == (goes_on or not gives_back)
+    assert bool(found) == (goes_on or not gives_back)
 
 
 def test_overlapping_takes_without_counts_have_no_order(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _ROOT = Path(__file__).parents[3]
 class ProcessWorkerRig(ListRig):
     """The parent of worker processes. Each of its children runs `handle`."""
 
-    rules: ClassVar[dict[str, Any]] = {}
+    rules: ClassVar[dict[str, Any]] = {"gives_back": True}
 
     async def serve(self, role: Role) -> None:
         # Not above: the previous release, which runs other workloads, does not have them.
@@ -56,7 +56,7 @@ class ProcessWorkerRig(ListRig):
 class GroupsProcessWorkerRig(ProcessWorkerRig, GroupsRig):
     """The same, of a queue with groups, which they know from its record."""
 
-    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1}
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "gives_back": True}
 
     async def prepare(self) -> None:
         await super().prepare()
