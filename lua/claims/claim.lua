@@ -101,13 +101,7 @@ if tonumber(facts[4] or 0) ~= batch or batch <= acked then
     return {'taken', math.max(batch, last, acked)}
   end
 end
--- The number is used up, so that a late copy of this call cannot make a claim that nobody knows.
-local function use_up()
-  redis.call('HDEL', group, 'claiming')
-  redis.call('HSET', group, 'last', string.format('%.0f', batch), 'bytes', '0')
-  return {'empty'}
-end
-
+-- include: use_up
 if redis.call('EXISTS', paused) == 1 then
   redis.call('HDEL', group, 'claiming')
   return rows > 0 and {'ok', rows, 0} or use_up()

@@ -92,7 +92,7 @@ local counts = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local taken, returned, dead_lettered, ended, cut = 0, 0, 0, 0, false
 
--- include: enough, write_letter
+-- include: enough, use_up, write_letter
 
 local function dead_letter(key, count)
   write_letter(dead, {key = key, body = '', reason = 'body missing', count = count})
@@ -175,9 +175,6 @@ count_up(1, 'returned', returned)
 count_up(1, 'dead:body missing', dead_lettered)
 count_up(1, 'ended', ended)
 if rows == 0 and not more then
-  -- The number is used up, so that a late copy of this call cannot make a claim that nobody knows.
-  redis.call('HDEL', group, 'claiming')
-  redis.call('HSET', group, 'last', string.format('%.0f', batch), 'bytes', '0')
-  return {'empty'}
+  return use_up()
 end
 return {'ok', rows, more and 1 or 0}
