@@ -134,13 +134,13 @@ class TaskWorkerRig(ListRig):
 class GroupsWorkerRig(ThreadWorkerRig, GroupsRig):
     """`Worker`, of a queue with groups."""
 
-    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1}
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "split_runs": True}
 
 
 class AsyncGroupsWorkerRig(TaskWorkerRig, GroupsRig):
     """`AsyncWorker`, of a queue with groups."""
 
-    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1}
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "split_runs": True}
 
 
 class TypedTasksRig(ListRig):
