@@ -173,24 +173,10 @@ def was_unseen(story: Story, died_after: int = 0) -> bool:
     return max([died_after, *counts]) > seen
 
 
-def is_in_run(delivery: Delivery) -> bool:
-    """Whether a take returned this message together with another of its group, now or before.
-
-    If their leases end, one of them waits for the other, and a delivery of it does not count.
-    """
-    story = delivery.story
-    return story.group is not None and any(
-        other.story.group == story.group and other is not each
-        for each in story.deliveries
-        for other in each.take.deliveries
-    )
-
-
 def order_uncounted(deliveries: list[Delivery]) -> None:
     """Sort deliveries with the same receive count by the ends of their leases.
 
-    One that does not count, see `is_in_run`, ended with its lease. So the next lease ends
-    later by more than the jitter.
+    The next lease of one that was given back ends later by more than the jitter.
     """
     for at in range(1, len(deliveries)):
         for later in range(at, 0, -1):

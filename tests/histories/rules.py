@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .grouped import is_in_run, judge_groups, order_uncounted
+from .grouped import judge_groups, order_uncounted
 from .stories import POSSIBLE, Delivery, Fault, History, Push, Settle, Story, Take
 from .totals import judge_totals
 from .verdict import Verdict
@@ -89,7 +89,7 @@ class Judge:
 
     def _judge_story(self, story: Story) -> None:
         story.deliveries.sort(key=self._place)
-        if (self._gives_back or story.group is not None) and not self._is_clock_set:
+        if self._gives_back and not self._is_clock_set:
             order_uncounted(story.deliveries)
         verdict = self.verdict
         states = {push.state for push, _ in story.pushes}
@@ -159,8 +159,7 @@ class Judge:
         known = [delivery for delivery in story.deliveries if len(set(_redrives(delivery))) == 1]
         for earlier, later in itertools.pairwise(known):
             is_counted = earlier.count is not None or earlier.until is not None
-            uncounted = self._gives_back or self._is_in_run(earlier)
-            if self._is_clock_set and uncounted and earlier.count == later.count:
+            if self._is_clock_set and self._gives_back and earlier.count == later.count:
                 is_counted = False  # one of them did not count, and times do not tell which
             is_known = is_counted or earlier.take.end <= later.take.begin
             end = later.take.end
@@ -333,17 +332,9 @@ class Judge:
             if _redrives(earlier) != _redrives(later):
                 continue  # it counts from 1 again
             self.saw("count")
-            may_be_less = (
-                earlier.may_have_had("release")
-                or self._is_in_run(earlier)
-                or self._was_given_back(earlier, later)
-            )
+            may_be_less = earlier.may_have_had("release") or self._was_given_back(earlier, later)
             if later.count <= earlier.count - may_be_less:
                 yield f"received as number {earlier.count}, then as number {later.count}"
-
-    def _is_in_run(self, delivery: Delivery) -> bool:
-        is_split = self._history.settings.get("split_runs") and delivery.story.group is not None
-        return is_in_run(delivery) or bool(is_split)
 
     def _was_given_back(self, earlier: Delivery, later: Delivery) -> bool:
         """Whether a process may have died with the earlier delivery, which then does not count."""

@@ -108,8 +108,7 @@ class History:
     def __init__(self, folder: Path) -> None:
         #: lease, readers, order, fenced, shared, max_receives, drain_within; see `rules`. With
         #: groups: group_in_flight, group_stops, group_turns, max_in_flight; see `grouped`.
-        #: gives_back, if a supervisor returns what a process had that died; split_runs, if each
-        #: message of a take is written as a take of its own.
+        #: gives_back, if a supervisor returns what a process had that died.
         self.settings: dict[str, Any] = json.loads((folder / "settings.json").read_text())
         self.readers: list[str] = self.settings.get("readers") or [""]
         self.stories: dict[tuple[str, str], Story] = {}

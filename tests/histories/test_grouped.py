@@ -48,17 +48,6 @@ CASES: dict[str, tuple[str, dict[str, Any], list[list[Event]]]] = {
         ONE,
         [pushed("a1 a2", 0), took(0, 1, "a1 a2"), took(2, 2, "a1 a2", 2), acks(2, 3, at=2.1)],
     ),
-    "a run whose reply came late, and a clock that was set": (
-        "",
-        ONE,
-        [
-            pushed("a1 a2", 0),
-            [took(0, 0.1, "a1 a2")[0] | {"end": LEASE + 0.3}],
-            took(2, LEASE + 0.2, "a1 a2", 1),
-            acks(2, 3, at=LEASE + 0.25),
-            fault(9, clock=True),
-        ],
-    ),
     "a group that keeps to its rate": (
         "",
         ONE | {"group_rate": [2, 1.0, 2]},

@@ -56,7 +56,7 @@ class ProcessWorkerRig(ListRig):
 class GroupsProcessWorkerRig(ProcessWorkerRig, GroupsRig):
     """The same, of a queue with groups, which they know from its record."""
 
-    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "gives_back": True, "split_runs": True}
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "gives_back": True}
 
     async def prepare(self) -> None:
         await super().prepare()

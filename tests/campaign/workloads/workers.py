@@ -134,13 +134,13 @@ class TaskWorkerRig(ListRig):
 class GroupsWorkerRig(ThreadWorkerRig, GroupsRig):
     """`Worker`, of a queue with groups."""
 
-    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "split_runs": True}
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1}
 
 
 class AsyncGroupsWorkerRig(TaskWorkerRig, GroupsRig):
     """`AsyncWorker`, of a queue with groups."""
 
-    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1, "split_runs": True}
+    rules: ClassVar[dict[str, Any]] = {"group_in_flight": 1}
 
 
 class TypedTasksRig(ListRig):

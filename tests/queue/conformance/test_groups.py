@@ -154,6 +154,16 @@ def test_every_delivery_of_a_run_counts(
     assert again == [("a1", 2), ("a2", 2)]
 
 
+def test_every_delivery_of_a_run_counts_if_one_call_takes_it_back(
+    grouped: Callable[..., Any], target: Target, name: str
+) -> None:
+    """Equal deadlines are ordered by key: `a` comes before `b`, has to wait, and follows it."""
+    queue = grouped()
+    queue.push_many([{"id": "b"}, {"id": "a"}], group="g")
+    target.control.zadd(f"{name}BACKUP", {each.key: 1 for each in queue.pop_many(2)})
+    assert [(each.id, each.receive_count) for each in queue.pop_many(2)] == [("b", 2), ("a", 2)]
+
+
 def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: Callable[..., Any]) -> None:
     queue = grouped(in_flight=2)
     queue.push_many([{"id": f"a{number}"} for number in range(4)], group=7)

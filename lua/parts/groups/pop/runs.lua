@@ -56,5 +56,6 @@ local function defer(zset, key, entry, count, till)
   end
   redis.call('ZADD', delayed, string.format('%.0f', till), key)
   redis.call('HSET', flight, key, entry)
-  has_delayed, deferred = true, deferred + 1
+  -- This call may take it from there, and then reads its count.
+  has_receives, has_delayed, deferred = true, true, deferred + 1
 end
