@@ -8,9 +8,11 @@ test's module has the operations, in ``PARTS``; its ``FILE`` has their answers a
     > LPUSH q {"id":"a","n":1} -- once <- 1
     = 'a'
 
-A long answer has a line of its own, and so has each answer to a pipeline. For a new operation,
-write a title and the answers into the file, as ``< 4.9``, fill in the other lines with
-``python -m tests.traces tests.queue.test_requests``, and look at the difference.
+A long answer has a line of its own, and so has each answer to a pipeline. The clock shows 1.0, and
+has a line where it shows another time than before. What ends with a request returned None. For a
+new operation, write a title and the answers into the file, as ``< 1`` or ``> clock <- 4.9``, fill
+in the other lines with ``python -m tests.traces tests.queue.test_requests``, and look at the
+difference.
 """
 
 import ast
@@ -28,7 +30,7 @@ from typing import Any
 import redis.exceptions
 
 from ackq import errors
-from ackq.core.effects import Operation, Pipeline, Request, Sleep
+from ackq.core.effects import Clock, Operation, Pipeline, Request, Sleep
 
 #: Longer lists of arguments are cut, and longer arguments.
 SHOWN, LONGEST = 60, 100
@@ -52,6 +54,13 @@ class Lost:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What the clock shows from here on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class NotSent:
     """The answer to a pipeline of which nothing was sent."""
 
@@ -67,8 +76,9 @@ def trace(title: str, answers: Iterable[Any], made: Any, watched: Iterable[Any] 
     try:
         result = made() if callable(made) else made
         if isinstance(result, Generator):
-            result = _run(result, iter(answers), lines)
-        lines.append(f"= {result!r}")
+            result = _run(result, [*answers], lines)
+        if result is not None:
+            lines.append(f"= {result!r}")
     except Exception as error:
         lines.append(f"! {type(error).__name__}: {error}")
         lines += [f"  {name}: {each!r}" for name, each in _fields(error)]
@@ -77,17 +87,24 @@ def trace(title: str, answers: Iterable[Any], made: Any, watched: Iterable[Any] 
     return "\n".join(lines)
 
 
-def _run(steps: Operation[Any], answers: Iterator[Any], lines: list[str]) -> Any:
+def _run(steps: Operation[Any], answers: list[Any], lines: list[str]) -> Any:
     """Run an operation, note its effects and their answers, and return its result."""
+    now = 1.0
     try:
         effect = next(steps)
         while True:
+            if isinstance(effect, Clock):
+                if answers and isinstance(answers[0], Reading):
+                    before, now = now, answers.pop(0).seconds
+                    lines += [f"> clock{ANSWERED}{now}"] * (now != before)
+                effect = steps.send(now)
+                continue
             lines.append(f"> {_effect(effect)}")
             try:
-                answer = next(answers)
+                answer = answers.pop(0)
                 if isinstance(effect, Pipeline) and not isinstance(answer, NotSent):
-                    answer = [answer, *(next(answers) for _ in effect.requests[1:])]
-            except (StopIteration, RuntimeError):
+                    answer = [answer, *(answers.pop(0) for _ in effect.requests[1:])]
+            except IndexError:
                 return f"{UNANSWERED}: write its answer below, as < ..."
             shown = (
                 answer if isinstance(effect, Pipeline) and isinstance(answer, list) else [answer]
@@ -117,7 +134,7 @@ def stored(file: Path) -> dict[str, str]:
 
 def answers(trace: str) -> list[Any]:
     """Return the answers in a trace."""
-    lines = trace.replace(ANSWERED, "\n< ").split("\n")
+    lines = trace.replace(f"> clock{ANSWERED}", "< clock ").replace(ANSWERED, "\n< ").split("\n")
     return [_read(line[2:]) for line in lines if line.startswith("< ")]
 
 
@@ -166,8 +183,6 @@ def _effect(effect: Any) -> str:
         return f"sleep {effect.seconds!r}"
     if isinstance(effect, Pipeline):
         return "\n> & ".join(map(_effect, effect.requests))
-    if not isinstance(effect, Request):
-        return "clock"
     name = f"{effect.script.name}.lua " if effect.script else ""
     args = list(map(_argument, effect.args[:SHOWN]))
     if len(effect.args) > SHOWN:
@@ -202,6 +217,8 @@ def _answer(value: Any) -> str:
 
 def _read(text: str) -> Any:
     """Return the answer that a line shows."""
+    if text.startswith("clock "):
+        return Reading(float(text.removeprefix("clock ")))
     if text.startswith(LOST):
         return Lost(_read(text.removeprefix(LOST)))
     if text.startswith(NOT_SENT):

@@ -53,6 +53,8 @@ SERVERS = "debian,cluster,sentinel"
 ONE_SERVER = "debian"
 #: The folders whose tests run on all of them. Tests of the others would run the same lines there.
 ON_ALL_SERVERS = ("core", "queue", "sharded", "dropin", "faults")
+#: Files that one run records: as much is lost if it is interrupted.
+AT_ONCE = 12
 #: The test that starts the servers.
 ANCHOR = "tests/mutation/anchor.py"
 ARGUMENTS = (
@@ -89,11 +91,12 @@ def _recorded_in(of: str, folder: str) -> dict[str, dict[str, Any]]:
             digests[str(file.relative_to(ROOT))] = digest
     known = {file: known[file] for file in digests if file in known}
     stale = [file for file in digests if known.get(file, {}).get("digest") != digests[file]]
-    if stale:
-        print(f"recording what {len(stale)} files of tests/{folder} run ...", flush=True)
-        known |= {file: {"digest": digests[file], "tests": {}} for file in stale}
-        on_all = of == "python" and folder in ON_ALL_SERVERS
-        for test in _record(of, stale, SERVERS if on_all else ONE_SERVER):
+    on_all = of == "python" and folder in ON_ALL_SERVERS
+    for at in range(0, len(stale), AT_ONCE):
+        files = stale[at : at + AT_ONCE]
+        print(f"recording what {len(files)} files of tests/{folder} run ...", flush=True)
+        known |= {file: {"digest": digests[file], "tests": {}} for file in files}
+        for test in _record(of, files, SERVERS if on_all else ONE_SERVER):
             if not test["test"].startswith(ANCHOR):
                 tests = known[test["test"].partition("::")[0]]["tests"]
                 tests[test["test"]] = {"seconds": test["seconds"], "places": test["places"]}
