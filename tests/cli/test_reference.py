@@ -57,7 +57,7 @@ READING = re.compile("Check|Count|Find|List|Look|Measure|Print|Read|Receive|Repo
 PRINTING = {"demo", "web", "completion", "tasks schema", "pipeline infer"}
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
-#: What another test runs as well: the README's pipeline and demo, processes, another example.
+#: What another test runs as well: the pipeline of its page, the demo, processes, another example.
 SHOWN = re.compile(
     "ackq (pipeline (run|redrive|check .*--sample)|demo"
     "|bench .*--batch|work .*--(processes|concurrency 16))"

@@ -30,14 +30,14 @@ class Page:
 
 #: Pages whose examples need nothing else.
 PLAIN = (
-    *("docs/index.md", "docs/tutorial.md", "docs/retries.md", "docs/find.md"),
+    *("docs/queue.md", "docs/tutorial.md", "docs/retries.md", "docs/find.md"),
     *("docs/idempotence.md", "docs/delay.md", "docs/topic.md", "docs/rsmq.md", "docs/sharded.md"),
     *("docs/worker.md", "docs/moving-from.md", "docs/cancel.md", "docs/unique.md"),
     *("docs/order.md", "docs/fairness.md", "docs/limits.md"),
 )
 PAGES = {
     **dict.fromkeys(PLAIN, Page()),
-    "README.md": Page(("tasks,embedded",)),
+    **dict.fromkeys(("README.md", "docs/index.md"), Page(("tasks,embedded",))),
     "docs/recipes.md": Page(("embedded", "fastapi")),
     "docs/metrics.md": Page(("embedded,metrics",)),
     "docs/tracing.md": Page(("embedded,otel", "opentelemetry-sdk")),
@@ -173,25 +173,3 @@ def test_the_examples_of_a_page_run_as_pasted(
     commands = environments(*reader.packages)
     with user(commands, tmp_path) as variables:
         run(commands / "python", script, cwd=tmp_path, env=variables)
-
-
-@pytest.mark.campaign
-@pytest.mark.timeout(900)
-def test_the_readme_from_top_to_bottom(environments: Environments, tmp_path: Path) -> None:
-    """Its Python, its commands and its file, in the order in which it shows them."""
-    commands = environments(f"tasks,{SPARK[0]}", *SPARK[1:])
-    blocks = re.findall(
-        r"^```(python|sh|toml)\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S
-    )
-    with user(commands, tmp_path) as variables:
-        for language, block in blocks:
-            if language == "toml":
-                (name,) = re.findall(r"^# (\w+\.toml)$", block, re.MULTILINE)
-                (tmp_path / name).write_text(block)
-                continue
-            pasted = re.sub(r"^pip .*\n", "", block, flags=re.MULTILINE)
-            shell = ("sh", "-ec") if language == "sh" else (commands / "python", "-c")
-            printed = run(*shell, pasted, cwd=tmp_path, env=variables)
-            if pasted.startswith("ackq stats jobs"):
-                assert re.search(r"\bready +1\b|\bready\t1\b", printed), printed
-    assert list(tmp_path.glob("cars/**/*.parquet"))

@@ -1,4 +1,4 @@
-"""The pipeline of the README, on real data, from the public data set to files and dead letters."""
+"""The pipeline of its page, on real data, from the public data set to files and dead letters."""
 
 import os
 import re
@@ -24,8 +24,8 @@ def example(page: str) -> tuple[str, str]:
 
 
 @pytest.mark.xdist_group("own-spark")
-def test_the_example_of_the_readme_runs_on_the_public_data_set(tmp_path: Path) -> None:
-    config, commands = example("README.md")
+def test_the_example_runs_on_the_public_data_set(tmp_path: Path) -> None:
+    config, commands = example("docs/pipeline.md")
     assert "vega_datasets" in commands
     (tmp_path / "cars.toml").write_text(config)
     lines = [line for line in commands.splitlines() if not line.startswith("pip ")]
@@ -58,7 +58,3 @@ def test_the_example_of_the_readme_runs_on_the_public_data_set(tmp_path: Path) -
     for row in table.to_pylist():
         by_origin[row["origin"]] += row["cars"]
     assert by_origin == {"USA": 245, "Japan": 79, "Europe": 68}
-
-
-def test_the_page_on_pipelines_shows_the_same() -> None:
-    assert example("docs/pipeline.md") == example("README.md")
