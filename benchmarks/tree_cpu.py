@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-#: Of prctl: orphans become children of this process, not of the first one.
+#: An option of prctl: orphans become children of this process, not of the first one.
 _SUBREAPER = 36
 #: Seconds for which processes may outlive the command.
 PATIENCE = 30.0

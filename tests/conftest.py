@@ -38,7 +38,7 @@ from tests.servers import free_port as find_free_port
 from tests.spark import home as spark_home
 from tests.waiting import wait_until
 
-#: That of this process, once it runs tests.
+#: The reaper of this process, once it runs tests.
 REAPERS: list[subprocess.Popen[bytes]] = []
 
 pytest_plugins = ["pytester", "tests.interleaving", "tests.examples"]

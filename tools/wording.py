@@ -58,6 +58,12 @@ PHRASES = (
     (r"\*Rejected:\* to \b", "the gerund: moving, sending"),
     (r"\b(?:is|are) no (?:results|errors|part of|text|bytes)\b", "is not, are not"),
     (
+        r"(?:#:? |-- |\"\"\")(?:Of|(?:The same|That|Those) of) ",
+        "name the thing first: the keys of …",
+    ),
+    (r"\bare no more\b(?! \w)", "no longer exist"),
+    (r"\bfor some time at most\b", "or until a time has passed"),
+    (
         r"\b(?:message|row|job|schedule)s? (?:is|are|was|were|be) cancelled\b",
         "canceled (asyncio: cancelled)",
     ),

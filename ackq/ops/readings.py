@@ -77,7 +77,7 @@ class Reading:
     oldest_ready: float | None = None
     #: How many workers take from the queue.
     workers: int | None = None
-    #: Of a shard: the ids of these workers, which may take from other shards too.
+    #: The ids of the workers of a shard, which may take from other shards too.
     worker_ids: frozenset[bytes] = frozenset()
     totals: Totals | None = None
     #: Delayed messages that are due soon, if asked for.

@@ -22,7 +22,7 @@ def in_time(seconds: float, read: Callable[[], T]) -> T:
 class SharedRead(Generic[T]):
     """Reads for many who ask at the same time: one read for all who came before it began.
 
-    No two reads run at a time, and who asks during a read gets the result of the next one. So
+    One read runs at a time. A caller that asks during a read gets the result of the next one. So
     nobody waits for more than two reads, and no figure is older than the request for it.
     """
 

@@ -30,7 +30,7 @@ from ackq.worker.signals import stopping_on_signals
 
 #: Exit code of a child whose plan cannot work. It is not restarted.
 CANNOT_WORK = 3
-#: Of the parent's folder, and of the file in it that the parent keeps locked.
+#: The parent's folder begins like this; the parent keeps the file locked that is in it.
 FOLDER_PREFIX, LOCK_NAME = "ackq-work-", "lock"
 #: Seconds between two checks of the children.
 CHECK_INTERVAL = 0.1
@@ -223,7 +223,7 @@ class Processes:
         self._last_warning = ""
         self._reported = Reported(())
         self._settling: list[threading.Thread] = []
-        #: Of the queues, or `UNNAMED`. None: the embedded server.
+        #: The server of the queues, or `UNNAMED`. None: the embedded server.
         self._url = plan.url
         self._quarantine = Quarantine(lambda: self._url, self._settle)
         self._spares = Spares(plan)

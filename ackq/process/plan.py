@@ -134,7 +134,7 @@ class Plan:
     health_host: str = "127.0.0.1"
     figures_file: str | None = None  #: where a child writes what its handlers did
     held_file: str | None = None  #: where a child writes which messages it holds
-    #: Of the child that runs suspects: seconds without one after which it ends.
+    #: The seconds without a suspect after which the child that runs suspects ends.
     patience: float | None = None
     taker: str = ""  #: names a process, so that its parent can find what it took last
     is_spare: bool = False  #: only import the handler, and wait for another plan

@@ -24,7 +24,7 @@ class PushOptions:
     delay: Seconds | None = None
     at: float | datetime | None = None
     front: bool = False
-    #: Of one message its key; of many messages see `ackq.queue.dedup.keys_of`.
+    #: The key of one message. For many messages, see `ackq.queue.dedup.keys_of`.
     dedup: Any = None
     dedup_window: Seconds = 3600.0
     #: "done" or "taken".
@@ -51,7 +51,7 @@ class PushOptions:
 
 
 _USUAL = {each.name: each.default for each in fields(PushOptions)}
-#: Those of a push that asks for nothing.
+#: The options of a plain push.
 PLAIN = PushOptions()
 
 

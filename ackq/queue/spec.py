@@ -30,7 +30,7 @@ class QueueSpec:
     block_limit: float = 1.0
     #: Shared by the consumers of this client.
     emptiness: Emptiness = field(default_factory=Emptiness, init=False, repr=False, compare=False)
-    #: Of the end onto which this client pushes.
+    #: Checks the end onto which this client pushes.
     push_check: PushCheck = field(default_factory=PushCheck, init=False, repr=False, compare=False)
 
     @cached_property

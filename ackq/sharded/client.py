@@ -136,7 +136,7 @@ class ShardedQueue(WholeQueue, Closable):
         )
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
         self._queues: dict[tuple[str, Stage], Queue] = {}
-        #: Of the shards that are not open.
+        #: The stages of shards that are not open.
         self._stages: dict[str, Stage] = {}
         self._patient_until = 0.0
         self._shards: ShardSet | None = None

@@ -135,7 +135,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         )
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
         self._queues: dict[tuple[str, Stage], AsyncQueue] = {}
-        #: Of the shards that are not open.
+        #: The stages of shards that are not open.
         self._stages: dict[str, Stage] = {}
         self._patient_until = 0.0
         self._shards: AsyncShardSet | None = None

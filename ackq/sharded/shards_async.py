@@ -78,7 +78,7 @@ class AsyncShardSet:
         return taken
 
     async def wait(self, timeout: float) -> None:
-        """Wait until one of this consumer's shards gets a message, for some time at most."""
+        """Wait until one of this consumer's shards gets a message, or a time has passed."""
         limit = min(timeout, operations.MAX_BLOCK)
         partitions = self._served(self.members.partitions)
         for shard in await self._waiters.wait(partitions, limit):

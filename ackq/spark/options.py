@@ -157,7 +157,7 @@ class Target:
     column: str | None = None
     #: The number of shards of each queue.
     shards: int | None = None
-    #: Of one sharded queue: how many of its lists are in use; the others are former shards.
+    #: How many lists of a sharded queue are in use; the others are former shards.
     used: int | None = None
     #: Whether its number of shards has ever changed.
     resized: bool = False

@@ -156,7 +156,7 @@ def _is_same_origin(headers: Headers) -> bool:
 
 
 def _logged_in(scope: Scope) -> str:
-    """Return the user that an application around this page has logged in, or who asks from where.
+    """Return the user that an application around this page has logged in, or the address.
 
     Starlette's users have a ``display_name``; any other object is shown as text, as Django's are.
     """

@@ -129,7 +129,7 @@ def _chunks(pieces: Iterable[str]) -> Generator[str, None, None]:
 
 
 def who_of(request: Request) -> str:
-    """Return who asks, as the guard found out."""
+    """Return the user of the request, as the guard found it."""
     return str(request.scope.get(USER, ""))
 
 

@@ -41,7 +41,7 @@ from ackq.worker.verdicts import Verdict, cause_of
 #: Seconds until a message is ready again that was taken while its handler still runs here.
 STILL_RUNNING_PAUSE = 1.0
 _RECEIVE_COUNT = attrgetter("receive_count")
-#: Of a message that failed at the last delivery that its queue permits; its outcome is a nack.
+#: How to settle a message whose last permitted delivery failed; its outcome is a nack.
 LAST_FAILURE = Settlement("reject", NO_MORE_RECEIVES)
 #: Why a handler is interrupted.
 TIME_LIMIT, LOST_LEASE, STOP = "time limit", "lost lease", "stop"
@@ -160,7 +160,7 @@ class State:
     clearing: bool = False
     alone: bool = False  #: whether one of them runs
     fatal: BaseException | None = None
-    #: Of routines that wait for something else than messages; rung at the stop.
+    #: Wake routines that wait for anything but messages; rung at the stop.
     bells: list[Bell] = field(default_factory=list)
 
     def __post_init__(self) -> None:

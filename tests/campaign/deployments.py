@@ -183,7 +183,7 @@ class Cluster:
     persistence: Persistence = "none"
 
     def __init__(self, folder: Path, binary: Path, tags: Sequence[str]) -> None:
-        #: Of the keys with these hash tags.
+        #: The slots of keys with these hash tags.
         self.slots = [key_slot(tag.encode()) for tag in tags]
         self._stack = contextlib.ExitStack()
         options: dict[str, str | list[str]] = {"cluster-enabled": "yes", "appendonly": "no"}

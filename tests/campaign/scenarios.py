@@ -16,13 +16,13 @@ KILLS: Faults = {"kill a consumer": 0.12, "kill a producer": 0.5}
 MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15, "kill the server": 0.5}
 #: At a pace that leaves a process time to work.
 BULK: Faults = {"kill a consumer": 0.7, "kill a producer": 1.5, "kill the server": 5.0}
-#: Of worker processes, whose parent is slow to replace one that died young, and of parents.
+#: Kills of worker processes, which a parent replaces slowly if they died young, and of parents.
 CHILDREN: Faults = {
     "kill a worker process": 1.5,
     "freeze a worker process": 3.0,
     "kill a consumer": 10.0,
 }
-#: Of Spark drivers, which start slowly, of the processes that start them, and of producers.
+#: Kills of Spark drivers, which start slowly, of processes that start them, and of producers.
 SPARK: Faults = {"kill a worker process": 20.0, "kill a consumer": 45.0, "kill a producer": 2.0}
 PAUSES: Faults = {"pause the queue": 1.0}
 RESIZES: Faults = {"resize the queue": 0.7}

@@ -32,13 +32,13 @@ class Site:
 
     kind: Literal["server", "sentinel", "cluster"]
     port: int
-    #: Of the queue. It has a hash tag, for clusters.
+    #: The queue's name. It has a hash tag, for clusters.
     name: str = "{jobs}"
     #: A folder of scripts that this process uses instead of ackq's own: sabotage.
     scripts: Path | None = None
     #: A mistake in the library that this process makes: sabotage.
     slip: Slip | None = None
-    #: Of the run.
+    #: The folder of the run.
     folder: Path | None = None
     #: Where servers are reached that a Sentinel names.
     address: str = "127.0.0.1"

@@ -240,7 +240,7 @@ def test_a_key_of_any_bytes_settles_its_message(
     with Queue(plain_client, name) as queue:
         body = b'{"id":"' + key + b'"}' if b"\x00" not in key else b"no id"
         queue.push(body)
-        # Of two keys that a careless decoding would make one, only the right one is settled.
+        # A careless decoding would make two keys one. Only the right one is settled.
         queue.push(b'{"id":"50A"}')
         row, other = (
             json.loads(line) for line in ackq("pop", name, "-n", "2", "--json").output.splitlines()

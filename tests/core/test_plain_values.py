@@ -63,7 +63,7 @@ def test_a_name_that_would_be_ambiguous_is_refused(name: Any) -> None:
 def test_no_queue_has_the_name_of_a_key_that_a_script_gets() -> None:
     loaded = [scripts.load(each.script) for each in facts.every()]
     keys = {name for script in loaded for name, _ in (*script.keys, *script.group_keys)}
-    # Those of list queues; the keys of topics and of sharded queues are in lower case.
+    # The keys of list queues; those of topics and of sharded queues are in lower case.
     names = {f"jobs{name[6:]}" for name in keys if re.fullmatch(r"\{name\}[A-Z:]+", name)}
     assert len(names) > 20
     for name in names:

@@ -51,7 +51,7 @@ def _handle(
         journal.write(deleted=message.key)
 
 
-#: Of `consume_partitions`.
+#: For `consume_partitions`.
 PARTITIONS = 16
 SESSION = 1.0
 

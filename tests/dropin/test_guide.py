@@ -189,7 +189,7 @@ class End(BaseException):
 def test_the_examples_of_dropin_run(
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of docs/dropin.md."""
+    """Run the examples of docs/dropin.md."""
     settings = plain_client.connection_pool.connection_kwargs
     address = {key: settings[key] for key in ("host", "port")}
     monkeypatch.setattr(redis, "Redis", at(address, redis.Redis))

@@ -410,7 +410,7 @@ def test_a_group_is_assigned_on_while_its_slot_moves(
         assert (generation, owned) == (3, [])
 
 
-#: Of the messages in the next test.
+#: The number of groups in the next test.
 GROUPS = 5
 
 

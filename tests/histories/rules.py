@@ -347,7 +347,7 @@ class Judge:
     def early(self, story: Story) -> Iterator[str]:
         """Delivered before its delay was over."""
         possible = [push for push, _ in story.pushes if push.state in POSSIBLE]
-        # Of several pushes of a message that is stored once, any may have stored it.
+        # If several pushes push a message that is stored once, any of them may have stored it.
         for push in sorted(possible, key=lambda each: each.begin + each.delay)[:1]:
             self.saw("early", bool(push.delay) * len(story.deliveries))
             for each in story.deliveries if push.delay else ():

@@ -51,7 +51,7 @@ def judge_totals(history: History) -> Iterator[str]:
             yield f"{name} is {counted[name]}, not {least} to {most}"
     if not is_known:
         return
-    # Of the deliveries that ended in no other way the lease ended. Then the message was delivered
+    # Deliveries that ended in no other way ended with their lease. Then the message was delivered
     # again, or died.
     ended = receives - (len(entered) - len(dead)) - counted["nacked"]
     if not ended - len(dead) <= counted["returned"] <= ended:

@@ -37,7 +37,7 @@ TESTS = (
     "test_locks.py",
     "spark",
 )
-#: Of some folders only these files: no browser, and a JVM at most for some tests, which `plugin`
+#: The only files of some folders: no browser, and a JVM at most for some tests, which `plugin`
 #: leaves out.
 ONLY = {
     "web": ("guard", "mounted", "operating", "pages", "idle"),

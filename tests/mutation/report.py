@@ -13,7 +13,7 @@ from .survivors import reason_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "_mutation"
-#: Of a normal distribution: 95 % lie within this many standard deviations.
+#: 95 % of a normal distribution lie within this many standard deviations.
 Z = 1.96
 
 Result = dict[str, Any]

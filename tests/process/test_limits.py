@@ -93,7 +93,7 @@ TAKING = {
     "batches on asyncio": ("BATCHING_ASYNC", ()),
     "two queues": ("quick", ("-q", "{name}-b")),
 }
-#: Those of the ordinary run.
+#: The rows of the ordinary run.
 QUICK = ("batches on asyncio", "two queues")
 
 

@@ -142,7 +142,7 @@ def test_blocks_share_a_thread_and_a_short_one_costs_no_request(
             with queue.lease(), queue.lease():
                 threads = [each for each in threading.enumerate() if each.name == "ackq-lease"]
                 assert extensions() == 0
-    # Those of other tests may not have ended yet; each queue has one at most.
+    # Threads of other tests may not have ended yet; each queue has one at most.
     assert 1 <= len(threads) < 10
 
 

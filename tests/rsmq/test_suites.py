@@ -147,7 +147,7 @@ def test_visibility_and_deletion_of_what_is_not_there_do_nothing(peer: Peer) -> 
 
 def test_a_timeout_of_0_goes_round_all_messages(peer: Peer, plain_client: redis.Redis) -> None:
     def next_millisecond() -> None:
-        # Of two messages with one time, the one with the smaller id comes first.
+        # If two messages have the same time, the one with the smaller id comes first.
         before = plain_client.time()
         wait_until(lambda: plain_client.time() > (before[0], before[1] + 1000), "a millisecond")
 

@@ -107,7 +107,7 @@ def test_the_shards_of_others_are_looked_at_again_after_the_interval() -> None:
     assert choice.others((), 16, 2, 7.0) == list(range(16))
     assert choice.others((), 16, 2, 7.0 + HELP_INTERVAL) == list(range(16))
     assert choice.others((), 16, 2, 7.0 + 1.9 * HELP_INTERVAL) == []
-    # Of 48 shards each look reads 16, so 300 consumers are two seconds apart.
+    # Each look reads 16 of 48 shards, so 300 consumers are two seconds apart.
     owned = range(16)
     assert len(choice.others(owned, 48, 300, 50.0)) == 16
     assert choice.others(owned, 48, 300, 51.9) == []

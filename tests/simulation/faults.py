@@ -48,7 +48,7 @@ class Faults:
         sets_clock = draw.random() < 0.15 and sets_clock
         self._kinds = {**KINDS, "clock set": KINDS["clock set"] * sets_clock}
         self._only = only
-        #: Of each process: its draws, and how many requests it has sent.
+        #: The draws of each process, and how many requests it has sent.
         self._draws: dict[str, tuple[random.Random, itertools.count[int]]] = {}
         #: Whether faults strike now.
         self.are_on = False

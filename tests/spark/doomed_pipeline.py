@@ -19,7 +19,7 @@ from tests.spark.conftest import SMALL
 #: In processes of their own, where the module in faults/ kills the driver: while an executor writes
 #: rejected rows, and within the sink's commit.
 FAULTS = {"rejecting": "reject:1:4", "staged": "commit:1:1", "moving": "move:1:1"}
-#: Those of the source, and between them those of a batch of the pipeline, in their order.
+#: The points of the source, and between them those of a batch of the pipeline, in their order.
 POINTS = (*doomed.POINTS[:4], "rejecting", "rejected", "staged", "moving", "committed", "logged")
 
 

@@ -16,9 +16,9 @@ from ackq.spark.pipeline.batch import Batch
 from ackq.spark.pipeline.sinks import Drafts
 from tests.spark.conftest import SMALL
 
-#: Those of the log of rows, then those of a batch of a stateful query, in their order.
+#: The points of the log of rows, then those of a batch of a stateful query, in their order.
 POINTS = ("drafted", "appended", "read", "evaluated", "resulted", "committed")
-#: Those of a run that ends by itself.
+#: The points of a run that ends by itself.
 ONCE = ("drafted", "appended")
 
 

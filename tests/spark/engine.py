@@ -28,7 +28,7 @@ class Checkpoint:
 
     offsets: list[str] = field(default_factory=list)
     commits: int = 0
-    #: Of each batch, the rows of every attempt that reached the sink.
+    #: The rows of every attempt that reached the sink, for each batch.
     written: dict[int, list[list[dict[str, Any]]]] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -140,7 +140,7 @@ def test_the_lists_of_many_tasks_are_merged_before_the_commit() -> None:
         # Two calls for each list: the first leaves rows.
         request = steps.send(1 if len(merges) % 2 else 0)
     assert all(merge.resend and merge.args[3] == 2000 for merge in merges)
-    # Of each kind there are 501 lists, so groups of two.
+    # There are 501 lists of each kind, so groups of two.
     assert [merge.args[1:3] for merge in merges[:2]] == [
         (SPEC.keys.list("w", 7, tasks[1]), SPEC.keys.list("w", 7, tasks[0]))
     ] * 2

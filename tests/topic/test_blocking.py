@@ -65,7 +65,7 @@ def test_it_sleeps_in_the_server_and_not_on_a_timer(plain: Callable[..., Topic])
     assert not topic.consume("c", timeout=2.5)
     requests = [step.args[0] for step in calls]
     assert requests.count(b"XREAD") == 3
-    # Of these one a second looks for rows that a writer left.
+    # One of these a second looks for rows that a writer left.
     assert len(requests) - requests.count(b"ZRANGEBYSCORE") == 7
     assert requests.count(b"ZRANGEBYSCORE") <= 3
 

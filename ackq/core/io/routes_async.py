@@ -43,7 +43,7 @@ class SingleRoute:
     def __init__(self, client: redis.asyncio.Redis, follow: bool = True) -> None:
         self._pool = client.connection_pool
         self._home = Connections.like(client)
-        #: Of the next request, unless an error redirects it. None: ask `connections`.
+        #: Where the next request goes, unless an error redirects it. None: ask `connections`.
         self.at: Connections | None = self._home
         self._elsewhere: dict[tuple[str, int], Connections] = {}
         self._follow = follow
@@ -107,7 +107,7 @@ class ClusterRoute:
     def __init__(self, client: RedisCluster, key: bytes) -> None:
         self._client = client
         self._key = key
-        #: Of the next request, unless an error redirects it. None: ask `connections`.
+        #: Where the next request goes, unless an error redirects it. None: ask `connections`.
         self.at: Connections | None = None
         self._nodes: dict[tuple[str, int], Connections] = {}
         self._owner: tuple[str, int] | None = None

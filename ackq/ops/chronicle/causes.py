@@ -207,7 +207,7 @@ def merged(tables: Iterable[CauseTable]) -> CauseTable:
 def _read(
     stream: bytes, command: bytes, first: str, last: str, most: int
 ) -> Operation[tuple[list[Any], bool]]:
-    """Return entries of a stream, and whether there are no more."""
+    """Return entries of a stream, and whether they are the last."""
     entries: list[Any] = []
     size, weight = 1, 0
     while len(entries) < most and weight < MAX_BYTES:

@@ -46,7 +46,7 @@ class RegisteredSchema:
 
     #: JSON of Avro, or a descriptor of Protobuf in base64.
     text: str
-    #: The same of schemas that it refers to, each after those that it refers to itself.
+    #: The texts of the schemas to which it refers, each after the schemas that it needs.
     references: tuple[str, ...]
     #: The names by which they are referred to.
     reference_names: tuple[str, ...]

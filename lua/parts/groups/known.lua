@@ -1,7 +1,7 @@
 -- include: groups/rules, groups/read_types
 -- Needs record, ready, handoff, and the keys of groups.
 
--- Of a queue with groups, read every type before the first write.
+-- Read every type of a queue with groups before the first write.
 local rules, are_parked, woken_note, are_stopped
 if busy then
   rules = rules_of(redis.call('HMGET', record, 'in_flight', 'rate', 'on_dead', 'max_in_flight'))

@@ -15,7 +15,7 @@ from .rig import OPERATING, Rig
 _TRANSIENT = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAYED")
 
 
-#: Those of groups.
+#: The keys of groups.
 _OF_GROUPS = ("GROUPS:PARKED", "GROUPS:TURNS", "GROUPS:FLIGHT", "GROUPS:RUNS")
 
 

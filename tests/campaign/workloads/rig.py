@@ -61,7 +61,7 @@ class Workload:
     straddling: float = 0.3
     #: What may become of a message, with weights; else what the rig says.
     verbs: Mapping[str, int] = field(default_factory=dict)
-    #: Of ackq: confirm, max_receives. Of the workload: see `ListRig`.
+    #: Settings of ackq: confirm, max_receives. Settings of the workload: see `ListRig`.
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property

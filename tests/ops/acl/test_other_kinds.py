@@ -24,7 +24,7 @@ from tests.web.test_operating import ORIGIN
 from tests.web.test_pages import path_of
 
 Operation = Callable[[Any, str], object]
-#: Of the partitioned delay queue. The last has a number of two digits.
+#: The partitions of the delay queue. The last has a number of two digits.
 PARTITIONS = 12
 LAST = PARTITIONS - 1
 

@@ -4,11 +4,11 @@ from tests import facts
 from tests.queue.scripts.busy import Call
 from tests.queue.scripts.headers import is_of_the_list_queue
 
-#: Those of every product.
+#: The calls of every product.
 ALL = tuple(
     Call(each.script, args, each.more_keys) for each in facts.every() for args in each.calls
 )
-#: Those of the list queue.
+#: The calls of the list queue.
 CALLS = tuple(call for call in ALL if is_of_the_list_queue(call.script))
 #: What changes nothing in a queue that `fill` has filled.
 READERS = {each.script for each in facts.every() if each.changes_nothing}

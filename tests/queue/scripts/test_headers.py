@@ -110,7 +110,7 @@ def test_every_key_is_bound_to_the_name_that_the_header_gives_it(
     slots = header(scripts_directory, script)
     text = code(scripts_directory, script)
     keys = {number: name for name, kind, number in bindings(text) if kind == "KEYS"}
-    # Of any held list it is a list; of a group's own it is its claim.
+    # A held list has one of any list; a group's own has one of its claim.
     claim = "list" if script.startswith("held/") else "claim"
     names = {**LOCALS, "CLAIM:<group>:<batch>": claim}
     declared = {slot.number: names.get(slot.suffix, slot.suffix.lower()) for slot in slots.keys}

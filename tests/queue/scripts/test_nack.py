@@ -276,7 +276,7 @@ def test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
     keys = [f"{number}" for number in range(10)]
     for key in keys:
         space.lease(key, count=2)
-        # Of this message, or of another one.
+        # A note of this message, or of another one.
         space.note(key, body(key) if key in "02468" else b"another", b"1:7:" + b"x" * 50_000)
     reply = space.nack((FUTURE, 0, *keys), max_receives=2 * dies, errors=(10, b"{}"))
     assert reply == ([6, 0, 7, [1, 2, 3, 4, 5, 6]] if dies else [5, 0, 6])

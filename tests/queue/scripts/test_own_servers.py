@@ -13,7 +13,7 @@ STORING = {"schedule", "push_once", "redrive"}
 # Nothing is recorded of a queue in use, and no record of a filled queue is forgotten.
 WRITERS = [call for call in CALLS if call.script not in {*READERS, "record", "forget"}]
 
-# Those of a queue with groups take no other queue. letters that may not repair only looks.
+# Scripts of queues with groups take no other queue. letters that may not repair only looks.
 GROUPED = [
     call
     for call in WRITERS

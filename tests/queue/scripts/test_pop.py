@@ -970,7 +970,7 @@ def test_one_call_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
             space.lease(key, deadline=PAST, count=2)
         else:
             space.delay(key, due=PAST, count=2)
-        # Of this message, or of another one.
+        # A note of this message, or of another one.
         space.note(key, body(key) if key in "02468" else b"another", b"1:7:" + b"x" * 50_000)
     assert space.pop(10, max_receives=2).status == "again"
     assert len(space.dead) == 6

@@ -96,7 +96,7 @@ def test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space
     for number in range(10):
         key = f"{number}"
         space.lease(key, count=2)
-        # Of this message, or of another one.
+        # A note of this message, or of another one.
         space.note(key, body(key) if number % 2 else b"another", b"1:7:" + b"x" * 50_000)
     assert space.reject((FUTURE, *"0123456789")) == [6, 0, 7]
 

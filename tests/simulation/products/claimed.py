@@ -52,8 +52,8 @@ class ClaimedListQueue(ListQueue):
     has_unique = False  # a claim leaves their notes behind
 
     rules: ClassVar[dict[str, Any]] = {}
-    #: Of those who pop. A claim forgets receive counts, and the end of a lease shows the order of
-    #: deliveries only if no clock is set.
+    #: The verbs of consumers that pop. A claim forgets receive counts, and the end of a lease shows
+    #: the order of deliveries only if no clock is set.
     verbs: ClassVar[dict[str, int]] = {"ack": 60, "fused": 20, "nack": 10, "release": 10}
     sets_clock = False
     checkpoint = Checkpoint()

@@ -19,7 +19,7 @@ from tests.simulation.steps import Driver, sleep
 if TYPE_CHECKING:
     from tests.simulation.world import Life, World
 
-#: Of every queue and topic.
+#: The name of every queue and topic.
 NAME = "{jobs}"
 #: Seconds that a process waits in one blocking command, at most.
 MAX_BLOCK = 0.3

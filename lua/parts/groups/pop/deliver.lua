@@ -4,8 +4,8 @@
 local RUN = 100 -- messages of one group in a run
 local FIRST = string.rep('0', 16) -- the place of a message that was never parked
 local counts, leases, recounted, entered, flights, ran = reply[4], {}, {}, {}, {}, {}
--- Of the groups that may have one message in flight: how many this call takes if that is more than
--- one; and the groups that may have further ones, in the order found.
+-- For groups that may have one message in flight: how many messages this call takes if that is more
+-- than one; and the groups that may have further ones, in the order found.
 local mine, followed = {}, {}
 local deliver, follow
 do
