@@ -1,7 +1,10 @@
 """A reliable queue over the Redis list you already push to."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ackq.config import Confirm, Groups, QueueConfig, RateLimit
-from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage
 from ackq.errors import (
     AckqError,
     ConfigurationError,
@@ -25,18 +28,34 @@ from ackq.errors import (
     UnknownOutcome,
     UnsupportedServer,
 )
-from ackq.queue.client import Queue
-from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import (
-    AuditFinding,
-    AuditReport,
-    GroupCounts,
-    GroupStats,
-    Message,
-    Pushed,
-    QueueStats,
-    Redriven,
-)
+from ackq.late_names import late_names
+
+# A program that needs few of these, such as a process of Spark, does not import the rest.
+if TYPE_CHECKING:
+    from ackq.core.inspection_results import DeadLetter, Found, PeekedMessage
+    from ackq.queue.client import Queue
+    from ackq.queue.client_async import AsyncQueue
+    from ackq.queue.messages import (
+        AuditFinding,
+        AuditReport,
+        GroupCounts,
+        GroupStats,
+        Message,
+        Pushed,
+        QueueStats,
+        Redriven,
+    )
+else:
+    __getattr__, __dir__ = late_names(
+        __name__,
+        {
+            "core.inspection_results": "DeadLetter Found PeekedMessage",
+            "queue.client": "Queue",
+            "queue.client_async": "AsyncQueue",
+            "queue.messages": "AuditFinding AuditReport GroupCounts GroupStats Message Pushed"
+            " QueueStats Redriven",
+        },
+    )
 
 __version__ = "0.1.0"
 

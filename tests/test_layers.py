@@ -17,7 +17,11 @@ pytestmark = pytest.mark.xdist_group("layers")
 #: The packages from the bottom up, each with what it is for. A module may import from its own
 #: package and from those below; packages on one level do not know each other.
 LAYERS: tuple[dict[str, str], ...] = (
-    {"errors": "every error that users see", "escaping": "makes untrusted text safe to show"},
+    {
+        "errors": "every error that users see",
+        "escaping": "makes untrusted text safe to show",
+        "late_names": "imports a package's names when they are first used",
+    },
     {"setting_types": "settings have the types of their annotations"},
     {"config": "settings, checked"},
     {"scripts": "loads lua/", "embedded": "a Redis of ackq's own"},

@@ -5,20 +5,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ackq.spark.launch import session
+from ackq.late_names import late_names
 
 if TYPE_CHECKING:
-    from ackq.spark.pipeline import Pipeline
+    from ackq.spark.launch import session
+    from ackq.spark.pipeline.run import Pipeline
+else:
+    # The pipeline imports Spark. If Spark is missing, `session` raises a clearer error.
+    __getattr__, __dir__ = late_names(__name__, {"launch": "session", "pipeline.run": "Pipeline"})
 
 __all__ = ["Pipeline", "session"]
-
-
-def __getattr__(name: str) -> Any:
-    # The pipeline imports Spark. If Spark is missing, `session` raises a clearer error.
-    if name != "Pipeline":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ackq.spark.pipeline import Pipeline
-
-    return Pipeline

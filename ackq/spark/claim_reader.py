@@ -1,24 +1,27 @@
-"""Read the messages of claims: those of list queues, and those of delay queues."""
+"""What executors read of a batch: the messages of claims, as rows."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from ackq.delay.claims import PAGE, ClaimedMessage
-from ackq.delay.claims_client import DelayClaims
 from ackq.errors import ClaimLost
-from ackq.queue.claims_client import Claims
+from ackq.spark.columns import Columns
 from ackq.spark.connection import retry
 from ackq.spark.options import Reading
 from ackq.spark.partitions import fetch_in_steps
-from ackq.spark.rows import text, timestamp
-from ackq.spark.shards import claims_of
+from ackq.spark.rows import Rows, text, timestamp
+
+if TYPE_CHECKING:
+    from ackq.delay.claims import ClaimedMessage
+    from ackq.delay.claims_client import DelayClaims
+    from ackq.queue.claims_client import Claims
 
 _LOG = logging.getLogger("ackq.spark")
 
@@ -38,18 +41,58 @@ class Slice(InputPartition):
     received: int | None
 
 
+class ClaimReader:
+    """Reads slices of claims. Pickled into tasks, in place of the stream that planned them.
+
+    So an executor imports neither what claims nor what acks.
+    """
+
+    def __init__(self, reading: Reading, columns: Columns) -> None:
+        self._reading, self._columns = reading, columns
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one slice."""
+        assert isinstance(partition, Slice)
+        rows = Rows(self._columns, self._reading.parsing)
+        queue, batch = partition.queue, partition.batch
+        for start, bodies, facts in pages(self._reading, partition):
+            yield rows.batch(
+                bodies,
+                {"queue": queue, "batch": batch, "received": partition.received, **facts},
+                f"queue {queue!r}, batch {batch}, from position {start}",
+            )
+
+
+# Cached, so that a reused process keeps its connections; it imports only what it reads.
+@lru_cache(maxsize=256)
+def list_claims(reading: Reading, queue: str) -> Claims:
+    """Return the claims on a list."""
+    from ackq.queue.claims_client import Claims
+
+    end, timeout = reading.target.pop_from, reading.claim_timeout
+    return Claims(reading.connection.client(), queue, reading.group, timeout=timeout, pop_from=end)
+
+
+@lru_cache(maxsize=256)
+def delay_claims(reading: Reading, queue: str) -> DelayClaims:
+    """Return the claims on a delay queue or partition."""
+    from ackq.delay.claims_client import DelayClaims
+
+    client, timeout = reading.connection.client(), reading.claim_timeout
+    return DelayClaims(client, queue, reading.group, timeout=timeout)
+
+
 def pages(reading: Reading, part: Slice) -> Iterator[Page]:
     """Yield the messages of a slice, about a mebibyte at a time.
 
     Raises:
         ClaimLost: messages are gone, and ``failOnDataLoss`` is set.
     """
-    claims = claims_of(reading, part.queue)
-    if isinstance(claims, DelayClaims):
-        yield from _from_delay_queue(reading, part, claims)
+    if reading.target.kind == "delayQueue":
+        yield from _from_delay_queue(reading, part)
         return
     try:
-        yield from _from_list(reading, part, claims)
+        yield from _from_list(reading, part)
     except ClaimLost as error:
         if reading.fail_on_data_loss:
             raise
@@ -64,9 +107,9 @@ def bodies_at(
     Raises:
         ClaimLost: messages are gone, and ``failOnDataLoss`` is set.
     """
-    claims = claims_of(reading, queue)
-    if isinstance(claims, Claims):
-        return claims.read(batch, start, count)
+    if reading.target.kind == "queue":
+        return list_claims(reading, queue).read(batch, start, count)
+    claims = delay_claims(reading, queue)
     bodies: list[bytes | None] = []
     while len(bodies) < count:
         page = claims.read(batch, start + len(bodies), count - len(bodies))
@@ -76,22 +119,19 @@ def bodies_at(
     return bodies
 
 
-def _from_list(reading: Reading, part: Slice, claims: Claims) -> Iterator[Page]:
-    for start, bodies in fetch_in_steps(
-        reading, part.start, part.rows, lambda start, count: claims.read(part.batch, start, count)
-    ):
+def _from_list(reading: Reading, part: Slice) -> Iterator[Page]:
+    fetch = partial(list_claims(reading, part.queue).read, part.batch)
+    for start, bodies in fetch_in_steps(reading, part.start, part.rows, fetch):
         places = pa.array(range(start, start + len(bodies)), pa.int64())
         yield start, bodies, {"position": places}
 
 
-def _from_delay_queue(reading: Reading, part: Slice, claims: DelayClaims) -> Iterator[Page]:
+def _from_delay_queue(reading: Reading, part: Slice) -> Iterator[Page]:
+    claims = delay_claims(reading, part.queue)
     at, stop = part.start, part.start + part.rows
     while at < stop:
-        size = min(reading.fetch_size or PAGE, stop - at)
-        page = retry(
-            lambda at=at, size=size: claims.read(part.batch, at, size),  # type: ignore[misc]
-            reading.retry_timeout,
-        )
+        size = min(reading.fetch_size or stop, stop - at)
+        page = retry(partial(claims.read, part.batch, at, size), reading.retry_timeout)
         if lost := page.count(None):
             if reading.fail_on_data_loss:
                 _check(claims, part.batch, at, page)

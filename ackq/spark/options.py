@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Literal, cast
 
 from ackq.config import PopFrom
-from ackq.core.names import CLAIM, CLAIMS, SUFFIXES, check_group, check_name
-from ackq.errors import ConfigurationError, QueueNameError
+from ackq.core.names import check_group, check_name
+from ackq.errors import ConfigurationError
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import check_shards
-from ackq.ops.sharded import hides_list, is_sharded
-from ackq.sharded import ShardedQueue, operations
-from ackq.spark.connection import Connection, retry
+from ackq.spark.connection import Connection
 from ackq.spark.formats.body_format import OPTIONS as FORMAT_OPTIONS
 from ackq.spark.formats.body_format import BodyFormat
 from ackq.spark.raw_options import RawOptions, refused
 
-if TYPE_CHECKING:
-    import redis
-
 #: What a pattern has and a name has not.
 WILDCARDS = frozenset("*?")
-#: Keys that one SCAN examines.
-STEP = 1000
-#: The ends of a queue's other keys: its list is missing while no message is ready.
-_END = re.compile(rf"(?:{'|'.join(SUFFIXES)}|(?:{CLAIM}|{CLAIMS}).*)$")
 
 
 def is_pattern(name: str) -> bool:
@@ -39,36 +28,6 @@ def is_pattern(name: str) -> bool:
 def check_pattern(pattern: str) -> None:
     """Raise `QueueNameError` if no queue may have a name like ``pattern``."""
     check_name("".join("x" if each in WILDCARDS else each for each in pattern))
-
-
-def find_queues(client: redis.Redis | redis.RedisCluster, patterns: Iterable[str]) -> list[str]:
-    """Return the queues on a server that match one of ``patterns``, in the order of their names.
-
-    Also those that have claimed, leased, delayed or dead messages only.
-
-    Cost: a SCAN of all keys for each pattern.
-    """
-    matching = {name for pattern in patterns for name in _matching(client, pattern)}
-    with client.pipeline(transaction=False) as pipe:
-        for name in (names := sorted(matching)):
-            pipe.type(name)
-        types = zip(names, pipe.execute(), strict=True)
-        return [name for name, kind in types if kind in (b"list", b"none")]
-
-
-def _matching(client: Any, pattern: str) -> Iterator[str]:
-    for key in client.scan_iter(match=f"{pattern}*", count=STEP):
-        name = _END.sub("", key.decode(errors="replace"))
-        if fnmatchcase(name, pattern) and _is_name(name):
-            yield name
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except QueueNameError:
-        return False
-    return True
 
 
 Kind = Literal["queue", "topic", "delayQueue"]
@@ -147,11 +106,11 @@ class Target:
     name: str
     #: The lists of a queue: the queue itself, one per shard, or all queues of a source; or the
     #: partitions of a source's delay queue. Those of sharded queues and of patterns are known once
-    #: the target is `located`.
+    #: they are `found`.
     lists: tuple[str, ...]
     #: The end of these lists that is popped.
     pop_from: PopFrom = "right"
-    #: The names and patterns in the option ``queues``. Those of queues, once it is `located`.
+    #: The names and patterns in the option ``queues``. Those of queues, once they are `found`.
     several: tuple[str, ...] = ()
     #: The column of a sink's rows that names the queue or topic of each; then there are no lists.
     column: str | None = None
@@ -161,80 +120,6 @@ class Target:
     used: int | None = None
     #: Whether its number of shards has ever changed.
     resized: bool = False
-
-    def located(self, connection: Connection, timeout: float = 0.0) -> Target:
-        """Return the target with the lists of sharded queues and patterns, which Redis knows.
-
-        Args:
-            connection: to Redis.
-            timeout: seconds for which to retry while Redis is unreachable, if only the name of a
-                queue is known. Defaults to 0.
-
-        Raises:
-            ConfigurationError: a queue has another number of shards, no queue matches the
-                patterns, or too many do; or a name is that of a list and of a sharded queue.
-        """
-        if self.column is not None or self.kind != "queue":
-            return self
-        if self.lists:
-            alone = not self.several
-            return retry(lambda: self._by_name(connection), timeout) if alone else self
-        if self.shards is not None and not self.several:
-            return self._with_shards(connection)
-        several = self._expanded(connection)
-        names = several or (self.name,)
-        if self.shards is not None:
-            names = tuple(list for name in names for list in self._shards(connection, name))
-        return replace(self, lists=names, several=several)
-
-    def _by_name(self, connection: Connection) -> Target:
-        """Return the target with the shards of the queue, if it is sharded."""
-        client = connection.client()
-        if not is_sharded(client, self.name):
-            return self
-        if hides_list(client, self.name):
-            raise ConfigurationError(
-                f"{self.name!r} is a list and a sharded queue: rename the list, or set 'shards' to"
-                " the number of shards to use the sharded queue"
-            )
-        return self._with_shards(connection)
-
-    def _with_shards(self, connection: Connection) -> Target:
-        with self._opened(connection, self.name) as queue:
-            lists = tuple(shard.name for shard in queue.shards())
-            recorded = queue.execute(operations.read, self.name)
-        if recorded is None:  # of format 1
-            return replace(self, lists=lists)
-        return replace(self, lists=lists, used=recorded.number, resized=recorded.version > 1)
-
-    def _expanded(self, connection: Connection) -> tuple[str, ...]:
-        patterns = tuple(filter(is_pattern, self.several))
-        if not patterns:
-            return self.several
-        queues = find_queues(connection.client(), patterns)
-        names = tuple(sorted({*queues, *self.several} - {*patterns}))
-        if not 1 <= len(names) <= MAX_QUEUES:
-            raise ConfigurationError(
-                f"option {QUEUES!r}: {len(names)} queues match {self.name!r}, but a source has 1 to"
-                f" {MAX_QUEUES}"
-            )
-        return names
-
-    def _shards(self, connection: Connection, name: str) -> tuple[str, ...]:
-        with self._opened(connection, name) as queue:
-            return tuple(shard.name for shard in queue.shards())
-
-    def _opened(self, connection: Connection, name: str) -> ShardedQueue:
-        """Return a sharded queue; `shards` creates it, unless messages are on a plain list."""
-        queue = ShardedQueue(connection.client(), name, self.shards)
-        is_new = self.shards is not None and queue.execute(operations.read, name) is None
-        if is_new and hides_list(connection.client(), name):
-            queue.close()
-            raise ConfigurationError(
-                f"{name!r} is a list with messages, and not a sharded queue: leave 'shards' out, or"
-                " rename the list first"
-            )
-        return queue
 
     @classmethod
     def of(cls, raw: RawOptions) -> Target:
@@ -392,15 +277,6 @@ class Reading:
             return f"queues, group {self.group!r}"
         named = f"{self.target.kind} {self.target.name!r}"
         return named if self.target.kind == "topic" else f"{named}, group {self.group!r}"
-
-    def located(self, *, patient: bool = True) -> Reading:
-        """Return what to read with the names of all lists; see `Target.located`.
-
-        Args:
-            patient: retry while Redis is unreachable. Defaults to True.
-        """
-        timeout = self.retry_timeout if patient else 0.0
-        return replace(self, target=self.target.located(self.connection, timeout))
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:

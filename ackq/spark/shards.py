@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeVar
 
 from ackq.core.claim_groups import Claim
@@ -22,6 +22,7 @@ from ackq.errors import CheckpointMismatch, Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
 from ackq.queue.inspection import total
+from ackq.spark.claim_reader import delay_claims, list_claims
 from ackq.spark.connection import retry
 from ackq.spark.options import Reading
 from ackq.staging.recovery import UnfinishedCommits
@@ -52,19 +53,6 @@ class Part:
 
     queue: str
     rows: int
-
-
-def open_claims(reading: Reading, queue: str) -> Claims | DelayClaims:
-    """Return the claims on one list, delay queue or partition, with connections of its own."""
-    client, timeout = reading.connection.client(), reading.claim_timeout
-    if reading.target.kind == "delayQueue":
-        return DelayClaims(client, queue, reading.group, timeout=timeout)
-    end = reading.target.pop_from
-    return Claims(client, queue, reading.group, timeout=timeout, pop_from=end)
-
-
-#: The same, cached, so that a reused process keeps its connections.
-claims_of = lru_cache(maxsize=256)(open_claims)
 
 
 def open_queue(reading: Reading, queue: str) -> Queue | DelayQueue:
@@ -102,7 +90,9 @@ class Shards:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._claims = [open_claims(reading, name) for name in reading.target.lists]
+        opened = delay_claims if reading.target.kind == "delayQueue" else list_claims
+        # Not those that this process has opened before: they are of an epoch.
+        self._claims = [opened.__wrapped__(reading, name) for name in reading.target.lists]
         self._queues = [open_queue(reading, name) for name in reading.target.lists]
         self._commits = DelayCommits(reading) if reading.target.kind == "delayQueue" else None
         #: The highest numbers of claims that are known and acked, and whether Redis knew the group.

@@ -9,6 +9,7 @@ from typing import Literal, cast
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.spark.connection import Connection
+from ackq.spark.lists import found
 from ackq.spark.options import RETRY_TIMEOUT_MS, TARGET, TARGET_COLUMNS, Target
 from ackq.spark.raw_options import RawOptions
 
@@ -58,8 +59,8 @@ class Writing:
     retry_timeout: float
 
     def located(self) -> Writing:
-        """Return what to write with the names of all lists in use; see `Target.located`."""
-        target = self.target.located(self.connection, self.retry_timeout)
+        """Return what to write with the names of all lists in use; see `found`."""
+        target = found(self.target, self.connection, self.retry_timeout)
         return replace(self, target=replace(target, lists=target.lists[: target.used]))
 
     @classmethod

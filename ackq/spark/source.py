@@ -36,12 +36,13 @@ class AckqDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of a queue or of a range of a topic that takes no messages."""
+        from ackq.spark.lists import located
         from ackq.spark.options import Kind, Reading, check_use
         from ackq.spark.peek import DelayPeekReader, QueuePeekReader
         from ackq.spark.topic_source import TopicRange
 
         check_use(self.options, stream=False)
-        reading = Reading.of(self.options).located()
+        reading = located(Reading.of(self.options))
         readers: dict[Kind, type[QueuePeekReader | DelayPeekReader | TopicRange]] = {
             "queue": QueuePeekReader,
             "delayQueue": DelayPeekReader,
@@ -51,6 +52,7 @@ class AckqDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader that consumes a queue or a delay queue, or follows a topic."""
+        from ackq.spark.lists import located
         from ackq.spark.options import Reading, check_use
         from ackq.spark.stream import QueueStream
         from ackq.spark.topic_source import TopicStream
@@ -59,7 +61,7 @@ class AckqDataSource(DataSource):
         reading = Reading.of(self.options)
         if reading.target.kind == "topic":
             return TopicStream(reading, schema)
-        return QueueStream(reading.located(), schema)
+        return QueueStream(located(reading), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch query."""

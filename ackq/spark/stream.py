@@ -18,13 +18,12 @@ from pyspark.sql.types import StructType
 from ackq.core.claim_groups import Claim
 from ackq.errors import ClaimLost, Fenced, redact
 from ackq.spark import offsets
-from ackq.spark.claim_reader import Slice, pages
+from ackq.spark.claim_reader import ClaimReader, Slice
 from ackq.spark.columns import columns_of
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.partitions import split
 from ackq.spark.polling import Polling
-from ackq.spark.rows import Rows
 from ackq.spark.shards import KEEP, UNLIMITED, Part, Shards
 
 _LOG = logging.getLogger("ackq.spark")
@@ -43,14 +42,17 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     has the same rows in the same order under the same number.
     """
 
+    #: What executors get.
+    reader = ClaimReader
+
     def __init__(self, reading: Reading, schema: StructType) -> None:
         self._reading = reading
         self._columns = columns_of(reading, schema)
         self._driver: _Driver | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The driver's state is not sent to executors.
-        return {**self.__dict__, "_driver": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Executors only read.
+        return self.reader, (self._reading, self._columns)
 
     def initialOffset(self) -> Offset:
         """Return the initial offset of a new query, always the same."""
@@ -104,16 +106,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._driver.heartbeat.stop()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one slice, on an executor."""
-        assert isinstance(partition, Slice)
-        rows = Rows(self._columns, self._reading.parsing)
-        queue, batch = partition.queue, partition.batch
-        for start, bodies, facts in pages(self._reading, partition):
-            yield rows.batch(
-                bodies,
-                {"queue": queue, "batch": batch, "received": partition.received, **facts},
-                f"queue {queue!r}, batch {batch}, from position {start}",
-            )
+        """Read one slice."""
+        return self.reader(self._reading, self._columns).read(partition)
 
     def _started_driver(self, finished: int | None = None, planned: int = 0) -> _Driver:
         """Return the driver's state; the first call takes over the group.

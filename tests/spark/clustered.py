@@ -20,6 +20,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from ackq.spark import session
+from ackq.spark.claim_reader import ClaimReader
+from ackq.spark.lists import located
 from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource
 from ackq.spark.stream import QueueStream
@@ -36,10 +38,10 @@ class WaitingSource(AckqDataSource):
         return "ackq_waiting"
 
     def streamReader(self, schema: StructType) -> WaitingStream:
-        return WaitingStream(Reading.of(self.options).located(), schema)
+        return WaitingStream(located(Reading.of(self.options)), schema)
 
 
-class WaitingStream(QueueStream):
+class WaitingReader(ClaimReader):
     """Waits to be killed in the first attempt to read a slice that does not start at 0."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -47,6 +49,10 @@ class WaitingStream(QueueStream):
             yield batch
             if partition.start and _is_first():  # type: ignore[attr-defined]
                 time.sleep(600)
+
+
+class WaitingStream(QueueStream):
+    reader = WaitingReader
 
 
 def _is_first() -> bool:

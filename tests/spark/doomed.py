@@ -23,7 +23,9 @@ from pyspark.sql.types import StructType
 
 from ackq.delay import claims as delay_claims
 from ackq.queue import claims
+from ackq.spark.claim_reader import ClaimReader
 from ackq.spark.columns import default_schema
+from ackq.spark.lists import located
 from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource
 from ackq.spark.stream import QueueStream
@@ -65,11 +67,23 @@ class DoomedSource(AckqDataSource):
         return "ackq_doomed"
 
     def streamReader(self, schema: StructType) -> DoomedStream:
-        return DoomedStream(Reading.of(self.options).located(), schema)
+        return DoomedStream(located(Reading.of(self.options)), schema)
+
+
+class DoomedReader(ClaimReader):
+    """Stops within a read of batch `BATCH`, if that is its point."""
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        for batch in super().read(partition):
+            yield batch
+            if ordinal(partition.batch) == BATCH + 1:  # type: ignore[attr-defined]
+                stop_at("reading")
 
 
 class DoomedStream(QueueStream):
     """Stops at its point in batch `BATCH`, whose claim is the one after as many."""
+
+    reader = DoomedReader
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if ordinal(start["batch"]) == BATCH:
@@ -85,12 +99,6 @@ class DoomedStream(QueueStream):
         if ordinal(end["batch"]) == BATCH + 1:
             stop_at("planned")
         return super().partitions(start, end)
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        for batch in super().read(partition):
-            yield batch
-            if ordinal(partition.batch) == BATCH + 1:  # type: ignore[attr-defined]
-                stop_at("reading")
 
 
 def _stop_within_a_claim() -> None:

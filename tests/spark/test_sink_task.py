@@ -19,6 +19,7 @@ from ackq.errors import ConfigurationError
 from ackq.membership.shards import shard_names
 from ackq.sharded import ShardedQueue
 from ackq.spark import sink
+from ackq.spark.lists import located
 from ackq.spark.options import Reading
 from ackq.spark.row_encoder import RowEncoder
 from ackq.spark.sink import MAX_TARGETS, BatchSink, Task, staging_of
@@ -273,9 +274,9 @@ def test_a_sharded_queue_is_written_and_read_by_its_name(
         assert all(shard.stats().ready for shard in queue.shards())
         assert _numbers(queue) == Counter(range(30))
         queue.resize(5)
-        located = Reading.of({"queue": token, "url": url, "groupId": "g"}).located()
-        assert located.target.lists == tuple(shard.name for shard in queue.shards())
-        assert {*names} < {*located.target.lists}
+        reading = located(Reading.of({"queue": token, "url": url, "groupId": "g"}))
+        assert reading.target.lists == tuple(shard.name for shard in queue.shards())
+        assert {*names} < {*reading.target.lists}
         assert len(begin(queue=token, url=url)._writing.target.lists) == 5
         queue.purge()
         plain_client.lpush(token, "x")
@@ -289,14 +290,14 @@ def test_shards_make_no_sharded_queue_of_a_list_with_messages(
     begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     plain_client.lpush(token, "x")
-    located: list[Callable[[], object]] = [
+    attempts: list[Callable[[], object]] = [
         lambda: begin(queue=token, url=url, shards="4"),
-        lambda: Reading.of({"queue": token, "url": url, "shards": "4"}).located(),
-        lambda: Reading.of({"queues": f"{token},b", "url": url, "shards": "4"}).located(),
+        lambda: located(Reading.of({"queue": token, "url": url, "shards": "4"})),
+        lambda: located(Reading.of({"queues": f"{token},b", "url": url, "shards": "4"})),
     ]
-    for locate in located:
+    for attempt in attempts:
         with pytest.raises(ConfigurationError, match=f"'{token}' is a list with messages, and not"):
-            locate()
+            attempt()
     assert plain_client.keys(f"*{token}*") == [token.encode()]
     plain_client.delete(token)
 

@@ -3,7 +3,10 @@
 import contextlib
 import json
 import logging
+import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +15,10 @@ from typing import Any
 
 import pytest
 import redis
-from pyspark.sql.types import LongType, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from ackq import Queue
+from ackq.delay import DelayQueue
 from ackq.errors import CheckpointMismatch, ConfigurationError, Fenced
 from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
@@ -405,6 +409,34 @@ def test_a_claim_is_cut_into_partitions(
     engine.run()
     assert [part.rows for part in engine.planned[0]] == sizes  # type: ignore[attr-defined]
     assert log.ids() == ids
+
+
+#: Reads the partition that it gets, and prints the rows and what it imported of ackq.
+READ = """
+import pickle, sys
+stream, partition = pickle.load(sys.stdin.buffer)
+print([row for rows in stream.read(partition) for row in rows.to_pylist()])
+print(len([name for name in sys.modules if name.startswith("ackq")]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["queue", "delayQueue"])
+def test_an_executor_imports_only_what_it_reads_with(
+    start_on: Start, plain_client: redis.Redis, token: str, kind: str
+) -> None:
+    with Queue(plain_client, token) as queue, DelayQueue(plain_client, f"{token}d") as delayed:
+        queue.push({"id": "a", "n": 1})
+        delayed.push("a", {"id": "a", "n": 1}, at=1)
+    schema = StructType().add("id", StringType()).add("n", LongType())
+    named = {kind: token if kind == "queue" else f"{token}d"}
+    engine = start_on(Checkpoint(), schema=schema, **named)
+    assert engine.step()
+    copied = pickle.dumps((engine._reader, engine.planned[0][0]))
+    command = [sys.executable, "-c", READ]
+    ran = subprocess.run(command, input=copied, stdout=subprocess.PIPE, check=True, timeout=60)
+    rows, modules = ran.stdout.decode().splitlines()
+    assert rows == "[{'id': 'a', 'n': 1}]"
+    assert int(modules) < 60
 
 
 def test_shards_share_a_number_and_the_limit(start: Start, url: str, token: str) -> None:

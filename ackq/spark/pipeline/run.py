@@ -15,6 +15,7 @@ from redis.exceptions import NoPermissionError
 from ackq.errors import CheckpointMismatch, ConfigurationError, PipelineConfigError, PipelineFailed
 from ackq.spark.checkpoint import local_folder, quicken, text_of
 from ackq.spark.launch import is_submitted, quiet_session
+from ackq.spark.lists import located
 from ackq.spark.offsets import Offset
 from ackq.spark.options import MAX_MESSAGES, QUEUES, Reading
 from ackq.spark.pipeline.batch import Takeover
@@ -183,7 +184,7 @@ class Pipeline:
 
     def _located(self) -> Reading:
         try:
-            return Reading.of(self.config.source.all_options()).located(patient=False)
+            return located(Reading.of(self.config.source.all_options()), patient=False)
         except ConfigurationError as error:
             raise PipelineConfigError(
                 f"{self.config.where}: [source]: {error}", key="source"

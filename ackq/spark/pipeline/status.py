@@ -16,8 +16,9 @@ from ackq.ops.kinds import opened
 from ackq.ops.sharded import is_sharded
 from ackq.queue.client import Queue
 from ackq.spark import offsets
+from ackq.spark.lists import find_queues, located
 from ackq.spark.offsets import Offset
-from ackq.spark.options import Reading, find_queues, is_pattern
+from ackq.spark.options import Reading, is_pattern
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.section import local_path
@@ -139,7 +140,7 @@ def read_status(config: PipelineConfig) -> PipelineStatus:
         redis.ConnectionError: Redis cannot be reached.
         ConfigurationError: the checkpoint has another format.
     """
-    reading = Reading.of(config.source.all_options()).located(patient=False)
+    reading = located(Reading.of(config.source.all_options()), patient=False)
     figures: dict[str, Any] = {}
     reached = None
     log = _checkpoint(config.checkpoint)
