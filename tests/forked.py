@@ -207,6 +207,8 @@ def main() -> None:
     if found:
         order, streams = found
         namespace = _become(order, streams)
+        if customize := sys.modules.get("sitecustomize"):  # it did its work before it had the order
+            importlib.reload(customize)
         exec(compile(order["code"], "<string>", "exec"), namespace)
 
 

@@ -46,6 +46,9 @@ def main() -> int:
     print("making the mutants ...", flush=True)
     made, groups = MUTANTS[options.of]
     mutants = made()
+    if options.within:
+        folders = tuple(f"{each.rstrip('/')}/" for each in options.within)
+        mutants = [each for each in mutants if each.function.startswith(folders)]
     drawn = draw(mutants, options.seed, options.size, options.package or groups)
     results = _results()
     wanted = [each for each in drawn if _is_open(each, results, options.again)]
@@ -197,6 +200,9 @@ def _options() -> argparse.Namespace:
     )
     kinds = (*PACKAGES, *quiet.KINDS, *scripts.KINDS)
     parser.add_argument("--package", action="append", choices=kinds, help="only these")
+    parser.add_argument(
+        "--within", action="append", metavar="FOLDER", help="only of these, such as ackq/worker"
+    )
     parser.add_argument(
         "--tests",
         action="append",

@@ -43,6 +43,17 @@ def statements(path: Path) -> dict[str, list[int]]:
 
 
 @functools.cache
+def function_places(path: Path, line: int) -> set[str]:
+    """Return the places of all statements of the function or method that has this line."""
+    for name, each in functions(ast.parse(path.read_text())):
+        first = min(part.lineno for part in (each, *each.decorator_list))
+        if first <= line <= (each.end_lineno or line):
+            where = f"{path.relative_to(ROOT)}: {name}"
+            return {f"{where}+{offset}" for offset in statements(path)[name]}
+    return set()
+
+
+@functools.cache
 def function_lines(path: Path) -> dict[str, int]:
     """Return the line of the ``def`` of each function and method."""
     return {name: each.lineno for name, each in functions(ast.parse(path.read_text()))}

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
-import inspect
 import itertools
 import json
 import os
@@ -17,13 +15,12 @@ import re
 import select
 import signal
 import sys
-import textwrap
+import tempfile
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import psutil
@@ -35,7 +32,7 @@ from ackq.embedded import Server
 from tests.conftest import GENERATED
 from tests.servers import Client, Fleet
 
-from . import scripts
+from . import children, scripts
 from .places import ROOT, places
 
 #: prctl(2): processes whose parents are gone become children of this one.
@@ -81,16 +78,20 @@ def _waited() -> float:
 
 
 class Statements:
-    """The statements of ackq that tests run."""
+    """The statements of ackq that tests run; of processes that they start, the functions."""
 
     def __init__(self) -> None:
         from coverage import Coverage  # only `make mutation` installs it
 
         self._coverage = Coverage(data_file=None, source=[str(ROOT / "ackq")])
         self._coverage.start()
+        self._children = Path(tempfile.mkdtemp())
+        self._tests: list[str] = []
 
     def begin(self, test: str) -> None:
         self._coverage.switch_context(test)
+        children.record(self._children / str(len(self._tests)))
+        self._tests.append(test)
 
     def end(self, test: str) -> None:
         """The next test begins."""
@@ -106,6 +107,8 @@ class Statements:
                 for line, contexts in data.contexts_by_lineno(path).items():
                     for test in contexts if line in place_of else ():
                         found[test].add(place_of[line])
+        for number, test in enumerate(self._tests):
+            found[test] |= children.recorded(self._children / str(number))
         return found
 
 
@@ -269,7 +272,9 @@ class Trier:
             os.dup2(silence, 1)
             os.dup2(silence, 2)
             for function, code in mutant["code"].items():
-                _plant(function, code)
+                (scripts if function.startswith("lua/") else children).plant(function, code)
+            if not mutant["sound"]:  # no script, which processes that tests start load themselves
+                children.plant_in_children(mutant["code"])
             for test, following in itertools.pairwise([*tests, anchor]):
                 _run(test, following)
                 if self._failed is not None:
@@ -309,53 +314,6 @@ def _pools(client: Client) -> Iterator[redis.ConnectionPool]:
     if isinstance(client.connection_pool, SentinelConnectionPool):
         for sentinel in client.connection_pool.sentinel_manager.sentinels:
             yield sentinel.connection_pool
-
-
-def _plant(function: str, code: str) -> None:
-    """Give a function the code of a mutant, wherever a reference to the function is kept."""
-    path, _, name = function.partition(": ")
-    if path.endswith(".lua"):
-        scripts.plant(function, code)
-        return
-    dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    module = importlib.import_module(dotted)
-    owner, _, name = name.rpartition(".")
-    place = vars(vars(module)[owner]) if owner else vars(module)
-    if isinstance(place[name], int | float):
-        _plant_constant(name, place[name], code)
-        return
-    original, mutant = _inner(place[name]), _inner(_compiled(owner, name, code, vars(module)))
-    original.__code__ = mutant.__code__.replace(co_name=original.__code__.co_name)
-    original.__defaults__ = mutant.__defaults__
-    original.__kwdefaults__ = mutant.__kwdefaults__
-
-
-def _plant_constant(name: str, value: float, code: str) -> None:
-    """Give a constant another value in each module that has imported it."""
-    made: dict[str, Any] = {}
-    exec(code, made)
-    for module in list(sys.modules.values()):
-        if module.__name__.startswith(("ackq", "tests")) and vars(module).get(name) == value:
-            setattr(module, name, made[name])
-
-
-def _compiled(owner: str, name: str, code: str, namespace: dict[str, Any]) -> Any:
-    text = textwrap.dedent(code)
-    if owner:  # for super() and private names
-        text = f"class {owner}:\n{textwrap.indent(text, ' ')}"
-    made: dict[str, Any] = {}
-    exec(
-        compile(f"from __future__ import annotations\n{text}", "<mutant>", "exec"), namespace, made
-    )
-    return vars(made[owner])[name] if owner else made[name]
-
-
-def _inner(found: Any) -> FunctionType:
-    for name in ("__func__", "fget", "callback"):  # a class method, a property, a command
-        found = getattr(found, name, found)
-    function = inspect.unwrap(found)
-    assert isinstance(function, FunctionType)
-    return function
 
 
 def _run(item: pytest.Item, following: pytest.Item | None) -> None:

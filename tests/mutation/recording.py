@@ -29,8 +29,7 @@ TESTS = (
     "metrics",
     "cli",
     "web",
-    "process/test_plan.py",
-    "process/test_figures.py",
+    "process",
     "test_documented_times.py",
     "test_embedded.py",
     "test_errors.py",
@@ -55,6 +54,8 @@ ONE_SERVER = "debian"
 ON_ALL_SERVERS = ("core", "queue", "sharded", "dropin", "faults")
 #: Files that one run records: as much is lost if it is interrupted.
 AT_ONCE = 12
+#: Where Python finds what begins in each process that a test starts.
+SITE = str(Path(__file__).with_name("site"))
 #: The test that starts the servers.
 ANCHOR = "tests/mutation/anchor.py"
 ARGUMENTS = (
@@ -128,7 +129,12 @@ def run_pytest(order: dict[str, Any], files: list[str], servers: str = SERVERS) 
             [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files],
             cwd=ROOT,
             check=False,
-            env={"ACKQ_TEST_SERVERS": servers, **outer, "ACKQ_MUTATION": str(path)},
+            env={
+                "ACKQ_TEST_SERVERS": servers,
+                **outer,
+                "ACKQ_MUTATION": str(path),
+                "PYTHONPATH": os.pathsep.join(filter(None, (SITE, outer.get("PYTHONPATH")))),
+            },
         )
 
 
