@@ -13,7 +13,7 @@ from ackq.sharded.client import ShardedQueue
 from ackq.testing.servers import check
 from ackq.worker.batch import failures_of
 from ackq.worker.policy import Backoff, settlement_of
-from ackq.worker.state import terms_of
+from ackq.worker.slot import Lent, terms_of
 from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
@@ -88,7 +88,7 @@ def _handle(
 ) -> None:
     errors: dict[Message, BaseException] = {}
     try:
-        call(messages)
+        call([*map(Lent, messages)])
     except BaseException as raised:
         errors = {**failures_of(messages, raised)}
     queue.ack(*(message for message in messages if message not in errors))

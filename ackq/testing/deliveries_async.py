@@ -12,7 +12,7 @@ from ackq.sharded.client_async import AsyncShardedQueue
 from ackq.testing.servers import check
 from ackq.worker.batch import failures_of
 from ackq.worker.policy import Backoff, settlement_of
-from ackq.worker.state import terms_of
+from ackq.worker.slot import Lent, terms_of
 from ackq.worker.verdicts import Verdict
 
 #: How long a handler may take, in seconds, before its message could be delivered again.
@@ -87,7 +87,7 @@ async def _handle(
 ) -> None:
     errors: dict[Message, BaseException] = {}
     try:
-        await call(messages)
+        await call([*map(Lent, messages)])
     except BaseException as raised:
         errors = {**failures_of(messages, raised)}
     await queue.ack(*(message for message in messages if message not in errors))

@@ -27,7 +27,8 @@ from ackq.worker.minutes import Minutes
 from ackq.worker.policy import MAX_RECEIVES, Backoff, Terms
 from ackq.worker.presence import INTERVAL, Presence
 from ackq.worker.schedule import Schedule, Schedules
-from ackq.worker.state import Handling, Quota, Slot, State
+from ackq.worker.slot import Slot
+from ackq.worker.state import Handling, Quota, State
 from ackq.worker.suspects import Suspects
 from ackq.worker.upkeep import upkeep
 from ackq.worker.verdicts import check_handler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Literal
 
 from ackq.core.failure import MAX_TEXT, Description, describe
@@ -28,11 +28,15 @@ class Failures:
 
     def of(self, function: Callable[..., Any] | None) -> Failures:
         """Return what logs the failures of a function that the handler calls. None: its own."""
-        if function is None or not isinstance(function, Hashable):
+        if function is None:
             return self
-        if function not in self._others:
-            self._others[function] = Failures(function, self._detail)
-        return self._others[function]
+        try:
+            known = self._others.get(function)
+        except Exception:  # its hash, which is the user's
+            return self
+        if known is None:
+            known = self._others[function] = Failures(function, self._detail)
+        return known
 
     def describe(self, error: BaseException, trace: bool = False) -> Description:
         """Return an error as plain text. This never raises.

@@ -114,7 +114,7 @@ class Minutes:
 
     def _count(self) -> None:
         while self._finished:
-            with suppress(Exception):  # its handler may have put anything into a message
+            with suppress(Exception):  # a hook may have put anything into a message
                 self._count_one(*self._finished.popleft())
 
     def _count_one(

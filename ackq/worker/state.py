@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
@@ -30,12 +30,12 @@ from ackq.worker.logs import about, log
 from ackq.worker.policy import (
     NO_MORE_RECEIVES,
     RENEW_AFTER,
-    USUAL,
     Backoff,
     Settlement,
     Terms,
     settlement_of,
 )
+from ackq.worker.slot import Slot, terms_of
 from ackq.worker.verdicts import Verdict, cause_of
 
 #: Seconds until a message is ready again that was taken while its handler still runs here.
@@ -50,34 +50,6 @@ TIME_LIMIT, LOST_LEASE, STOP = "time limit", "lost lease", "stop"
 def overdue() -> TimeoutError:
     """Return the error of a handler that exceeded its time limit."""
     return TimeoutError("over the time limit")
-
-
-def terms_of(message: Message) -> Terms:
-    """Return the terms that a handler gave a message, or the usual ones."""
-    terms = message.terms
-    return terms if isinstance(terms, Terms) else USUAL
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """A place in which one handler runs at a time. ``runner`` is its thread or task."""
-
-    #: The message, or the first of a batch.
-    message: Message | None = None
-    #: The messages of a batch.
-    batch: list[Message] = field(default_factory=list)
-    #: Whether its thread may have taken a message that is not in ``message`` yet.
-    taking: bool = False
-    started: float = 0.0
-    interrupted: str = ""  #: why the running handler was interrupted
-    runner: Any = None
-    #: In a thread whose handler is asynchronous: its message, and the task that runs it.
-    task: tuple[Message, Any] | None = None
-
-    def held(self) -> Sequence[Message]:
-        """Return the messages of this slot."""
-        message = self.message
-        return self.batch.copy() or (() if message is None else (message,))
 
 
 class Quota:
@@ -588,7 +560,7 @@ class State:
         return [
             message
             for message in held
-            if self.by_name.get(message.queue) is lane  # a handler may have changed it
+            if self.by_name.get(message.queue) is lane  # a hook may have changed it
             and not message.lease_lost
             and lane.remaining(message, now) < least
         ]

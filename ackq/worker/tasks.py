@@ -22,7 +22,8 @@ from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.forks import end_if_forked
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
-from ackq.worker.state import STOP, Slot
+from ackq.worker.slot import Lent, Slot
+from ackq.worker.state import STOP
 from ackq.worker.upkeep import abandon, upkeep
 from ackq.worker.verdicts import plain_value_async
 
@@ -125,7 +126,8 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
                 continue
             context, error = copy_context(), None
             try:
-                called = self._batch_handler(slot.batch.copy()) if piled else handler(item)
+                lent = [*map(Lent, slot.batch)] if piled else Lent(item)
+                called = (self._batch_handler if piled else handler)(lent)
                 result = await _awaited_in(context, called)
                 if result is not None:
                     await _awaited_in(context, plain_value_async(result))

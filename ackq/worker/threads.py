@@ -18,7 +18,8 @@ from ackq.worker.batch import Pile
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.signals import stopping_on_signals
-from ackq.worker.state import LOST_LEASE, STOP, TIME_LIMIT, Slot, State
+from ackq.worker.slot import Lent, Slot
+from ackq.worker.state import LOST_LEASE, STOP, TIME_LIMIT, State
 from ackq.worker.upkeep import abandon, upkeep
 from ackq.worker.verdicts import plain_value
 
@@ -169,9 +170,9 @@ class Worker(BaseWorker[Queue, ShardedQueue]):
                 context, error = copy_context(), None
                 try:
                     if piled:
-                        result = context.run(self._batch_handler, slot.batch.copy())
+                        result = context.run(self._batch_handler, [*map(Lent, slot.batch)])
                     else:
-                        result = context.run(handler, item)
+                        result = context.run(handler, Lent(item))
                     if result is not None:
                         context.run(plain_value, result, finish_here)
                 except BaseException as raised:

@@ -14,7 +14,7 @@ from ackq.tasks import Backoff, Breaker, Failed, Later, Retry, injected
 from ackq.worker import Again
 from tests.tasks.conftest import Rig
 from tests.waiting import wait_until
-from tests.worker.crooked import RAN, RESULTS, generates, generates_async, hostile
+from tests.worker.crooked import MEDDLERS, RAN, RESULTS, generates, generates_async, hostile
 from tests.worker.test_crooked_handlers import check_results
 
 
@@ -61,6 +61,31 @@ def test_no_error_of_a_task_is_lost_or_ends_the_worker(rig: Rig, batch: bool) ->
     stats = rig.queue.stats()
     assert (stats.ready, stats.in_flight) == (0, 0)
     assert stats.dead + stats.delayed == len(list(errors)[::7])
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["task", "batch"])
+def test_a_task_that_changes_its_message_hurts_none(rig: Rig, batch: bool) -> None:
+    def run(name: str, message: Message = injected) -> None:
+        MEDDLERS[name.partition(",")[0]](message)
+        if name.endswith("fails"):
+            raise OSError
+
+    def run_all(names: list[str], messages: list[Message] = injected) -> None:
+        run(names[0], messages[0])
+
+    settings: dict[str, Any] = {"max_receives": 1, "breaker": Breaker(1000, pause=1)}
+    if batch:
+        task: Any = rig.tasks.batch(size=1, queue=rig.queue.name, **settings)(run_all)
+    else:
+        task = rig.tasks.task(**settings)(run)
+    names = [f"{name}{end}" for name in MEDDLERS for end in ("", ", fails")]
+    for name in names:
+        rig.push(task.options(id=name), name)
+    rig.drain(concurrency=3)
+    stats = rig.queue.stats()
+    assert (stats.ready, stats.in_flight, stats.delayed) == (0, 0, 0)
+    dead = {letter.id for letter in rig.queue.dead_letters(len(names))}
+    assert dead == {name for name in names if name.endswith("fails")}
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["def", "async def"])

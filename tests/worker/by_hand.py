@@ -12,7 +12,8 @@ from ackq.worker.failures import Failures
 from ackq.worker.feed import Feed, Pace, QueueOrder
 from ackq.worker.lane import Lane
 from ackq.worker.presence import Presence
-from ackq.worker.state import Handling, Slot, State
+from ackq.worker.slot import Slot
+from ackq.worker.state import Handling, State
 
 #: Seconds by which the server's clock is ahead of the worker's.
 AHEAD = 1_000_000.0

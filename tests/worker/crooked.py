@@ -8,13 +8,16 @@ import itertools
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from itertools import product
 from multiprocessing import Process
 from typing import Any
 from unittest.mock import Mock
 
+from ackq import Message
+from ackq.core.fencing import Leased
 from ackq.worker import Reject, Release
 
 RAN: set[str] = set()
@@ -162,10 +165,44 @@ def returning(value: Any) -> Callable[..., Any]:
     return lambda *args: value
 
 
+def _delete(name: str, message: Message) -> None:
+    with suppress(Exception):
+        delattr(message, name)
+
+
+def _overwrite(name: str, value: Any, message: Message) -> None:
+    with suppress(Exception):
+        setattr(message, name, value)
+
+
 class Text(str):
     """Text that fails as soon as somebody works on it."""
 
     __getitem__ = encode = __format__ = partition = raising(RuntimeError)
+
+
+#: Fails whatever it is asked.
+EVIL = type(
+    "Evil",
+    (),
+    {
+        name: raising(RuntimeError)
+        for name in (
+            *("__bool__", "__eq__", "__hash__", "__lt__", "__len__", "__iter__", "__int__"),
+            *("__str__", "__repr__", "__getattr__", "__float__", "__bytes__", "__contains__"),
+        )
+    },
+)()
+_NAMES = sorted({name for kind in (Leased, Message) for name in kind.__slots__} | {"trace_id"})
+#: What a handler may do to its message, by a name: delete an attribute, or overwrite it.
+MEDDLERS: dict[str, Callable[[Message], None]] = {
+    **{f"{name} deleted": partial(_delete, name) for name in _NAMES},
+    **{
+        f"{name} {kind}": partial(_overwrite, name, value)
+        for name in _NAMES
+        for kind, value in (("list", []), ("number", 5.5), ("text", Text("x")), ("evil", EVIL))
+    },
+}
 
 
 #: Attributes that a class of exceptions can define, and what they may do.

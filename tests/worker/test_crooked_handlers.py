@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import pickle
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,14 +11,18 @@ from typing import Any
 import pytest
 
 import ackq
+from ackq import Message
 from ackq.cli.dead import _reason_of
 from ackq.core.failure import Failure, describe
+from ackq.core.fencing import Leased
 from ackq.errors import ConfigurationError
 from ackq.worker import Again, Backoff, Batch, Failed, Hooks, Reject, Release, Terms
 from ackq.worker.logs import JsonFormatter, TextFormatter, log
+from ackq.worker.slot import Lent
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig, settled
 from tests.worker.crooked import (
+    MEDDLERS,
     RAN,
     RESULTS,
     Handler,
@@ -178,34 +183,47 @@ def test_logs_and_hooks_that_fail_end_nothing(rig: Rig) -> None:
     assert (stats.ready, stats.in_flight, stats.delayed, stats.dead) == (0, 0, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "fails"),
-    [
-        ("queue", "other", True),
-        ("body", None, True),
-        ("receive_count", "1", True),
-        ("body", None, False),
-        ("receipt", None, False),
-        ("settled_by", 5, True),
-    ],
-)
-def test_a_handler_that_changes_its_message_hurts_no_other(
-    rig: Rig, name: str, value: Any, fails: bool
-) -> None:
-    def handle(message: ackq.Message) -> None:
-        if message.id == "m0":
-            setattr(message, name, value)
-            if fails:
-                raise OSError
+def test_a_handler_gets_a_message_of_its_own() -> None:
+    names = [name for kind in (Message, Leased) for name in kind.__slots__]
+    own = Message("q", b"a", b"{}", 1, 1)
+    own.trace_id = "1"
+    before = {name: getattr(own, name) for name in names}
+    for meddle in MEDDLERS.values():
+        meddle(Lent(own))
+    before["lease_expires_at"] = 5.5  # what both share changes to what the worker can use
+    assert {name: getattr(own, name) for name in names} == before
 
-    queue = rig.queue(3)
-    work = rig.work(queue, handle, concurrency=1)
-    state = work.worker._state
-    wait_until(lambda: not queue.stats().ready and not state.busy(), "free slots", 5)
-    left = int(name != "body" or fails)  # an ack does not need the body
-    wait_until(lambda: queue.stats().in_flight + queue.stats().delayed == left, "the others", 5)
-    work.worker._state.handling.minutes._count()
-    assert work.running
+
+@pytest.mark.parametrize("batch", [None, Batch(7, wait=0)], ids=["single", "batch"])
+def test_a_handler_that_changes_its_message_hurts_none(rig: Rig, batch: Any) -> None:
+    def handle(given: Any) -> None:
+        failed: dict[Message, BaseException] = {}
+        for message in given if batch else [given]:
+            name, fails, _ = message.id.partition(", fails")
+            MEDDLERS[name](message)
+            failed |= {message: OSError()} if fails else {}
+        if failed:
+            raise Failed(failed)
+
+    names = [f"{name}{end}" for name in MEDDLERS for end in ("", ", fails")]
+    queue = rig.queue_of()
+    queue.push_many([{"id": name} for name in names])
+    work = rig.work(queue, handle, batch=batch, concurrency=3, backoff=SLOW, start=False)
+    work.drain()
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, 0)
+    delayed = {message.id for message in queue.peek(len(names), "delayed")}
+    assert delayed == {name for name in names if name.endswith("fails")}
+
+
+def test_a_lent_message_is_the_worker_s_own_to_a_dict_and_a_pickle() -> None:
+    own = Message("q", b"a", b"{}", 1, 1, (1.0, None, None))
+    lent = Lent(own)
+    messages: list[Message] = [own, lent, Lent(own)]
+    assert [set(messages), {lent}] == [{own}, {lent}] == [{lent}, set(messages)]
+    assert lent != Message("q", b"a", b"{}", 1, 1)
+    copied = pickle.loads(pickle.dumps(lent))
+    assert (type(copied), copied.key, copied.taken_at) == (Message, b"a", 1.0)
 
 
 class Raises(Backoff):
@@ -446,16 +464,16 @@ def test_a_reason_and_its_cause_do_not_name_an_error_twice() -> None:
 
 
 class Unhashable:
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = raising(RuntimeError)
 
     def __call__(self) -> None:
         """Only named in terms."""
 
 
 @pytest.mark.parametrize(
-    "terms", [5, {"max_receives": 1}, Terms(function=Unhashable())], ids=["5", "dict", "unhashable"]
+    "terms", [5, {"max_receives": 1}, Terms(function=Unhashable())], ids=["5", "dict", "terms"]
 )
-def test_terms_that_are_none_or_unusual_harm_nothing(rig: Rig, terms: Any) -> None:
+def test_terms_that_are_none_fail_where_they_are_written(rig: Rig, terms: Any) -> None:
     queue = rig.queue(1, max_receives=1)
 
     def handle(message: ackq.Message) -> None:
@@ -464,7 +482,8 @@ def test_terms_that_are_none_or_unusual_harm_nothing(rig: Rig, terms: Any) -> No
 
     rig.work(queue, handle, time_limit=60, start=False).drain()
     (letter,) = queue.dead_letters()
-    assert letter.errors[-1].text == "why"
+    refused = f"message.terms is a Terms or None, not {terms!r}"
+    assert letter.errors[-1].text == ("why" if isinstance(terms, Terms) else refused)
 
 
 def test_an_error_that_hides_its_traceback_has_a_place() -> None:

@@ -16,7 +16,8 @@ import ackq
 from ackq.worker import AsyncWorker, Worker, tasks, threads
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.policy import Settlement
-from ackq.worker.state import Slot, State
+from ackq.worker.slot import Slot
+from ackq.worker.state import State
 from ackq.worker.tasks import DaemonThreads, TaskBell
 from ackq.worker.threads import Gate, ThreadBell, _finish
 from tests.waiting import wait_until

@@ -37,7 +37,8 @@ from ackq.worker.outages import Outages
 from ackq.worker.policy import Settlement
 from ackq.worker.presence import stay_listed
 from ackq.worker.schedule import CHECK_INTERVAL, Answer, run_schedule, tick
-from ackq.worker.state import Quota, Slot, State
+from ackq.worker.slot import Slot
+from ackq.worker.state import Quota, State
 from ackq.worker.upkeep import upkeep
 from tests.outside import FIXED
 from tests.steps import play
