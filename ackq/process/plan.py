@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 import orjson
 import redis
@@ -26,6 +27,7 @@ from ackq.config import PopFrom, QueueConfig, RateLimit, RecordErrors
 from ackq.core.client import client_of
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError, redact
+from ackq.ops.kinds import check_workable
 from ackq.ops.sharded import groups_of, hides_list, is_sharded
 from ackq.process.figures import ChildHealth
 from ackq.process.held_messages import HeldMessages, Limits
@@ -351,6 +353,9 @@ class Plan:
                     sharded = is_sharded(client, name)
                     hides = sharded and hides_list(client, name)
                     recorded = groups_of(client, name) if sharded else {}
+                    # A user that ackq acl made may not look, and the server would log that.
+                    if not sharded and urlsplit(self.url or "").username in (None, "", "default"):
+                        check_workable(client, name)
                 if not sharded:
                     recorded = recorded_groups(self.url, name)
                 break

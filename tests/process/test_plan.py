@@ -14,10 +14,14 @@ import redis.asyncio
 
 from ackq import AsyncQueue, Queue
 from ackq.config import QueueConfig
+from ackq.delay import DelayQueue
+from ackq.embedded import Server
 from ackq.errors import ConfigurationError
 from ackq.process import plan
 from ackq.process.plan import Plan
+from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
+from ackq.topic import Topic
 from ackq.worker import RateLimit
 from tests.worker.conftest import Recorder
 
@@ -42,6 +46,7 @@ def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
 
     monkeypatch.setattr(plan, "Worker", Spy)
     monkeypatch.setattr(plan, "is_sharded", lambda client, name: name == "sharded")
+    monkeypatch.setattr(plan, "check_workable", lambda client, name: None)
     monkeypatch.setattr(plan, "hides_list", lambda client, name: False)
     monkeypatch.setattr(plan, "recorded_groups", lambda url, name: {})
     monkeypatch.setattr(plan, "groups_of", lambda client, name: {})
@@ -249,6 +254,31 @@ def test_a_name_whose_own_code_fails_is_not_called_missing(monkeypatch: pytest.M
         plan.import_object("odd_tasks:missing")
     with pytest.raises(ZeroDivisionError):
         plan.import_object("odd_tasks:fails")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda url, name: DelayQueue.from_url(url, name).push("a", b"1"), "DelayQueue.consume"),
+        (lambda url, name: Topic.from_url(url, name).publish(b"1"), "Topic.consume"),
+        (lambda url, name: RSMQ.from_url(url, name).create_queue("q"), "RSMQ.receive_message"),
+    ],
+    ids=["delay", "topic", "rsmq"],
+)
+def test_a_queue_that_is_no_list_is_refused_until_a_list_of_its_name_is_used(
+    server: Server, token: str, make: Any, reason: str
+) -> None:
+    make(server.url, token)
+    name = token + ":q" * reason.startswith("RSMQ")
+    asked = Plan("tests.process.jobs:quick", (name,), server.url, drain=True, history=False)
+    refusal = f"'{name}' is an? .* takes from lists: .*{reason}"
+    with pytest.raises(ConfigurationError, match=refusal):
+        asked.run()
+    with Queue.from_url(server.url, name) as queue:
+        queue.push({"id": "1"})
+        asked.run()
+        assert queue.stats().ready == 0
+    asked.run()  # it is empty now, and was not always
 
 
 @pytest.mark.parametrize("error", [None, OSError("gone"), ValueError("closed")])

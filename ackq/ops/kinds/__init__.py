@@ -8,13 +8,13 @@ of its kind is opened or read, so that commands start fast.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 
 from ackq.core.effects import Operation, Request
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.io.together import run_all
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.ops.kinds.delays import DELAY
 from ackq.ops.kinds.kind import Kind, Opened, Part, Redis, Verb, has_type, unless_denied
 from ackq.ops.kinds.lists import LIST, SHARDED
@@ -109,6 +109,28 @@ def _has_list(name: str) -> Operation[bool]:
     keys = QueueKeys.of(name)
     request = Request((b"EXISTS", keys.backup, keys.delayed, keys.dead), resend=True)
     return bool((yield from unless_denied(request)))
+
+
+def check_workable(client: Redis, name: str) -> None:
+    """Check that workers can take from the queue of this name, which is not sharded.
+
+    Raises:
+        ConfigurationError: it is of a kind whose messages workers do not take, and there has never
+            been a list queue of this name.
+    """
+    kind = kinds_of(client, name, "work")[0]
+    if "work" in kind.does:
+        return
+    keys = QueueKeys.of(name)
+    traces = Request((b"EXISTS", keys.record, keys.counters, keys.history), resend=True)
+    with closing(route_of(client, keys.ready)) as route, suppress(KeyTypeError):
+        driver = Driver(route)
+        driver.run(kind.check(name))
+        if not driver.run(unless_denied(traces)):
+            raise ConfigurationError(
+                f"{name!r} is {kind.called}, and ackq work takes from lists:"
+                f" {kind.refusals['work']}. If you also want a list of that name, push to it first"
+            )
 
 
 def read(found: Found, consumers: Iterable[str], asked: Asked) -> Operation[Reading]:

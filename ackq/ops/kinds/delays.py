@@ -146,6 +146,7 @@ DELAY = Kind(
     part="partition",
     does=frozenset({"stats", "peek", "dead", "claims", "purge", "run_now", "find", "search"}),
     looks_up_ids=True,
+    refusals={"work": "take its messages with DelayQueue.consume(HANDLER)"},
     open=_open,
     stats=lambda queue: asdict(queue.stats()),
     run_now=lambda queue, key: queue.reschedule(key, delay=0),

@@ -34,6 +34,7 @@ Verb = Literal[
     "schedules",
     "seek",
     "workers",
+    "work",
     "groups",
 ]
 

@@ -115,7 +115,10 @@ RSMQ_QUEUE = Kind(
     part="",
     does=frozenset({"stats", "dead", "find"}),
     looks_up_ids=True,
-    refusals={"search": "in an RSMQ queue, messages are found by their id only: use ackq find"},
+    refusals={
+        "search": "in an RSMQ queue, messages are found by their id only: use ackq find",
+        "work": "take its messages with RSMQ.receive_message(NAME)",
+    },
     open=_open,
     stats=_Queue.stats,
     read=_read,

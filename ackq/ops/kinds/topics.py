@@ -98,7 +98,11 @@ TOPIC = Kind(
     called="a topic",
     part="",
     does=frozenset({"seek"}),
-    refusals={"find": _NO_PLACE, "search": _NO_PLACE},
+    refusals={
+        "find": _NO_PLACE,
+        "search": _NO_PLACE,
+        "work": "read its messages with Topic.consume(GROUP, N)",
+    },
     open=_open,
     stats=lambda topic: {"oldest": topic.oldest(), "newest": topic.newest()},
     read=_read,
