@@ -77,7 +77,7 @@ def options(options: Options) -> None:
     """Add the options."""
     options.size("rounds", 3, quick=1, smoke=1, help="of each case")
     options.size("share", 1.0, quick=0.1, smoke=0.0001, help="of the messages of deep queues")
-    options.size("bodies", 1.0, quick=1.0, smoke=0.0001, help="of the bytes of long bodies")
+    options.size("bodies", 1.0, smoke=0.0001, help="of the bytes of long bodies")
     options.add_argument(
         "--scripts",
         nargs="+",

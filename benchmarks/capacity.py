@@ -7,9 +7,9 @@ that had no part in the fit show how well it predicts. The plan then follows by 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -19,9 +19,10 @@ from ackq import Queue
 from ackq.bench.contestants import LONG, Ackq
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
-from ackq.bench.rounds import cycles_for, rotations
+from ackq.bench.rounds import cycles_for, in_turns
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.memory import used_memory
 from benchmarks.picture import Picture
 from benchmarks.servers import target
 
@@ -82,31 +83,18 @@ class Fit(NamedTuple):
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size(
-        "batches",
-        (1, 10, 100, 1000),
-        quick=(1, 10, 100, 1000),
-        smoke=(1, 10),
-        help="messages of a call",
-    )
-    options.size(
-        "sizes",
-        (100, 1000, 10_000),
-        quick=(100, 1000, 10_000),
-        smoke=(100, 1000),
-        help="bytes of a body",
-    )
+    options.size("batches", (1, 10, 100, 1000), smoke=(1, 10), help="messages of a call")
+    options.size("sizes", (100, 1000, 10_000), smoke=(100, 1000), help="bytes of a body")
     options.size("rounds", 7, quick=3, smoke=1, help="of each case")
     options.size("seconds", 0.5, quick=0.3, smoke=0.02, help="of each round", metavar="S")
     options.size(
         "rates",
         (100_000, 1_000_000, 10_000_000),
-        quick=(100_000, 1_000_000, 10_000_000),
         smoke=(100_000,),
         help="messages per second to plan for",
     )
-    options.size("planned-batch", 100, quick=100, smoke=10, help="messages of a call in the plan")
-    options.size("planned-size", 1000, quick=1000, smoke=1000, help="bytes of a body in the plan")
+    options.size("planned-batch", 100, smoke=10, help="messages of a call in the plan")
+    options.size("planned-size", 1000, smoke=1000, help="bytes of a body in the plan")
 
 
 def run(settings: Settings) -> Result:
@@ -157,16 +145,14 @@ def _measure(
             player = Ackq(url, f"{KEY}:{case.batch}-{case.size}", messages, case.batch)
             stack.callback(player.close)
             players[str(case)], cycles[str(case)] = player, cycles_for(player, settings.seconds)
-        found: dict[Case, list[tuple[float, ...]]] = {case: [] for case in cases}
-        named = {str(case): case for case in cases}
-        for order in rotations(list(players), settings.rounds):
-            for name in order:
-                before = _read(info)
-                came, _ = players[name].burst(cycles[name])
-                after = _read(info)
-                each = (b - a for a, b in zip(before, after, strict=True))
-                found[named[name]].append(tuple(value / came for value in each))
-        return found
+
+        def turn(name: str) -> tuple[float, ...]:
+            before = _read(info)
+            came, _ = players[name].burst(cycles[name])
+            return tuple((b - a) / came for a, b in zip(before, _read(info), strict=True))
+
+        rounds = in_turns({name: partial(turn, name) for name in players}, settings.rounds)
+        return {case: rounds[str(case)] for case in cases}
 
 
 def _read(client: redis.Redis) -> tuple[float, ...]:
@@ -181,25 +167,16 @@ def _memory(url: str, size: int, seed: int) -> tuple[float, float]:
     with redis.Redis.from_url(url) as client:
         with Queue(client, KEY, visibility_timeout=LONG) as queue:
             queue.pop()  # loads the script
-            empty = _used(client)
+            empty = used_memory(client)
             messages = Messages(seed, size)
             for _ in range(STORED // 1000):
                 queue.push_many(messages.many(1000))
-            ready = _used(client)
+            ready = used_memory(client)
             while queue.pop_many(1000):
                 pass
-            in_flight = _used(client)
+            in_flight = used_memory(client)
         client.unlink(*QueueKeys.of(KEY).all())
     return (ready - empty) / STORED, (in_flight - empty) / STORED
-
-
-def _used(client: redis.Redis) -> int:
-    """Return the server's memory in bytes, without that of connections."""
-    while True:
-        info: Any = client.info("memory")
-        if not info["lazyfree_pending_objects"]:
-            return int(info["used_memory"] - info["mem_clients_normal"])
-        time.sleep(0.01)
 
 
 def _plan(result: Result, rate: float, case: Case, fits: Mapping[str, Fit]) -> None:

@@ -121,7 +121,6 @@ def options(options: Options) -> None:
     options.size(
         "in-flight",
         1000,
-        quick=1000,
         smoke=50,
         help="messages that other consumers hold meanwhile, in batches: Redis stores"
         " a sorted set of under 128 members differently",

@@ -158,9 +158,7 @@ def options(options: Options) -> None:
     """Add the options."""
     options.size("rounds", 12, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.5, quick=0.15, smoke=0.02, help="of each turn")
-    options.size(
-        "stored", 10_000, quick=10_000, smoke=1000, help="delayed messages that stay stored"
-    )
+    options.size("stored", 10_000, smoke=1000, help="delayed messages that stay stored")
     options.size("samples", 12, quick=4, smoke=1, help="of lateness")
 
 

@@ -7,6 +7,7 @@ pops redeliver the messages. SLOWLOG shows how long the longest script ran.
 import statistics
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import NamedTuple
 
 import redis
@@ -15,7 +16,7 @@ from ackq import Message, Queue
 from ackq.bench.contestants import LONG
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
-from ackq.bench.rounds import Round, Rounds, ServerCpu, ratio, rotations
+from ackq.bench.rounds import Round, Rounds, ServerCpu, in_turns, ratio
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
@@ -172,11 +173,10 @@ def compare_depths(url: str, depths: set[Depth], settings: Settings) -> Rounds:
             pile = piles[str(depth)] = Pile(url, name, depth, settings.seed)
             stack.callback(pile.close)
             pop_and_ack(pile, 1, cpu)
-        rounds: Rounds = {depth: [] for depth in piles}
-        for order in rotations(list(piles), settings.rounds):
-            for each in order:
-                rounds[each].append(pop_and_ack(piles[each], settings.bursts, cpu))
-        return rounds
+        turns = {
+            depth: partial(pop_and_ack, pile, settings.bursts, cpu) for depth, pile in piles.items()
+        }
+        return in_turns(turns, settings.rounds)
 
 
 def recover(pile: Pile, held: int, size: int, url: str) -> dict[str, float]:
@@ -200,19 +200,16 @@ def recover(pile: Pile, held: int, size: int, url: str) -> dict[str, float]:
     }
 
 
-def measure_recovery(url: str, settings: Settings) -> dict[int, list[dict[str, float]]]:
+def measure_recovery(url: str, settings: Settings) -> dict[str, list[dict[str, float]]]:
     """Measure the full recovery several times with each call size, in turns."""
     held = settings.expired
     progress(f"recovering {held:,} expired leases")
     pile = Pile(url, "ackq-benchmark:expired", Depth(0, held), settings.seed)
     try:
         with logging_slow_commands(pile.client):
-            found: dict[int, list[dict[str, float]]] = {size: [] for size in SIZES}
             recover(pile, held, CHUNK, url)
-            for order in rotations([*map(str, SIZES)], settings.runs):
-                for size in map(int, order):
-                    found[size].append(recover(pile, held, size, url))
-            return found
+            turns = {f"{size}": partial(recover, pile, held, size, url) for size in SIZES}
+            return in_turns(turns, settings.runs)
     finally:
         pile.close()
 
@@ -237,24 +234,9 @@ def run(settings: Settings) -> Result:
 def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds: Rounds) -> None:
     for (grows, at), depth in sorted(depths.items(), key=lambda each: each[1]):
         found = rounds[str(depth)]
-        result.measures += [
-            Measure(
-                str(depth),
-                grows,
-                "server time",
-                "µs/message",
-                tuple(each.server_us for each in found),
-                at,
-            ),
-            Measure(
-                str(depth),
-                grows,
-                "round trip",
-                "µs/message",
-                tuple(each.client_us for each in found),
-                at,
-            ),
-        ]
+        for figure, of in (("server time", "server_us"), ("round trip", "client_us")):
+            values = tuple(getattr(each, of) for each in found)
+            result.measures.append(Measure(str(depth), grows, figure, "µs/message", values, at))
     (deep,) = (depth for (grows, _), depth in depths.items() if grows == DEEPEST)
     shallow = min(depth for (grows, _), depth in depths.items() if grows == GROWING[0])
     what, pair = f"{deep} / {shallow}", (rounds[str(deep)], rounds[str(shallow)])
@@ -264,18 +246,17 @@ def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds:
     ]
 
 
-def _report_recovery(result: Result, held: int, found: dict[int, list[dict[str, float]]]) -> None:
+def _report_recovery(result: Result, held: int, found: dict[str, list[dict[str, float]]]) -> None:
     for size, runs in found.items():
         case, contestant = f"{held:,} expired", f"ackq, pop_many({size})"
         for figure, unit in FIGURES.items():
             values = tuple(run[figure] for run in runs)
+            is_rate = figure == "recovered"
             result.measures.append(
-                Measure(
-                    case, contestant, figure, unit, values, more_is_better=figure == "recovered"
-                )
+                Measure(case, contestant, figure, unit, values, more_is_better=is_rate)
             )
         longest = tuple(run["longest script"] for run in runs)
         result.ratios.append(Ratio(f"{case}: {contestant}: longest script, ms", longest, 5, True))
-    rates = tuple(run["recovered"] for run in found[SIZES[0]])
+    rates = tuple(run["recovered"] for run in found[f"{SIZES[0]}"])
     what = f"{held:,} expired: pop_many({SIZES[0]}): recovered, messages/s"
     result.ratios.append(Ratio(what, rates, 150_000))

@@ -51,9 +51,20 @@ class Options(argparse.ArgumentParser):
         add_pace(self)
 
     def size(
-        self, name: str, full: Size, *, quick: Size, smoke: Size, help: str, metavar: str = "N"
+        self,
+        name: str,
+        full: Size,
+        *,
+        quick: Size | None = None,
+        smoke: Size,
+        help: str,
+        metavar: str = "N",
     ) -> None:
-        """Add a number, or several: rounds, seconds, messages. A user's value overrides it."""
+        """Add a number, or several: rounds, seconds, messages. A user's value overrides it.
+
+        A quick run has the full size if ``quick`` is not given.
+        """
+        quick = full if quick is None else quick
         several = isinstance(full, tuple)
         self._sizes[name.replace("-", "_")] = {"full": full, "quick": quick, "smoke": smoke}
         self.add_argument(

@@ -102,9 +102,7 @@ def options(options: Options) -> None:
     """Add the options."""
     options.size("rounds", 12, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.4, quick=0.15, smoke=0.02, help="of each turn")
-    options.size(
-        "in-flight", 1000, quick=1000, smoke=50, help="messages that others hold meanwhile"
-    )
+    options.size("in-flight", 1000, smoke=50, help="messages that others hold meanwhile")
     options.size("flood", 100_000, quick=20_000, smoke=500, help="messages of the busy group")
     options.size("samples", 2000, quick=500, smoke=20, help="messages whose latency is measured")
     options.size("wakes", 30, quick=10, smoke=2, help="times in each round a consumer is woken")

@@ -12,6 +12,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ import redis
 
 from ackq import Queue
 from ackq.bench.figures import Measure, Ratio, Result
-from ackq.bench.rounds import rotations
+from ackq.bench.rounds import in_turns
 from ackq.config import QueueConfig
 from ackq.core.effects import Clock, Operation, Pipeline, Request, Sleep
 from ackq.core.io.outside import SYSTEM
@@ -46,7 +47,7 @@ GETTING_READY = 60.0
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("connections", (1000, 10_000), quick=(1000, 10_000), smoke=(20,), help="at once")
+    options.size("connections", (1000, 10_000), smoke=(20,), help="at once")
     options.size("rounds", 5, quick=3, smoke=1, help="of each contestant")
     options.size("seconds", 5.0, quick=3.0, smoke=0.2, help="of each round", metavar="S")
 
@@ -192,12 +193,10 @@ def run(settings: Settings) -> Result:
             queue.pop()  # loads the script
         for count in settings.connections:
             progress(f"{count} connections")
-            rounds: dict[str, list[tuple[float, float, float]]] = {name: [] for name in KINDS}
-            for order in rotations(list(KINDS), settings.rounds):
-                for name in order:
-                    found = measure(server.url, name, count, settings.seconds)
-                    rounds[name].append(found)
-            _report(result, count, rounds)
+            turns = {
+                name: partial(measure, server.url, name, count, settings.seconds) for name in KINDS
+            }
+            _report(result, count, in_turns(turns, settings.rounds))
     result.notes.append(
         "A single waiter of ackq looks for messages that became ready without a push after 0.75 to"
         " 1 s. Many share the looks: one each 50 ms. The CPU includes Redis's own work for each"

@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, nullcontext, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ import redis
 from ackq import Message, Queue
 from ackq.bench.contestants import CONSUMER, GROUP, LONG, entries_of
 from ackq.bench.figures import Measure, Ratio, Result
-from ackq.bench.rounds import PERCENTILES, percentiles, rotations
+from ackq.bench.rounds import PERCENTILES, in_turns, percentiles
 from ackq.queue.keys import QueueKeys
 from benchmarks.delayed import delayed
 from benchmarks.frame import Options, Settings, facts, progress
@@ -55,13 +56,10 @@ PROBE = 100
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size(
-        "shares", (0.1, 0.5, 0.8), quick=(0.1, 0.5, 0.8), smoke=(0.5,), help="of the maximum"
-    )
+    options.size("shares", (0.1, 0.5, 0.8), smoke=(0.5,), help="of the maximum")
     options.size(
         "delays",
         (0.0, 1.0),
-        quick=(0.0, 1.0),
         smoke=(0.0, 1.0),
         help="ms that a proxy adds to a round trip; 0: no proxy",
         metavar="MS",
@@ -243,10 +241,8 @@ def run(settings: Settings) -> Result:
 
 def _measure(result: Result, where: str, pair: Pair, settings: Settings) -> None:
     progress(f"{where}: maximum")
-    rates: dict[str, list[float]] = {name: [] for name in SIDES}
-    for order in rotations(list(SIDES), settings.rounds):
-        for name in order:
-            rates[name].append(pair.maximum(name, settings.seconds))
+    highest = {name: partial(pair.maximum, name, settings.seconds) for name in SIDES}
+    rates = in_turns(highest, settings.rounds)
     for name, found in rates.items():
         result.measures.append(
             Measure(where, name, "maximum", "messages/s", tuple(found), more_is_better=True)
@@ -254,13 +250,15 @@ def _measure(result: Result, where: str, pair: Pair, settings: Settings) -> None
     for share in settings.shares:
         case = f"{where}, {share:.0%} of its maximum"
         progress(case)
-        rounds: dict[str, list[list[float]]] = {name: [] for name in SIDES}
-        for order in rotations(list(SIDES), settings.rounds):
-            for name in order:
-                rate = statistics.median(rates[name]) * share
-                delays, _ = pair.carry(Load(name, max(1, round(rate * settings.seconds)), rate))
-                rounds[name].append(delays)
-        _report(result, case, rounds)
+        turns = {}
+        for name, found in rates.items():
+            rate = statistics.median(found) * share
+            load = Load(name, max(1, round(rate * settings.seconds)), rate)
+            turns[name] = partial(pair.carry, load)
+        rounds = in_turns(turns, settings.rounds)
+        _report(
+            result, case, {name: [delays for delays, _ in each] for name, each in rounds.items()}
+        )
 
 
 def _report(result: Result, case: str, rounds: dict[str, list[list[float]]]) -> None:

@@ -64,7 +64,7 @@ def options(options: Options) -> None:
     """Add the options."""
     options.size("messages", 65_536, quick=16_384, smoke=1024, help="at least, in a round")
     options.size("rounds", 4, quick=2, smoke=1, help="spread over one doubling of the messages")
-    options.size("ids", (8, 20, 36), quick=(8, 20, 36), smoke=(20,), help="length of the ids")
+    options.size("ids", (8, 20, 36), smoke=(20,), help="length of the ids")
     options.size("sizes", (100, 300, 1000), quick=(100,), smoke=(100,), help="bytes of a message")
     options.add_argument(
         "--no-peers",

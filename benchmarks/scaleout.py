@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from ackq import Message, Queue
 from ackq.bench.contestants import LONG
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
-from ackq.bench.rounds import ServerCpu, rotations
+from ackq.bench.rounds import ServerCpu, in_turns
 from ackq.queue.keys import QueueKeys
 from ackq.sharded import ShardedQueue, choice
 from benchmarks.frame import Options, Settings, facts, progress
@@ -71,17 +72,11 @@ GETTING_READY, GETTING_DONE = 30.0, 120.0
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("nodes", (1, 2, 3), quick=(1, 2, 3), smoke=(2,), help="of the clusters")
-    options.size("shards", 12, quick=12, smoke=4, help="of the queue")
-    options.size("producers", 3, quick=3, smoke=1, help="processes")
-    options.size("consumers", 3, quick=3, smoke=2, help="processes")
-    options.size(
-        "batches",
-        (100, 1000),
-        quick=(100, 1000),
-        smoke=(100,),
-        help="messages of one push_many or pop_many",
-    )
+    options.size("nodes", (1, 2, 3), smoke=(2,), help="of the clusters")
+    options.size("shards", 12, smoke=4, help="of the queue")
+    options.size("producers", 3, smoke=1, help="processes")
+    options.size("consumers", 3, smoke=2, help="processes")
+    options.size("batches", (100, 1000), smoke=(100,), help="messages of one push_many or pop_many")
     options.size("messages", 120_000, quick=30_000, smoke=1000, help="in a round")
     options.size("rounds", 6, quick=3, smoke=1, help="of each contestant")
 
@@ -196,8 +191,9 @@ class Round:
         return self.messages / max(self.cpu_seconds)
 
 
-#: The figures of a round: the unit, the figure, and whether more is better.
-FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
+#: Figures of a round: the unit, the figure, and whether more is better.
+Figures = dict[str, tuple[str, Callable[[Round], float], bool]]
+FIGURES: Figures = {
     "throughput": ("messages/s", lambda each: each.rate, True),
     "server time": ("µs/message", lambda each: each.server_us, False),
     "share of the busiest node": ("of 1", lambda each: each.busiest, False),
@@ -206,7 +202,7 @@ FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
 
 
 #: The figures of a round in which one shard gets most of the messages.
-HOT_FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
+HOT_FIGURES: Figures = {
     "throughput": FIGURES["throughput"],
     "busy consumers": ("of 1", lambda each: each.busy, True),
 }
@@ -302,11 +298,7 @@ def run(settings: Settings) -> Result:
         result = Result("scaleout", facts(server, settings))
         with crews(server, settings) as workers:
             for batch in settings.batches:
-                rounds: dict[str, list[Round]] = {name: [] for name in workers}
-                for order in rotations(list(workers), settings.rounds):
-                    for name in order:
-                        progress(f"{name}, by {batch}")
-                        rounds[name].append(workers[name].work(settings.messages, batch))
+                rounds = in_turns(_turns(workers, settings.messages, batch), settings.rounds)
                 case = (
                     f"by {batch:,}, {settings.producers} producers, {settings.consumers} consumers"
                 )
@@ -334,27 +326,30 @@ def _measure_hot(settings: Settings, result: Result) -> None:
             urls = tuple(stack.enter_context(cluster(nodes)))
             location = Location(urls, settings.shards, hot=True, helps=name == HELPED)
             workers[name] = Crew(location, settings, stack)
-        rounds: dict[str, list[Round]] = {name: [] for name in workers}
-        for order in rotations(list(workers), settings.rounds):
-            for name in order:
-                progress(f"{name}, one hot shard")
-                rounds[name].append(workers[name].work(settings.messages, batch))
+        rounds = in_turns(_turns(workers, settings.messages, batch), settings.rounds)
     case = f"9 of 10 batches of {batch:,} on one key, {settings.consumers} consumers, {nodes} nodes"
-    for name, found in rounds.items():
-        for figure, (unit, of, more) in HOT_FIGURES.items():
-            values = tuple(map(of, found))
-            result.measures.append(Measure(case, name, figure, unit, values, more_is_better=more))
+    _measured(result, case, rounds, HOT_FIGURES)
     for figure, (_, of, _) in HOT_FIGURES.items():
         above, below = ([*map(of, rounds[each])] for each in (HELPED, ALONE))
         what = f"{case}: {HELPED} / {ALONE}: {figure}"
         result.ratios.append(Ratio.of(what, above, below, ceiling=False))
 
 
-def _report(result: Result, case: str, rounds: dict[str, list[Round]]) -> None:
+def _turns(crews: dict[str, Crew], messages: int, batch: int) -> dict[str, Callable[[], Round]]:
+    return {name: partial(crew.work, messages, batch) for name, crew in crews.items()}
+
+
+def _measured(
+    result: Result, case: str, rounds: dict[str, list[Round]], figures: Figures = FIGURES
+) -> None:
     for name, found in rounds.items():
-        for figure, (unit, of, more) in FIGURES.items():
+        for figure, (unit, of, more) in figures.items():
             values = tuple(map(of, found))
             result.measures.append(Measure(case, name, figure, unit, values, more_is_better=more))
+
+
+def _report(result: Result, case: str, rounds: dict[str, list[Round]]) -> None:
+    _measured(result, case, rounds)
     one, several, *clusters = rounds
     for name, base in (*((each, one) for each in (several, *clusters)), (clusters[-1], several)):
         for figure in ("throughput", "server time", MODEL):

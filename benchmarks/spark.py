@@ -64,7 +64,7 @@ def options(options: Options) -> None:
     options.size("commands", 3, quick=2, smoke=1, help="rounds of the pipeline as a command")
     options.size("latencies", 2, quick=1, smoke=1, help="rounds of the latency")
     options.size("arrivals", 150, quick=60, smoke=4, help="messages of such a round")
-    options.size("gap", 0.25, quick=0.25, smoke=0.02, help="seconds between two of them")
+    options.size("gap", 0.25, smoke=0.02, help="seconds between two of them")
 
 
 class Loop:

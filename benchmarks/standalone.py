@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from ackq import Queue
 from ackq.bench.figures import Measure, Ratio, Result
-from ackq.bench.rounds import ServerCpu
+from ackq.bench.rounds import ServerCpu, in_turns
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
@@ -59,38 +60,26 @@ def run(settings: Settings) -> Result:
         if why := absent():
             result.notes.append(f"Everything is left out: {why}.")
             return result
-        turns: dict[str, list[Turn]] = {name: [] for name in WORKERS}
-        for number in range(settings.rounds):
-            for name in list(WORKERS)[:: -1 if number % 2 else 1]:
-                progress(f"standalone: round {number + 1} of {settings.rounds}, {name}")
-                turns[name].append(_turn(server.url, settings, WORKERS[name]))
-    for name, made in turns.items():
+        turns = {
+            name: partial(_turn, server.url, settings, count) for name, count in WORKERS.items()
+        }
+        found = in_turns(turns, settings.rounds)
+    for name, made in found.items():
+        rates = tuple(each.rate for each in made)
         result.measures.append(
-            Measure(
-                "pipeline",
-                name,
-                "throughput",
-                "messages/s",
-                tuple(each.rate for each in made),
-                more_is_better=True,
-            )
+            Measure("pipeline", name, "throughput", "messages/s", rates, more_is_better=True)
         )
-        result.measures += [
-            Measure(
-                "pipeline",
-                name,
-                f"processor time, {part}",
-                "µs/message",
-                tuple(each.processor[part] for each in made),
-            )
-            for part in PARTS
-        ]
-    one, two = ([each.rate for each in made] for made in turns.values())
+        for part in PARTS:
+            spent = tuple(each.processor[part] for each in made)
+            figure = f"processor time, {part}"
+            result.measures.append(Measure("pipeline", name, figure, "µs/message", spent))
+    one, two = ([each.rate for each in made] for made in found.values())
     result.ratios.append(Ratio.of("two workers / one worker", two, one))
     return result
 
 
 def _turn(url: str, settings: Settings, workers: int) -> Turn:
+    progress(f"standalone: {workers} workers")
     with Queue.from_url(url, QUEUE) as queue:
         queue.push_many(bodies(settings.seed, settings.messages, SIZE))
     with tempfile.TemporaryDirectory(prefix="ackq-bench-") as name:
@@ -111,19 +100,9 @@ def _turn(url: str, settings: Settings, workers: int) -> Turn:
 
 
 def _timed(config: Path, url: str, workers: list[int], server: ServerCpu) -> Turn:
+    command = [sys.executable, "-c", _ACKQ, "pipeline", "run", f"{config}", "--once"]
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            _ACKQ,
-            "pipeline",
-            "run",
-            config,
-            "--once",
-            "--json",
-            "--url",
-            url,
-        ],
+        [*command, "--json", "--url", url],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -134,15 +113,8 @@ def _timed(config: Path, url: str, workers: list[int], server: ServerCpu) -> Tur
         for line in process.stdout:
             done = json.loads(line)
             if done["batches"] > len(reached):
-                reached.append(
-                    (
-                        done["rows"],
-                        time.monotonic(),
-                        _seconds(workers),
-                        _seconds([process.pid]),
-                        server.seconds(),
-                    )
-                )
+                spent = _seconds(workers), _seconds([process.pid]), server.seconds()
+                reached.append((done["rows"], time.monotonic(), *spent))
         errors = process.stderr.read() if process.stderr else ""
     if process.returncode:
         raise AssertionError(f"the pipeline failed: {errors[-2000:]}")
@@ -177,20 +149,10 @@ def standalone(folder: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
     with ExitStack() as stack:
         log, _ = _started(stack, folder / "master", "master.Master", "--port", str(port))
         _wait_for(log, "elected leader")
+        one_core = ("--cores", "1", "--memory", "1g")
         made = [
-            _started(
-                stack,
-                folder / f"worker-{number}",
-                "worker.Worker",
-                "--cores",
-                "1",
-                "--memory",
-                "1g",
-                "--work-dir",
-                str(folder / f"worker-{number}"),
-                url,
-            )
-            for number in range(workers)
+            _started(stack, own, "worker.Worker", *one_core, "--work-dir", str(own), url)
+            for own in (folder / f"worker-{number}" for number in range(workers))
         ]
         for log, _ in made:
             _wait_for(log, "Successfully registered with master")

@@ -22,7 +22,7 @@ import redis
 
 from ackq import AsyncQueue, Message, Queue
 from ackq.bench.figures import Result
-from ackq.bench.rounds import Round, duel, measures_of
+from ackq.bench.rounds import Round, duel, in_turns, measures_of
 from ackq.tasks import AsyncTasks, Tasks
 from ackq.tasks.arguments import Arguments
 from ackq.worker import AsyncWorker, Worker
@@ -131,14 +131,10 @@ def run(settings: Settings) -> Result:
 
 
 def _in_turn(turns: dict[str, Callable[[], T]], count: int) -> dict[str, list[T]]:
-    """Run each contestant once to warm up, then ``count`` times in alternating order."""
+    """Run each contestant once to warm up, then ``count`` times."""
     for turn in turns.values():
         turn()
-    rounds: dict[str, list[T]] = {name: [] for name in turns}
-    for number in range(count):
-        for name in sorted(turns, reverse=bool(number % 2)):
-            rounds[name].append(turns[name]())
-    return rounds
+    return in_turns(turns, count)
 
 
 def workers(url: str, messages: int) -> dict[str, dict[str, Callable[[], Both]]]:

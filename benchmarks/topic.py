@@ -129,7 +129,7 @@ def options(options: Options) -> None:
     """Add the options."""
     options.size("rounds", 12, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.4, quick=0.15, smoke=0.02, help="of each turn")
-    options.size("stored", KEEP, quick=KEEP, smoke=BATCH, help="messages, to see their memory")
+    options.size("stored", KEEP, smoke=BATCH, help="messages, to see their memory")
 
 
 def run(settings: Settings) -> Result:

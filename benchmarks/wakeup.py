@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -21,7 +22,7 @@ import redis.asyncio
 from ackq import AsyncQueue, Message
 from ackq.bench.contestants import LONG
 from ackq.bench.figures import Measure, Ratio, Result
-from ackq.bench.rounds import PERCENTILES, percentile, percentiles, rotations
+from ackq.bench.rounds import PERCENTILES, in_turns, percentile, percentiles
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
@@ -55,7 +56,7 @@ SENT = ("evalsha", "blmove", "brpop")
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("waiters", (1, 10, 200), quick=(1, 10, 200), smoke=(1, 10), help="at once")
+    options.size("waiters", (1, 10, 200), smoke=(1, 10), help="at once")
     options.size("pushes", 600, quick=300, smoke=5, help="in a round")
     options.size("rounds", 8, quick=3, smoke=1, help="of each contestant")
     options.size("idle", 3.0, quick=1.0, smoke=0.1, help="seconds idle in a round")
@@ -187,8 +188,12 @@ def push(pipe: Connection, url: str, pushes: int, seed: int) -> None:
             client.lpush(KEY, orjson.dumps(body))
 
 
-async def measure(kind: type[Waiters], url: str, count: int, settings: Settings) -> Round:
+def measure(kind: type[Waiters], url: str, count: int, settings: Settings) -> Round:
     """Let ``count`` waiters of one kind wait, count, and push to them."""
+    return asyncio.run(_measured(kind, url, count, settings))
+
+
+async def _measured(kind: type[Waiters], url: str, count: int, settings: Settings) -> Round:
     server = Server(url)
     waiters = kind(url, count)
     try:
@@ -216,14 +221,12 @@ def run(settings: Settings) -> Result:
         result = Result("wakeup", facts(server, settings))
         for count in settings.waiters:
             progress(f"{count} waiters")
-            rounds: dict[str, list[Round]] = {name: [] for name in KINDS}
-            asyncio.run(measure(BareWaiters, server.url, count, _warm_up(settings)))
-            for order in rotations(list(KINDS), settings.rounds):
-                for name in order:
-                    rounds[name].append(
-                        asyncio.run(measure(KINDS[name], server.url, count, settings))
-                    )
-            _report(result, count, rounds)
+            measure(BareWaiters, server.url, count, _warm_up(settings))
+            turns = {
+                name: partial(measure, kind, server.url, count, settings)
+                for name, kind in KINDS.items()
+            }
+            _report(result, count, in_turns(turns, settings.rounds))
     result.notes.append(
         "A waiter of ackq sends BLMOVE and pop together. They end together if nothing is pushed"
         " meanwhile, for messages that become ready without a push: after a second at most for a"
@@ -244,23 +247,13 @@ def _report(result: Result, count: int, rounds: dict[str, list[Round]]) -> None:
             if values := percentiles(share, delays):
                 figure, shown = f"delivery, {label}", tuple(value * 1000 for value in values)
                 result.measures.append(Measure(case, name, figure, "ms", shown, count))
+        idle, sent = (
+            tuple(each.idle_rate for each in found),
+            tuple(each.commands for each in found),
+        )
         result.measures += [
-            Measure(
-                case,
-                name,
-                "commands while idle",
-                "commands/s",
-                tuple(each.idle_rate for each in found),
-                count,
-            ),
-            Measure(
-                case,
-                name,
-                "commands for a delivery",
-                "commands",
-                tuple(each.commands for each in found),
-                count,
-            ),
+            Measure(case, name, "commands while idle", "commands/s", idle, count),
+            Measure(case, name, "commands for a delivery", "commands", sent, count),
         ]
     for label, ceiling in (("p50", None), ("p99", 2.5)):
         above, below = (

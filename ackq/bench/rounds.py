@@ -9,8 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 from redis.exceptions import NoPermissionError
@@ -18,6 +19,7 @@ from redis.exceptions import NoPermissionError
 from ackq.bench.figures import Measure, Ratio
 from ackq.bench.messages import Messages
 
+T = TypeVar("T")
 #: Percentiles, by name, as shares of the cycles.
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
@@ -128,17 +130,23 @@ def contest(
 def compete(players: Mapping[str, Player], cpu: ServerCpu, rounds: int, seconds: float) -> Rounds:
     """Warm up all contestants, then measure each for about ``seconds`` in every round."""
     cycles = {name: cycles_for(player, seconds) for name, player in players.items()}
-    rounds_of: Rounds = {name: [] for name in players}
+    turns = {name: partial(measure, each, cycles[name], cpu) for name, each in players.items()}
     # What lives to the end is not collected again before each measurement.
     gc.collect()
     gc.freeze()
     try:
-        for order in rotations(list(players), rounds):
-            for name in order:
-                rounds_of[name].append(measure(players[name], cycles[name], cpu))
+        return in_turns(turns, rounds)
     finally:
         gc.unfreeze()
-    return rounds_of
+
+
+def in_turns(turns: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """Let each contestant take a turn in every round, and return what each turn returned."""
+    found: dict[str, list[T]] = {name: [] for name in turns}
+    for order in rotations(list(turns), rounds):
+        for name in order:
+            found[name].append(turns[name]())
+    return found
 
 
 def rotations(names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:

@@ -61,11 +61,11 @@ def options(options: Options) -> None:
     options.size(
         "consumers", (10, 100, 1000, 3000, 10_000), quick=(100, 1000), smoke=(5,), help="of a group"
     )
-    options.size("measured", 1000, quick=1000, smoke=5, help="the largest group on a real server")
+    options.size("measured", 1000, smoke=5, help="the largest group on a real server")
     options.size("shards", (12, 120), quick=(120,), smoke=(4,), help="of the queue")
     options.size("rounds", 5, quick=2, smoke=1, help="of each group")
-    options.size("start", 10.0, quick=10.0, smoke=0.2, help="all consumers within", metavar="S")
-    options.size("session", 10.0, quick=10.0, smoke=0.5, help="that a session lasts", metavar="S")
+    options.size("start", 10.0, smoke=0.2, help="all consumers within", metavar="S")
+    options.size("session", 10.0, smoke=0.5, help="that a session lasts", metavar="S")
 
 
 def run(settings: Settings) -> Result:

@@ -1,12 +1,6 @@
 -- claims/claim: move messages into a claim: one list, one lease, one batch of a group.
 --
--- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
--- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
--- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- include: queue_keys
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
 -- KEYS[10] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
@@ -103,8 +97,11 @@ if tonumber(facts[4] or 0) ~= batch or batch <= acked then
 end
 -- include: use_up
 if redis.call('EXISTS', paused) == 1 then
+  if rows == 0 then
+    return use_up()
+  end
   redis.call('HDEL', group, 'claiming')
-  return rows > 0 and {'ok', rows, 0} or use_up()
+  return {'ok', rows, 0}
 end
 local due = redis.call('ZRANGEBYSCORE', held, '-inf', now_text, 'LIMIT', '0', '1')
 if due[1] then
