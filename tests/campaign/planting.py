@@ -19,8 +19,8 @@ from .schedule import Strike
 
 #: Faults that are planted beside each run.
 EACH = 3
-#: Seconds of a run; if nothing was found, twice as long and once more.
-SECONDS = (1.5, 3.0, 6.0)
+#: Seconds of a run; if nothing was found, twice as long and so on.
+SECONDS = (1.5, 3.0, 6.0, 12.0)
 #: Seconds between two strikes of a saboteur.
 EVERY = 0.1
 

@@ -409,7 +409,9 @@ def test_a_claim_whose_list_is_gone_is_forgotten(partition: Partition) -> None:
     claiming = filled(partition, 2)
     claiming.claim()
     claiming.client.delete(claiming.list)
+    before, claiming.now = claiming.everything(), NOW + TIMEOUT // 2
     assert claiming.beat() == [b"ok", 0, 0]
+    assert claiming.everything() == before
     assert claiming.read() == {}
     assert claiming.ack() == [b"ok", 0, 0]
     assert not claiming.client.exists(partition.key("claims"))

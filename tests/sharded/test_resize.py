@@ -357,10 +357,11 @@ def test_a_shard_is_retired_only_if_it_has_nothing(scripted: Scripted) -> None:
     assert client.get(shard) == b"of another program"
     client.delete(shard)
     fill(client, f"{shard}RECORD", "hash")
+    fill(client, f"{shard}NOTES", "hash")
     client.xdel(f"{shard}DEAD", client.xadd(f"{shard}DEAD", {"a": "1"}))
     assert scripted.call("retire", 5) == 1
     assert client.mget(shard, f"{shard}CONTEXT") == [b"5", b"5"]
-    assert not client.exists(f"{shard}DEAD", f"{shard}RECORD")
+    assert not client.exists(f"{shard}DEAD", f"{shard}RECORD", f"{shard}NOTES")
     assert scripted.call("retire", 4) == 1
     assert client.get(shard) == b"5"
     assert scripted.call("retire", 7) == 1

@@ -10,7 +10,9 @@ FACTS = Facts(
     "delay/extend",
     calls=(GOOD,),
     fewest=3,
-    refused=cut(GOOD, 4, 5, 6) | bad(GOOD, {3: (2,), 4: ("x",), 5: (2,)}),
+    refused={"a receipt alone": (*GOOD, 1)}
+    | cut(GOOD, 4, 5, 6)
+    | bad(GOOD, {3: (2,), 4: ("x",), 5: (2,)}),
 )
 
 

@@ -380,12 +380,12 @@ def test_a_nack_that_returns_a_message_frees_nothing(space: Space) -> None:
 
 def test_a_pop_that_finds_nothing_frees_lost_slots(space: Space) -> None:
     record(space)
-    push(space, ("a1", "a"), ("a2", "a"))
-    taken = pop(space, 1)
-    assert without_groups(space).ack((taken.deadline, "a1")) == [1]
+    push(space, *((f"{tag}{n}", tag) for n in range(2) for tag in "abc"))
+    taken = pop(space, 3)
+    assert without_groups(space).ack((taken.deadline, "a0", "b0", "c0")) == [3]
     assert pop(space, 1).status == "again"
-    assert ids(pop(space, 1)) == ["a2"]
-    assert busy(space) == {"a": 1}
+    assert sorted(ids(pop(space, 3))) == ["a1", "b1", "c1"]
+    assert busy(space) == {"a": 1, "b": 1, "c": 1}
 
 
 def test_a_queue_that_is_never_empty_frees_lost_slots(space: Space) -> None:

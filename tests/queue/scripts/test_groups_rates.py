@@ -75,6 +75,20 @@ def test_an_ack_wakes_a_group_whose_rate_permits_it(space: Space) -> None:
     assert space.ready == [message("a2", "a")]
 
 
+def test_a_group_that_an_audit_lets_go_on_waits_for_its_rate(space: Space) -> None:
+    record(space, rate="10/1000000/1", on_dead="stop")
+    now = space.frozen()
+    push(space, "a1", "a2")
+    now.reject((pop(now, 1).deadline, "a1"))
+    assert pop(now, 1).messages == []
+    [letter] = space.client.hkeys(space.key("GROUPS:LETTERS"))
+    space.client.xdel(space.key("DEAD"), letter)
+    assert now.call("groups/letters", 1, "a", letter) == [1, letter]
+    assert space.client.zscore(space.key("GROUPS:TURNS"), "a") == NOW + EACH
+    assert pop(now, 1).status == "empty"
+    assert ids(pop(space.frozen(NOW + EACH), 1)) == ["a2"]
+
+
 def test_a_redelivered_message_waits_for_the_rate_like_any_other(space: Space) -> None:
     now = limited(space, in_flight=9, burst=3)
     push(space, "a1", "a2", "a3", "a4")
