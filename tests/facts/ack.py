@@ -16,7 +16,8 @@ test_ack.test_a_note_of_extension_does_not_outlive_its_score
   an extension is believed whatever the deadline
   - and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
   + and string.match(redis.call('HGET', extended, key) or '', '^%d+') == receipt)
-test_ack.test_a_resent_ack_finds_the_message_gone_and_nobody_elses
+test_settling.test_a_settled_message_is_gone_and_nobody_elses
+  given: way="ack"
   what is gone is said to be another's
   - waits and position or -position
   + position

@@ -35,12 +35,14 @@ test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order
   of two calls the second overtakes the first
   - math.min(#held, MAX_IN_CALL)
   + #held
-test_nack.test_a_message_that_is_named_twice_is_given_back_once
+test_settling.test_a_message_that_is_named_twice_is_settled_once
+  given: way="to the back"
   given back twice
   -   if redis.call('ZREM', backup, key) == 1 then
   +   redis.call('ZREM', backup, key)
   +   if true then
-test_nack.test_a_resent_nack_finds_the_message_waiting_and_nobody_elses
+test_settling.test_the_due_time_of_a_delayed_message_is_no_receipt
+  given: way="nack"
   what waits is said to be another's
   - waits and each.position or -each.position
   + each.position

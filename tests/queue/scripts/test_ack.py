@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body
+from tests.queue.scripts.space import FUTURE, NOW, Space, body
 
 
 def test_an_ack_deletes_every_record_of_the_message(space: Space) -> None:
@@ -40,59 +40,6 @@ def test_an_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space) -> None:
     assert space.dump() == {}
 
 
-def test_a_resent_ack_finds_the_message_gone_and_nobody_elses(space: Space) -> None:
-    space.push(body("a"))
-    popped = space.pop()
-    assert space.ack((popped.deadline, "a")) == [1]
-    assert space.ack((popped.deadline, "a")) == [0, -1]
-
-
-def test_a_stale_receipt_cannot_ack_a_message_that_another_consumer_holds(space: Space) -> None:
-    space.push(body("a"))
-    stale = space.pop(timeout=1)
-    space.pop()
-    before = space.dump()
-    assert space.ack((stale.deadline, "a")) == [0, 1]
-    assert space.dump() == before
-
-
-def test_a_receipt_that_is_off_by_a_microsecond_is_refused(space: Space) -> None:
-    space.lease("a", deadline=FUTURE)
-    before = space.dump()
-    assert space.ack((FUTURE - 1, "a")) == [0, 1]
-    assert space.ack((FUTURE + 1, "a")) == [0, 1]
-    assert space.dump() == before
-
-
-def test_an_ack_of_a_delayed_message_is_refused(space: Space) -> None:
-    space.push(body("a"))
-    popped = space.pop()
-    space.nack((popped.deadline, SECOND, "a"))
-    before = space.dump()
-    assert space.ack((popped.deadline, "a")) == [0, 1]
-    assert space.dump() == before
-
-
-def test_the_due_time_of_a_delayed_message_is_no_receipt(space: Space) -> None:
-    space.delay("a", due=FUTURE)
-    assert space.ack((FUTURE, "a")) == [0, 1]
-    assert space.delayed == {b"a": FUTURE}
-
-
-def test_a_lease_that_ended_can_be_acked_until_the_message_is_taken(space: Space) -> None:
-    space.lease("a", deadline=PAST)
-    assert space.ack((PAST, "a")) == [1]
-    assert space.dump() == {}
-
-
-def test_the_old_receipt_acks_an_extended_lease(space: Space) -> None:
-    space.push(body("a"))
-    popped = space.pop()
-    space.extend((popped.deadline, "a"), timeout=60 * SECOND)
-    assert space.ack((popped.deadline, "a")) == [1]
-    assert space.dump() == {}
-
-
 def test_a_note_of_extension_does_not_outlive_its_score(space: Space) -> None:
     # As if a lease had been taken again by something that knows no extensions.
     space.lease("a", deadline=FUTURE, extended=f"7:{FUTURE - 1}")
@@ -104,18 +51,6 @@ def test_the_extension_of_one_message_is_none_of_another(space: Space) -> None:
     space.lease("b", deadline=FUTURE)
     assert space.ack((7, "a", "b")) == [1, 2]
     assert space.leases == {b"b": FUTURE}
-
-
-def test_positions_count_through_all_groups(space: Space) -> None:
-    for key in ("a", "b", "c", "d"):
-        space.lease(key, deadline=FUTURE)
-    assert space.ack((7, "a", "gone"), (FUTURE, "b"), (8, "c"), (FUTURE, "d")) == [2, 1, -2, 4]
-    assert space.leases == {b"a": FUTURE, b"c": FUTURE}
-
-
-def test_a_message_that_is_named_twice_counts_once(space: Space) -> None:
-    space.lease("a", deadline=FUTURE)
-    assert space.ack((FUTURE, "a", "a"), (FUTURE, "a")) == [1]
 
 
 def test_an_ack_of_nothing_settles_nothing(space: Space) -> None:

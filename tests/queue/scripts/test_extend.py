@@ -16,13 +16,6 @@ def test_an_extension_moves_the_deadline_and_notes_the_receipt(space: Space) -> 
     }
 
 
-def test_a_key_that_is_named_twice_is_one_lease(space: Space) -> None:
-    space.lease("a")
-    space.lease("b")
-    reply = space.frozen().extend((FUTURE, "a", "a", "b"), (FUTURE, "a"))
-    assert reply[1:] == [2]
-
-
 def test_an_extension_counts_from_the_servers_time(space: Space) -> None:
     space.lease("a")
     before = space.now()
@@ -58,15 +51,6 @@ def test_an_extended_lease_does_not_expire_at_its_old_deadline(space: Space) -> 
     assert space.frozen(NOW + 10).pop().keys == [b"a"]
 
 
-def test_a_stale_receipt_cannot_extend_a_message_that_another_consumer_holds(space: Space) -> None:
-    space.push(body("a"))
-    stale = space.pop(timeout=1)
-    space.pop()
-    before = space.dump()
-    assert space.extend((stale.deadline, "a"))[1:] == [0, 1]
-    assert space.dump() == before
-
-
 def test_the_extension_of_the_former_holder_gives_it_nothing(space: Space) -> None:
     space.push(body("a"))
     former = space.frozen(NOW).pop(timeout=10)
@@ -87,36 +71,3 @@ def test_the_receipt_of_a_shortened_lease_is_not_given_to_another(space: Space) 
     assert taken.deadline == former.deadline + 1
     assert space.ack((former.deadline, "a")) == [0, 1]
     assert space.ack((taken.deadline, "a")) == [1]
-
-
-def test_a_lease_that_ended_can_be_extended_until_the_message_is_taken(space: Space) -> None:
-    space.lease("a", deadline=PAST)
-    assert space.extend((PAST, "a"))[1:] == [1]
-    assert space.pop().status == "empty"
-
-
-def test_a_delayed_message_cannot_be_extended(space: Space) -> None:
-    space.delay("a")
-    before = space.dump()
-    assert space.extend((FUTURE, "a"))[1:] == [0, 1]
-    assert space.dump() == before
-
-
-def test_a_settled_message_is_gone_and_not_revived(space: Space) -> None:
-    space.lease("a")
-    space.ack((FUTURE, "a"))
-    assert space.extend((FUTURE, "a"))[1:] == [0, -1]
-    assert space.dump() == {}
-
-
-def test_positions_count_through_all_groups(space: Space) -> None:
-    for key in ("a", "b", "c"):
-        space.lease(key)
-    assert space.extend((FUTURE, "a"), (7, "b"), (FUTURE, "gone", "c"), (8, "b"))[1:] == [
-        2,
-        2,
-        -3,
-        5,
-    ]
-    assert space.leases[b"b"] == FUTURE
-    assert space.extended.keys() == {b"a", b"c"}

@@ -70,46 +70,6 @@ def test_a_delay_ends_before_scores_lose_their_exactness(space: Space) -> None:
     assert space.delayed == {b"a": 2**53 - 1}
 
 
-def test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds(space: Space) -> None:
-    space.push(body("a"))
-    stale = space.pop(timeout=1)
-    space.pop()
-    before = space.dump()
-    assert space.nack((stale.deadline, 0, "a")) == [0, 1]
-    assert space.nack((stale.deadline, -1, "a")) == [0, 1]
-    assert space.nack((stale.deadline, 0, "a"), way="release") == [0, 1]
-    assert space.nack((stale.deadline, 0, "a"), max_receives=1) == [0, 1]
-    assert space.dump() == before
-
-
-def test_a_resent_nack_finds_the_message_waiting_and_nobody_elses(space: Space) -> None:
-    space.lease("a")
-    assert space.nack((FUTURE, SECOND, "a")) == [1]
-    before = space.dump()
-    assert space.nack((FUTURE, SECOND, "a")) == [0, -1]
-    assert space.dump() == before
-
-
-def test_a_nack_of_a_settled_message_does_not_revive_it(space: Space) -> None:
-    space.lease("a")
-    space.ack((FUTURE, "a"))
-    assert space.nack((FUTURE, 0, "a")) == [0, -1]
-    assert space.dump() == {}
-
-
-def test_a_message_that_is_named_twice_is_given_back_once(space: Space) -> None:
-    space.lease("a")
-    assert space.nack((FUTURE, -1, "a", "a"), (FUTURE, -1, "a")) == [1]
-    assert space.ready == [body("a")]
-    assert space.listed == {listed_field("a", body("a")): (1, 0)}
-
-
-def test_the_old_receipt_nacks_an_extended_lease(space: Space) -> None:
-    space.lease("a", extended=f"7:{FUTURE}")
-    assert space.nack((7, 0, "a")) == [1]
-    assert space.extended == {}
-
-
 def test_an_extension_does_not_come_back_with_the_message(space: Space) -> None:
     space.lease("a", deadline=NOW + 5, extended=f"7:{NOW + 5}")
     space.frozen().nack((7, 0, "a"))

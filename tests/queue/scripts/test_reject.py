@@ -23,49 +23,6 @@ def test_a_message_on_its_first_receive_was_received_once(space: Space) -> None:
     assert space.dead == [(b"a", body("a"), "", 1)]
 
 
-def test_a_stale_receipt_cannot_reject_a_message_that_another_consumer_holds(space: Space) -> None:
-    space.push(body("a"))
-    stale = space.pop(timeout=1)
-    space.pop()
-    before = space.dump()
-    assert space.reject((stale.deadline, "a")) == [0, 1]
-    assert space.dump() == before
-
-
-def test_a_delayed_message_cannot_be_rejected(space: Space) -> None:
-    space.delay("a")
-    before = space.dump()
-    assert space.reject((FUTURE, "a")) == [0, 1]
-    assert space.dump() == before
-
-
-def test_a_resent_reject_finds_the_message_gone_and_leaves_one_dead_letter(space: Space) -> None:
-    space.lease("a")
-    assert space.reject((FUTURE, "a")) == [1]
-    before = space.dump()
-    assert space.reject((FUTURE, "a")) == [0, -1]
-    assert space.dump() == before
-
-
-def test_a_message_that_is_named_twice_dies_once(space: Space) -> None:
-    space.lease("a")
-    assert space.reject((FUTURE, "a", "a"), (FUTURE, "a")) == [1]
-    assert len(space.dead) == 1
-
-
-def test_the_old_receipt_rejects_an_extended_lease(space: Space) -> None:
-    space.lease("a", extended=f"7:{FUTURE}")
-    assert space.reject((7, "a")) == [1]
-
-
-def test_positions_count_through_all_groups(space: Space) -> None:
-    for key in ("a", "b", "c"):
-        space.lease(key)
-    assert space.reject((FUTURE, "a"), (7, "b"), (FUTURE, "gone", "c"), (8, "c")) == [2, 2, -3, 5]
-    assert [key for key, *_ in space.dead] == [b"a", b"c"]
-    assert space.leases == {b"b": FUTURE}
-
-
 def test_dead_letters_with_one_key_do_not_overwrite_each_other(space: Space) -> None:
     for number in (1, 2):
         space.lease("a", b"%d" % number)
