@@ -16,19 +16,6 @@ test_ack.test_a_note_of_extension_does_not_outlive_its_score
   an extension is believed whatever the deadline
   - and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
   + and string.match(redis.call('HGET', extended, key) or '', '^%d+') == receipt)
-test_settling.test_a_settled_message_is_gone_and_nobody_elses
-  given: way="ack"
-  what is gone is said to be another's
-  - waits and position or -position
-  + position
-test_groups_rates.test_an_ack_wakes_no_group_before_its_rate_permits_it
-  is its turn at once
-  - return math.max(0, math.ceil(ahead_of(tag) - free))
-  + return 0
-test_groups_rates.test_an_ack_wakes_a_group_whose_rate_permits_it
-  waits for its whole burst
-  - local free = (rules.burst - 1) * rules.each + 0.000001
-  + local free = -0.5
 """,
 )
 

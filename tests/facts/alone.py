@@ -14,11 +14,6 @@ FACTS = Facts(
         "two lines": (FUTURE, "mine", 2, 1, b"{}\n"),
     },
     mistakes=r"""
-test_alone.test_a_message_over_its_limit_is_dead_if_a_last_delivery_is_known_to_have_failed
-  given: noted=(1, 3), status=b"over"
-  it runs again and again
-  - return {'over'}
-  + latest = nil
 test_alone.test_a_call_that_is_sent_again_changes_nothing
   its own note counts as that of the delivery before
   - failures_of(note, body, count)

@@ -17,15 +17,6 @@ FACTS = Facts(
     fewest=2,
     refused={"cursor": ("context", "x", 0), "walk": ("ready", 0, 0)},
     mistakes=r"""
-test_audit.test_an_orphan_body_becomes_ready
-  mends without being asked
-  - return repair
-  + return true
-  drops an orphan
-  - and report('orphan body', key) then
-  -     redis.call('ZADD', delayed, now_text, key)
-  + and report('orphan body', key) then
-  +     redis.call('HDEL', context, key)
 test_audit.test_a_walk_over_the_bodies_reads_few_of_them
   bodies are read by the hundred
   - 'COUNT', 100, 'NOVALUES'), 1
@@ -48,10 +39,6 @@ test_audit.test_a_walk_over_a_large_queue_finds_what_a_small_one_does
   - elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) <= WHOLE then
   + 'COUNT', 9999, 'NOVALUES'), 1
   + elseif walked == 'context' then
-test_counts.test_an_audit_counts_what_it_buries
-  counts delayed messages as taken
-  - count_up('ended', zset == backup and 1 or 0)
-  + count_up('ended', 1)
 """,
 )
 

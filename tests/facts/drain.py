@@ -7,12 +7,6 @@ FACTS = Facts(
     "drain",
     calls=((1000, "right"),),
     fewest=2,
-    mistakes=r"""
-test_drain.test_everything_goes_back_to_the_list_in_the_order_of_delivery
-  to the back of the list
-  - from_left and 'LPUSH' or 'RPUSH'
-  + 'LPUSH'
-""",
 )
 
 

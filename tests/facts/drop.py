@@ -2,20 +2,12 @@
 
 from benchmarks.worst.scene import LARGE, Act, Scene
 from tests.facts.facts import Facts
-from tests.queue.scripts.busy import Call
 
 FACTS = Facts(
     "drop",
     calls=(("1-1",),),
     refused={"none": (), "51": ("1-1",) * 51, "entry": ("1-1", "x")},
     named_arguments="none",
-    given={"51 entries": {"calls": {"51 entries": Call("drop", ("1-1",) * 51)}}},
-    mistakes=r"""
-test_groups_stop.test_dropping_a_dead_letter_lets_its_group_go_on
-  the group stays stopped
-  -     end_stop(string.sub(of, PLACE + 1), ARGV[i])
-  +     turn(string.sub(of, PLACE + 1))
-""",
 )
 
 

@@ -12,20 +12,6 @@ FACTS = Facts(
     fewest=2,
     named_arguments="some",
     refused=bad_groups((1, 0)),
-    mistakes=r"""
-test_extend.test_an_extension_with_a_lost_reply_keeps_the_old_receipt_valid
-  the new deadline is the new receipt
-  - each.receipt .. ':' .. deadline_text)
-  + deadline_text .. ':' .. deadline_text)
-test_cancel.test_the_next_extend_reports_that_its_delivery_was_canceled
-  names the wrong key
-  - canceled[#canceled + 1] = each.position
-  + canceled[1] = 1
-test_cancel.test_a_note_of_a_canceled_delivery_applies_to_no_other_delivery
-  a note applies to any delivery of the key
-  - string.find(note, receipt .. ':canceled:', 1, true) == 1
-  + string.find(note, ':canceled:', 1, true)
-""",
 )
 
 

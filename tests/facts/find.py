@@ -15,12 +15,6 @@ FACTS = Facts(
         "1,001 keys": (0, *["key"] * 1001),
     },
     named_arguments="some",
-    mistakes=r"""
-test_find.test_it_tells_what_is_leased_expired_delayed_and_due
-  counts leases as expired that are not
-  - redis.call('ZCOUNT', backup, '-inf', now)
-  + redis.call('ZCARD', backup)
-""",
 )
 
 

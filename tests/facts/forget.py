@@ -9,16 +9,6 @@ from tests.facts.groups.list import FILLED
 FACTS = Facts(
     "forget",
     calls=((),),
-    mistakes=r"""
-test_groups_pop.test_the_record_is_forgotten_once_nothing_is_parked
-  keeps the slots
-  - 'UNLINK', busy, turns, flight,
-  + 'UNLINK', turns,
-test_groups_stop.test_the_record_and_its_dead_letters_are_forgotten_together
-  groups stay stopped
-  - flight, runs, woken, rates, room, stopped, letters)
-  + flight, runs, woken, rates, room)
-""",
 )
 
 

@@ -1,5 +1,8 @@
 """Mistakes to plant in the scripts, and the text that lists them beside the tests that notice them.
 
+`tests.mutation` draws mistakes by the thousand: other operators, constants and operands, statements
+left out. A mistake is listed only if none of those at its place is one that its test notices.
+
 A test is named at the start of a line. Below it are the mistakes that it must notice: what each
 does, the text to replace, which occurs once in the script, and what replaces it::
 

@@ -25,19 +25,6 @@ LISTS = Facts(
     "overview/lists",
     calls=((0, "specversion", "made"),),
     fewest=3,
-    mistakes=r"""
-test_lists.test_the_figures_are_those_of_the_scripts_for_one_queue
-  a set whose first time has not come is empty
-  - if not first then
-  + if not first or first > now then
-test_lists.test_a_queue_with_a_wrong_key_leaves_the_others_readable
-  one wrong key makes all queues unreadable (error)
-  - pcall(figures, first)
-  + true, figures(first)
-  counts in a queue that cannot be read
-  - redis.call('HLEN', KEYS[first + 7])
-  + counts(KEYS[first + 8], 0, 0)
-""",
 )
 
 

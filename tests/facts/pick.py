@@ -16,50 +16,6 @@ FACTS = Facts(
         "1,001 ids": ("cancel", "ready", 0, 0, "right", *["id"] * 1001),
     },
     named_arguments="some",
-    mistakes=r"""
-test_pick.test_messages_run_next_in_the_order_in_which_they_were_ready
-  given: end="left"
-  counts from the other end
-  - or message.offset
-  + or -message.offset - 1
-  a slice is walked in the other order
-  - bodies[from_right and i or some + 1 - i]
-  + bodies[i]
-  looks at the other end
-  - from_right and -left or left - some
-  + -left
-test_pick.test_an_id_is_that_which_pop_sees
-  given: raw=b'{"x":{"id":"z"},"id" : "\\u0061"}'
-  sees the first id only
-  - _, named = string.find(body, '"id"', named + 1, true)
-  + named = nil
-test_pick.test_near_either_end_a_message_leaves_the_list_and_deep_in_it_stays
-  given: end="right", verb="cancel"
-  near the end that is pushed nothing is removed
-  - if math.min(from_taken, from_pushed) <= NEAR then
-  + if from_taken <= NEAR then
-  given: end="left", verb="cancel"
-  near the end that is taken nothing is removed
-  - if math.min(from_taken, from_pushed) <= NEAR then
-  + if from_pushed <= NEAR then
-test_pick.test_equal_and_different_messages_of_an_id_are_noted_each
-  what is canceled twice is noted twice
-  - note.since == began and note.canceled + 1 or 1
-  + note.canceled + 1
-test_pick.test_what_was_canceled_does_not_run_now
-  given: place="handoff"
-  counts what did not run
-  - and #found or moved
-  + and #found or #found
-test_pick.test_far_from_an_end_a_call_picks_fewer
-  picks few near an end too
-  - #found * distance > REACHED
-  + #found > 80
-test_pick.test_what_is_taken_and_pushed_meanwhile_hides_no_message
-  leaves out the next ones (error)
-  - left, bytes, looked = left - 1,
-  + left, bytes, looked = left - (i == some and 100 or 1),
-""",
 )
 
 

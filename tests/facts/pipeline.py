@@ -17,13 +17,6 @@ REJECT = Facts(
         "half a row": REJECT_CALL[:-1],
         "too many rows": ("7", 1, *["r"] * 4004),
     },
-    mistakes=r"""
-test_counts.test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked
-  counts rows that were dead before
-  -   if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then
-  +   counts['check: age'] = (counts['check: age'] or 0) + 1
-  +   if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then
-""",
 )
 
 

@@ -12,12 +12,6 @@ FACTS = Facts(
     ),
     fewest=1,
     named_arguments="some",
-    mistakes=r"""
-test_counts.test_a_purge_resets_nothing
-  resets the counts
-  - redis.call('UNLINK', ready, backup,
-  + redis.call('UNLINK', counters, ready, backup,
-""",
 )
 
 

@@ -14,13 +14,6 @@ FACTS = Facts(
         "to move, two bodies": ("right", 2, "{}", "{}"),
     },
     named_arguments="some",
-    mistakes=r"""
-test_push_front.test_what_a_consumer_took_is_not_handed_over
-  given: end="right"
-  as many as were pushed
-  - not place and 0 or is_right and size - place or place + 1
-  + math.min(left, size)
-""",
 )
 
 

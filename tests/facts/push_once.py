@@ -22,27 +22,10 @@ FACTS = Facts(
     },
     named_arguments="some",
     mistakes=r"""
-test_push_once.test_the_marker_lives_for_the_window_and_no_longer
-  a marker that never expires
-  - redis.call('SET', marker, id, 'PX', string.format('%.0f', window))
-  + redis.call('SET', marker, id)
-test_push_once.test_the_first_push_is_stored_and_marked
-  the list expires with the marker
-  - 'LPUSH', ready, body)
-  + 'LPUSH', ready, body)
-  +   redis.call('PEXPIRE', ready, window)
 test_push_once.test_messages_for_one_time_keep_the_order_of_their_pushes
   one time for all
   - or behind(delayed, due, score_of(due))
   + or due
-test_push_once.test_each_message_of_a_call_has_a_marker
-  one marker for all
-  - local first = firsts[marker]
-  + local first = firsts[KEYS[5]]
-test_push_once.test_messages_of_a_call_for_later_keep_their_order
-  one time for all of a call
-  - math.min(due + later, LATEST_DUE)
-  + due
 """,
 )
 

@@ -25,15 +25,6 @@ FACTS = Facts(
         "an id that pop would not use": ("done", 0, SECOND, "now", 0, "right", "", "{}", ""),
     },
     named_arguments="some",
-    mistakes=r"""
-test_push_unique.test_a_redelivered_message_keeps_its_id
-  given: way="ended"
-  an ended lease is none
-  - elseif at.ended then
-  -     return 'ready'
-  + elseif at.ended then
-  +     return 'free'
-""",
 )
 
 

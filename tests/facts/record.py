@@ -19,13 +19,6 @@ FACTS = Facts(
         "no format": ("since", "1", *LEFT[2:]),
         "too much": (*LEFT, *range(18)),
     },
-    mistakes=r"""
-test_record.test_a_lease_that_ended_does_not_hold_up_a_record
-  given: having="left"
-  an ended lease holds up
-  - redis.call('ZCOUNT', backup, now, '+inf')
-  + redis.call('ZCARD', backup)
-""",
 )
 
 

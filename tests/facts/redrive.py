@@ -11,18 +11,9 @@ FACTS = Facts(
     refused={"1001": (1, "", 0, *["1-1"] * 1001), "force": (1, "", 2)},
     named_arguments="some",
     mistakes=r"""
-test_redrive.test_one_call_looks_at_a_hundred
-  any number of dead letters in one call
-  - math.min(MAX_IN_CALL, named and #ARGV + 1 - from or number)
-  + named and #ARGV + 1 - from or number
 test_redrive.test_one_call_redrives_a_mebibyte_of_errors
   given: named=True
   errors cost nothing
-test_groups_stop.test_a_dead_letter_stops_its_group
-  given: death="reject"
-  goes behind the others
-  - head_of(tag) .. at .. fields.body
-  + head_of(tag) .. '9' .. string.sub(at, 2) .. fields.body
 """,
 )
 

@@ -10,12 +10,6 @@ FACTS = Facts(
     calls=((FUTURE, "later"),),
     refused=bad_pairs(500),
     named_arguments="none",
-    mistakes=r"""
-test_delayed.test_what_is_due_or_leased_or_delayed_anew_does_not_run_now
-  delays what is leased
-  - if score and score > now and (due
-  + if not score or score > now and (due
-""",
 )
 
 

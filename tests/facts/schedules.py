@@ -19,12 +19,6 @@ LIST = Facts(
     "schedules/list",
     calls=((),),
     fewest=0,
-    mistakes=r"""
-worker.test_scripts.test_a_schedule_is_stored_listed_replaced_and_removed
-  hides the latest tick
-  - tonumber(seen[1] or 0)
-  + 0
-""",
 )
 
 

@@ -12,25 +12,20 @@ import pytest
 
 from ackq import scripts
 from tests import waiting
-from tests.delay.conftest import delay, make_delay
 from tests.delay.partition import Partition
 from tests.delay.test_counts import watched
 from tests.facts.mistakes import Mutant
 from tests.faults.test_failover import executable, pair
-from tests.membership.scripted import Group
-from tests.ops.test_chronicle import write
-from tests.queue.scripts.fixtures import BINARIES, left, own_client, own_space, space
+from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.queue.scripts.space import Space
 from tests.rsmq.conftest import make_rsmq
-from tests.rsmq.test_operations import rsmq
 from tests.servers import Fleet, Survey, Target
 from tests.sharded.scripted import Scripted
-from tests.staging.conftest import make, make_delay_writer, make_topic_writer, opened, queue
-from tests.staging.test_delay import delays, writer
+from tests.staging.conftest import make_topic_writer, opened
 from tests.staging.test_scripts import slots
 from tests.topic.conftest import keys, make_topic, topic
 from tests.worker.test_list_scripts import call
-from tests.worker.test_scripts import listed, permit, put, tick
+from tests.worker.test_scripts import tick
 
 
 @pytest.fixture
@@ -69,14 +64,6 @@ def partition(space: Space) -> Partition:
 def scripted(space: Space, token: str, scripts_directory: Path) -> Scripted:
     """The keys of a sharded queue that does not exist."""
     return Scripted(space.client, token, scripts_directory)
-
-
-@pytest.fixture
-def group(space: Space, token: str, scripts_directory: Path) -> Iterator[Group]:
-    """The scripts of a consumer group that does not exist."""
-    group = Group(space.client, token, scripts_directory)
-    yield group
-    space.client.unlink(*group.keys)
 
 
 @pytest.fixture

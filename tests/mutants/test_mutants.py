@@ -1,8 +1,8 @@
 """Every planted mistake is noticed by the test that is named beside it.
 
-The ordinary run plants a twelfth of them, others each time, and `make test-campaign` the rest.
-The named tests run in this process, called with the fixtures of this folder, so that hundreds
-of mistakes cost seconds. A mistake counts as noticed only if an assertion fails: a script that
+The ordinary run plants a quarter of them, others each time, and `make test-campaign` the rest.
+The named tests run in this process, called with the fixtures of this folder, so that a mistake
+costs a tenth of a second. A mistake counts as noticed only if an assertion fails: a script that
 no longer compiles, or that ends in an error where none was planted, would prove nothing.
 """
 
@@ -26,7 +26,7 @@ from tests.facts.mistakes import Mutant
 
 MUTANTS = [mutant for each in facts.every() for mutant in each.mutants]
 #: The processes of a run draw the same.
-DRAWN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(MUTANTS, len(MUTANTS) // 12)
+DRAWN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(MUTANTS, len(MUTANTS) // 4)
 
 
 def given(mutants: Iterable[Mutant], name: Callable[[Mutant], str]) -> list[Any]:

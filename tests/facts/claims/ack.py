@@ -12,10 +12,6 @@ FACTS = Facts(
     ),
     fewest=3,
     mistakes=r"""
-test_claims.test_a_claim_that_is_being_given_back_cannot_be_acked
-  acks what is being given back
-  - if score > 0 then
-  + if redis.call('ZSCORE', held, claim) then
 test_claims.test_counters_that_cannot_count_stop_nothing
   given: field="taken"
   counts into what is somebody else's

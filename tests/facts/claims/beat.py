@@ -11,15 +11,6 @@ FACTS = Facts(
     calls=((3, 60 * SECOND),),
     fewest=2,
     refused={"1001": (3, SECOND, *["list"] * 1001)},
-    mistakes=r"""
-test_claims.test_a_beat_renews_the_leases_and_the_oldest_ends_last
-  renews what is being given back
-  - if tonumber(redis.call('ZSCORE', held, ARGV[i]) or 0) > 0 then
-  + if redis.call('ZSCORE', held, ARGV[i]) then
-  the oldest ends first
-  - now + timeout + i - claims)
-  + now + timeout - i + claims)
-""",
 )
 
 

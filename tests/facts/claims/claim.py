@@ -13,38 +13,9 @@ FACTS = Facts(
     ),
     fewest=6,
     mistakes=r"""
-test_claims.test_what_came_back_fills_the_room_that_a_dead_letter_leaves
-  a dead letter lets what waits pass redelivered messages
-  - cut = #keys == asked --
-  + cut = #keys == RECOVERED --
-test_claims.test_messages_leave_every_place_for_the_claim_in_the_order_of_a_pop
-  the newest first
-  - take_ready(ready, from_left and 'LEFT' or 'RIGHT')
-  + take_ready(ready, from_left and 'RIGHT' or 'LEFT')
-  ready messages before those handed over
-  -   take_ready(handoff, 'RIGHT')
-  -   take_ready(ready, from_left and 'LEFT' or 'RIGHT')
-  +   take_ready(ready, from_left and 'LEFT' or 'RIGHT')
-  +   take_ready(handoff, 'RIGHT')
-test_claims.test_a_claim_that_was_given_back_is_begun_anew
-  bytes of a claim that is gone
-  - local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
-  + local bytes = tonumber(facts[5] or 0)
-test_claims.test_a_long_claim_is_built_step_by_step
-  turns what it reads together
-  - or #slice - used]
-  + or used + 1]
-test_claims.test_one_step_takes_five_hundred_that_came_back
-  ready messages before the rest of the redelivered
-  - cut = #keys == asked
-  + cut = false and #keys == asked
 test_claims.test_counters_that_cannot_count_stop_nothing
   given: field="taken"
   counts into what is somebody else's
-test_left_end.test_a_claim_takes_from_the_left_in_order
-  turns what it reads together from the left
-  - from == 'LEFT' and used + 1 or
-  + from == 'LEFT' and #slice - used or
 """,
 )
 

@@ -10,13 +10,6 @@ FACTS = Facts(
     calls=((3,),),
     fewest=1,
     refused={"1001": (3, *["list"] * 1001)},
-    mistakes=r"""
-test_claims.test_a_release_ends_the_leases_and_fences_the_driver
-  given: epoch=3
-  the driver goes on
-  - current = redis.call('HINCRBY', group, 'epoch', 1)
-  + current = current + 1
-""",
 )
 
 

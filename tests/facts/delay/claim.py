@@ -14,10 +14,6 @@ delay.test_claim_scripts.test_ready_messages_are_leased_where_they_are_in_their_
   other consumers see the messages
   - score_of(deadline), key
   + listed[2 * i], key
-delay.test_claim_scripts.test_a_claim_has_no_more_messages_than_are_wanted
-  more messages than are wanted
-  - math.min(CHUNK, messages - rows)
-  + CHUNK
 """,
 )
 

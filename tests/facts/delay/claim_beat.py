@@ -10,19 +10,6 @@ FACTS = Facts(
     "delay/claim_beat",
     calls=((1, 1, 3600 * SECOND),),
     fewest=3,
-    mistakes=r"""
-delay.test_claim_scripts.test_leases_are_renewed_in_steps
-  every step has a base of its own
-  - if renewed == 0 then
-  + base = now + timeout
-  + if renewed == 0 then
-  forgets how far it came
-  - before, renewed))
-  + before, 0))
-  the next renewal takes the first ends for the last
-  - before, renewed = base, 0
-  + renewed = 0
-""",
 )
 
 

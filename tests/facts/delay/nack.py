@@ -30,23 +30,6 @@ FACTS = Facts(
             },
         ),
     },
-    mistakes=r"""
-test_budgets.test_a_delay_queue_settles_the_messages_of_a_quarter_of_a_mebibyte_of_notes
-  the notes of messages that return cost nothing
-  - #(note or '')
-  + #(dies and note or '')
-  the notes of messages that are rejected cost nothing
-  - #(note or '')
-  + #(way == 'nack' and note or '')
-delay.test_counts.test_a_nack_that_kills_and_a_reject
-  counts what died twice
-  - count_up(first, 'dead:max receives', counts[first].died)
-  + count_up(first, 'dead:max receives', #died)
-delay.test_failure_notes.test_each_message_gets_its_own_error_or_none
-  one error for all
-  - found[each] = failure ~= '' and failure or nil
-  + found[each] = found[1] or failure
-""",
 )
 
 

@@ -23,27 +23,6 @@ FACTS = Facts(
     "delay/take",
     calls=(("", 0, 1, 1, 0, 0),),
     fewest=6,
-    mistakes=r"""
-test_budgets.test_a_take_from_a_delay_queue_reads_one_by_one
-  reads many bodies before it weighs one
-  - redis.call('HGET', KEYS[first + 1], key)
-  + redis.call('HMGET', KEYS[first + 1], unpack(keys))[i]
-delay.test_counts.test_a_take_and_a_delete
-  every delivery is a redelivery
-  - (until_ and 1 or 0)
-  -         leases
-  + 1
-  +         leases
-delay.test_counts.test_a_death_after_a_lease_ended_ends_the_delivery
-  a lease that ended with a death is not counted
-  - count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
-  + redis.call('ZREM', KEYS[first + 2], key)
-delay.test_counts.test_a_lease_that_another_client_left_behind_ends
-  given: means="take"
-  a swept lease goes on for ever
-  - count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
-  + redis.call('ZREM', KEYS[first + 2], key)
-""",
 )
 
 

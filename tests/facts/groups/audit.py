@@ -12,22 +12,6 @@ FACTS = Facts(
         "no such walk": ("all", "", 0),
         "repair is no flag": ("slots", "", 2),
     },
-    mistakes=r"""
-test_groups.test_an_audit_finds_and_mends_what_is_wrong_with_groups
-  given: in_flight=1
-  a group without slots is right
-  - ~= number
-  -     and report
-  + < 0
-  +     and report
-test_groups.test_an_audit_of_many_groups_takes_several_calls
-  the next group is missed
-  - start and start .. ':' or
-  + start and string.sub(start, 1, -2) .. ':' or
-  slots of many messages are compared
-  - redis.call('HLEN', flight) <= MOST
-  + redis.call('HLEN', flight) <= 9 * MOST
-""",
 )
 
 IN_FLIGHT = "redis.call('HSET', KEYS[1], id, '=' .. string.rep('0', 16) .. 'a')"

@@ -16,12 +16,6 @@ FACTS = Facts(
         "1,001 ids": ("", *["id"] * 1001),
     },
     named_arguments="some",
-    mistakes=r"""
-test_groups_cancel.test_one_call_cancels_a_hundred_and_reads_a_mebibyte
-  any number of messages
-  - looked < SEEN and
-  + looked >= 0 and
-""",
 )
 
 

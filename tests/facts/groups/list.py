@@ -15,13 +15,6 @@ FACTS = Facts(
         "a cursor of 65 bits": ("busy", "9" * 21, 100),
     },
     mistakes=r"""
-test_groups.test_each_group_is_listed_with_what_it_has
-  the first message of any group
-  - '[' .. head, last, 'LIMIT'
-  + '-', '+', 'LIMIT'
-  a busy group may go on
-  - or redis.call('ZSCORE', turns, tag)
-  + or value
 test_groups.test_stopped_groups_are_listed_with_their_dead_letters
   lists others
   -   found = redis.call('HSCAN', stopped, cursor, 'COUNT', wanted)

@@ -9,12 +9,6 @@ FACTS = Facts(
     calls=(("e",),),
     fewest=1,
     refused={"no group": ("",)},
-    mistakes=r"""
-test_groups_stop.test_a_resumed_group_goes_on_without_its_dead_letters
-  it stays stopped
-  - redis.call('HDEL', stopped, group) == 1
-  + redis.call('HEXISTS', stopped, group) == 1
-""",
 )
 
 
