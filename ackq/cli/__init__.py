@@ -44,6 +44,7 @@ GROUPS = {
         "run-now": "Put messages before all others, by their ids.",
     },
     "Watching and operating": {
+        "attention": "Show what needs a person now. Exit code 1 if anything does.",
         "top": "Watch all queues live.",
         "web": "Watch all queues on a web page.",
         "exporter": "Serve metrics to Prometheus and KEDA.",
@@ -98,7 +99,7 @@ WIDTH = 96
 EPILOG = """\b
 Exit codes:
   0    done
-  1    nothing found, or a problem found (audit, adopt, doctor, demo)
+  1    nothing found, or a problem found (attention, audit, adopt, doctor, demo)
   2    wrong usage
   3    ackq, Redis or the operating system reported an error
   4    Redis cannot be reached

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from ackq.errors import ConfigurationError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Key of the context's meta that holds the URL read from --url-file.
@@ -69,6 +71,28 @@ time_field_option = click.option(
     help="Field of the body with the time at which a message was created; besides the time of"
     " CloudEvents.",
 )
+
+
+def limit_option(command: F) -> F:
+    """Add the option --limit, whose value is an `ackq.ops.attention.model.Limits`."""
+    return click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        envvar="ACKQ_LIMITS",
+        callback=_limits,
+        metavar="NAME=NUMBER",
+        help="When a trouble begins, as in oldest=60; 0: never. May be repeated.  [ACKQ_LIMITS]",
+    )(command)
+
+
+def _limits(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:
+    from ackq.ops.attention.model import Limits
+
+    try:
+        return Limits.parse(given)
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def examples(*commands: str) -> str:

@@ -13,7 +13,8 @@ from ackq.escaping import printable
 #: Characters of a body that a table shows.
 SHOWN = 200
 #: Style of each verdict.
-STYLES = {"ok": "green", "unknown": "dim", "warning": "yellow", "problem": "bold red"}
+STYLES = {"ok": "green", "unknown": "dim", "warning": "yellow"}
+STYLES |= dict.fromkeys(("problem", "critical"), "bold red")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import redis
 
@@ -20,6 +20,8 @@ from ackq.core.client import Closable
 from ackq.errors import AckqError, redact
 from ackq.metrics.families import Families, Family, Labels
 from ackq.metrics.queues import queue_metrics
+from ackq.ops.attention.model import Limits, Trouble, troubles_of_server
+from ackq.ops.attention.watch import Attention
 from ackq.ops.chronicle.recorder import Recorder
 from ackq.ops.overview import Overview, Server, Snapshot
 from ackq.ops.reads import SharedRead
@@ -53,6 +55,7 @@ class Collector(RegistryCollector, Closable):
         totals: bool = True,
         history: bool = True,
         time_field: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -66,6 +69,8 @@ class Collector(RegistryCollector, Closable):
                 ``totals``. Defaults to True.
             time_field: the field of the bodies with the time of creation, as in `ackq.Queue`, for
                 ``ackq_oldest_ready_seconds``. Defaults to None: only the time of CloudEvents.
+            limits: when the troubles of ``ackq_trouble`` begin. Defaults to those of
+                `ackq.ops.attention.model.Limits`.
 
         Raises:
             QueueNameError: a name cannot be a queue's.
@@ -73,6 +78,7 @@ class Collector(RegistryCollector, Closable):
         """
         window = WINDOW if totals else None
         self._overview = Overview(client, names, window=window, time_field=time_field)
+        self._attention = Attention(client, limits)
         self._recorder = Recorder(client) if totals and history else None
         self._reads = SharedRead(self._read)
 
@@ -93,14 +99,20 @@ class Collector(RegistryCollector, Closable):
         except (redis.RedisError, AckqError) as error:
             log.warning("metrics: %s", redact(str(error)) or type(error).__name__)
         servers = tuple(Server(address, False) for address in self._overview.addresses())
-        return Families(_all_metrics(Snapshot(servers, (), False, 0), MAX_TIME))
+        troubles = [
+            trouble
+            for each in servers
+            for trouble in troubles_of_server(each.address, each.problem, each.up, {})
+        ]
+        return Families(_all_metrics(Snapshot(servers, (), False, 0), troubles, MAX_TIME))
 
     def _read(self) -> Families:
         started = time.perf_counter()
         snapshot = self._overview.read()
+        troubles = self._attention.look(snapshot)
         if self._recorder is not None and snapshot.up:
             self._recorder.note(snapshot)
-        return Families(_all_metrics(snapshot, time.perf_counter() - started))
+        return Families(_all_metrics(snapshot, troubles, time.perf_counter() - started))
 
     def prepare(self) -> None:
         """Search for queues, so that the first collection is quick. No error if Redis is away.
@@ -113,12 +125,26 @@ class Collector(RegistryCollector, Closable):
     def close(self) -> None:
         """Close the connections."""
         self._overview.close()
+        self._attention.close()
         if self._recorder is not None:
             self._recorder.close()
 
 
-def _all_metrics(snapshot: Snapshot, seconds: float) -> Iterator[Family]:
+def _all_metrics(
+    snapshot: Snapshot, troubles: Iterable[Trouble], seconds: float
+) -> Iterator[Family]:
     yield from queue_metrics(snapshot.queues)
+    # Queues of two kinds may share a name.
+    pairs = dict.fromkeys((each.key.kind, each.key.queue) for each in troubles)
+    names = ("kind", "queue")
+    yield Family(
+        "ackq_trouble",
+        "gauge",
+        "1 while something needs a person, by the kind of trouble.",
+        names,
+        labels=[Labels.of(names, pair) for pair in pairs],
+        numbers=[1 for _ in pairs],
+    )
     yield from _server_metrics(snapshot)
     yield Family(
         "ackq_scrape_seconds",

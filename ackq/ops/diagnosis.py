@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackq.core.server import OLDEST, is_cluster
+from ackq.ops.attention.model import KINDS, mebibytes, problems_in
 from ackq.ops.facts import Facts
 from ackq.ops.trials import TRIALS, Answer
 
@@ -14,8 +15,6 @@ Verdict = Literal["ok", "unknown", "warning", "problem"]
 
 #: Seconds between two clocks that cause a warning.
 CLOCKS_APART = 1.0
-#: Fraction of maxmemory beyond which pushes may soon be rejected.
-NEARLY_FULL = 0.9
 
 #: By durability class: what is lost if the process is killed, and if the power fails.
 #: Only writes that the server has replied to count.
@@ -114,14 +113,8 @@ def _cluster(facts: Facts) -> list[Finding]:
 
 def _eviction(facts: Facts) -> Finding:
     policy = facts.info.get("maxmemory_policy", "")
-    if policy.startswith("allkeys-"):
-        return Finding(
-            "eviction",
-            "problem",
-            f"{policy}: when memory runs out, messages are"
-            " dropped without an error. Set maxmemory-policy noeviction, with CONFIG SET"
-            " and in redis.conf",
-        )
+    if known := _known(facts, "eviction", "evicting"):
+        return known
     if not policy:
         return Finding("eviction", "unknown", "the server does not report its policy")
     if policy.startswith("volatile-"):
@@ -139,31 +132,23 @@ def _eviction(facts: Facts) -> Finding:
 def _memory(facts: Facts) -> Finding:
     used, limit = facts.number("used_memory"), facts.number("maxmemory")
     if not limit:
-        return Finding("memory", "ok", f"{_mebibytes(used)} used, no limit")
-    text = f"{_mebibytes(used)} of {_mebibytes(limit)} used"
-    if used > limit * NEARLY_FULL:
-        return Finding("memory", "warning", f"{text}: once it is full, pushes are refused")
-    return Finding("memory", "ok", text)
+        return Finding("memory", "ok", f"{mebibytes(used)} used, no limit")
+    text = f"{mebibytes(used)} of {mebibytes(limit)} used"
+    return _known(facts, "memory", "full", "nearly_full") or Finding("memory", "ok", text)
 
 
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:,.1f} MiB"
+def _known(facts: Facts, check: str, *kinds: str) -> Finding | None:
+    """Return what is wrong according to the model of troubles; None if that is nothing."""
+    for kind, text, _ in problems_in(facts.info):
+        if kind in kinds:
+            critical = KINDS[kind].severity == "critical"
+            return Finding(check, "problem" if critical else "warning", text)
+    return None
 
 
 def _persistence(facts: Facts, durability: str) -> Finding:
-    failed = [
-        name
-        for name in ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
-        if facts.info.get(name, "ok") != "ok"
-    ]
-    if facts.number("loading"):
-        return Finding("persistence", "problem", "the server is still loading its data")
-    if failed:
-        return Finding(
-            "persistence",
-            "problem",
-            f"writing to disk fails ({', '.join(failed)}): check the server's log and its disk",
-        )
+    if known := _known(facts, "persistence", "loading", "disk"):
+        return known
     if durability == "none":
         return Finding(
             "persistence", "warning", "none: a restart loses every message. Set appendonly yes"
@@ -201,8 +186,8 @@ def _persistence(facts: Facts, durability: str) -> Finding:
 
 
 def _replicas(facts: Facts) -> Finding:
-    if facts.info.get("role") == "slave":
-        return Finding("replicas", "problem", "this is a replica: pushes and pops are refused here")
+    if known := _known(facts, "replicas", "read_only"):
+        return known
     count = facts.number("connected_slaves")
     if not count:
         return Finding("replicas", "warning", "none: if this machine is lost, so are the messages")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ackq.core.inspection_results import Found
 from ackq.ops.readings import Reading
-from ackq.ops.samples import Row
 
 UNKNOWN = "-"
 
@@ -68,18 +67,4 @@ def by_state(reading: Reading) -> dict[str, int | None]:
         "in_flight": states.get("in_flight", states.get("hidden")),
         "delayed": states.get("delayed"),
         "dead": states.get("dead"),
-    }
-
-
-def cells(row: Row) -> dict[str, str]:
-    """Return the figures of a queue as texts, by name."""
-    reading = row.reading
-    late = f"{span(reading.overdue)} late" if reading.overdue else ""
-    return {
-        **{state: count(number) for state, number in by_state(reading).items()},
-        **{name: rate(number) for name, number in row.rates.items()},
-        "oldest": span(reading.oldest_ready),
-        "overdue": late,
-        "lease": late or span(reading.lease_age),
-        "workers": count(reading.workers),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -19,6 +19,7 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.io.routes import SingleRoute
 from ackq.core.names import check_name
+from ackq.core.server import parse_info
 from ackq.membership.shards import whole_of
 from ackq.ops.kinds import check, look_up, read
 from ackq.ops.read_lists import TOGETHER, may_be_together, read_together
@@ -36,6 +37,7 @@ FORGET_AFTER = 3600.0
 
 _KIND_AND_NAME = attrgetter("kind", "name")
 _PART = re.compile(r"\{(?P<sharded>[^{}]+):\d+(?:\.\d+)?\}|(?P<delay>.+):\d+")
+_FAILED = re.compile(r"failed_calls=(\d+)")
 #: The keys are on another node, or are being moved there.
 _MOVED = (MovedError, AskError, TryAgainError)
 
@@ -53,6 +55,8 @@ class Server:
     commands: int | None = None
     #: Why it cannot be reached.
     problem: Exception | None = None
+    #: What INFO says.
+    info: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,11 +360,19 @@ class Overview(Closable):
 
 
 def _server(node: _Node) -> Server:
-    failed = commands = None
+    info: dict[str, str] = {}
     with suppress(NoPermissionError):
-        failed = node.driver.run(_failed_scripts())
-        commands = node.driver.run(_commands())
-    return Server(node.address, True, failed, commands)
+        info = parse_info(node.driver.run(_info()))
+    failed = commands = None
+    if info:
+        calls = [info.get(f"cmdstat_{each}", "") for each in ("evalsha", "eval")]
+        failed = sum(int(each) for text in calls for each in _FAILED.findall(text))
+        commands = int(info["total_commands_processed"])
+    return Server(node.address, True, failed, commands, info=info)
+
+
+def _info() -> Operation[bytes]:
+    return (yield Request((b"INFO", b"all"), resend=True))  # type: ignore[no-any-return]
 
 
 def _time() -> Operation[int | None]:
@@ -370,18 +382,6 @@ def _time() -> Operation[int | None]:
     except NoPermissionError:
         return None
     return int(seconds) * 1_000_000 + int(microseconds)
-
-
-def _failed_scripts() -> Operation[int]:
-    info: bytes = yield Request((b"INFO", b"commandstats"), resend=True)
-    counts = re.findall(rb"^cmdstat_(?:evalsha|eval):.*?failed_calls=(\d+)", info, re.MULTILINE)
-    return sum(map(int, counts))
-
-
-def _commands() -> Operation[int | None]:
-    info: bytes = yield Request((b"INFO", b"stats"), resend=True)
-    matched = re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE)
-    return int(matched[1]) if matched else None
 
 
 def _address(client: redis.Redis | redis.RedisCluster) -> str:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackq.ops import history
+from ackq.ops.attention.model import Trouble
+from ackq.ops.attention.watch import Attention
+from ackq.ops.figures import by_state, count, rate, span
 from ackq.ops.history import Curves, History
 from ackq.ops.overview import Overview, Snapshot
 from ackq.ops.readings import Reading
@@ -27,8 +30,6 @@ NO_CURVES = Curves()
 Key = tuple[str, str]
 #: How queues can be sorted.
 Sort = Literal["name", "kind", "backlog", "dead", "rate", "oldest", "workers", "failing"]
-#: Seconds for which the lease of a dead consumer may wait for another one without being a failure.
-OVERDUE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Row:
     reading: Reading
     rates: Rates
     curves: Curves = NO_CURVES
-    #: Deliveries per second that failed: nacked, returned or dead; None if unknown.
-    failed: float | None = None
+    #: What needs a person, the worst first.
+    troubles: Sequence[Trouble] = ()
 
     @property
     def key(self) -> Key:
@@ -57,6 +58,8 @@ class Sample:
     at: float = 0.0
     #: When this one and those before were taken, oldest first, by a monotonic clock.
     times: Sequence[float] = ()
+    #: What needs a person, of all queues and servers, the worst first.
+    troubles: Sequence[Trouble] = ()
     #: Commands per second of all servers; None if unknown.
     commands: float | None = None
     #: Why newer figures could not be read, or those of some servers.
@@ -75,14 +78,18 @@ class Sampler:
     Not for several threads at once.
     """
 
-    def __init__(self, overview: Overview, curves: bool = False) -> None:
+    def __init__(
+        self, overview: Overview, attention: Attention | None = None, curves: bool = False
+    ) -> None:
         """Prepare; nothing is read.
 
         Args:
             overview: reads the queues.
+            attention: finds what needs a person. Defaults to None: nothing is looked for.
             curves: also collect the curves of the queues. Defaults to False.
         """
         self._overview = overview
+        self._attention = attention
         self._history: dict[Key, History] | None = {} if curves else None
         self._times: deque[float] = deque(maxlen=history.SAMPLES)
         self._last: Snapshot | None = None
@@ -104,33 +111,41 @@ class Sampler:
         if snapshot.up:  # while all servers are down, there is nothing to compare with later
             self._last, self._last_at = snapshot, now
         self._kept = history.kept_of(len(snapshot.queues))
-        rows = [
-            self._row(queue, readings.get((queue.kind, queue.name)), seconds)
-            for queue in snapshot.queues
-        ]
+        troubles = self._attention.look(snapshot) if self._attention is not None else ()
+        of: dict[Key, list[Trouble]] = {}
+        for trouble in troubles:
+            of.setdefault((trouble.key.queue_kind, trouble.key.queue), []).append(trouble)
+        rows = []
+        for queue in snapshot.queues:
+            key = (queue.kind, queue.name)
+            rows.append(self._row(queue, readings.get(key), seconds, of.get(key, ())))
         if self._history is not None and snapshot.up:
             kept = {row.key for row in rows}
             self._history = {key: curve for key, curve in self._history.items() if key in kept}
         commands = _commands(snapshot, last, seconds)
-        return Sample(snapshot, rows, time.time(), tuple(self._times), commands)
+        return Sample(snapshot, rows, time.time(), tuple(self._times), troubles, commands)
 
-    def _row(self, now: Reading, before: Reading | None, seconds: float) -> Row:
+    def _row(
+        self,
+        now: Reading,
+        before: Reading | None,
+        seconds: float,
+        troubles: Sequence[Trouble],
+    ) -> Row:
         speeds = rates(now, before, seconds)
         if self._history is None:
-            return Row(now, speeds, failed=_failed(now, before, seconds))
+            return Row(now, speeds, troubles=troubles)
         left = speeds["acked"] if speeds["acked"] is not None else speeds["taken"]
         speed = speeds["pushed"] if now.kind == "topic" else left
         samples = self._history.setdefault((now.kind, now.name), History())
-        return Row(
-            now,
-            speeds,
-            samples.add(now, speed, self._times[-1], self._kept),
-            _failed(now, before, seconds),
-        )
+        curves = samples.add(now, speed, self._times[-1], self._kept)
+        return Row(now, speeds, curves, troubles)
 
     def close(self) -> None:
         """Close the connections, and forget the samples."""
         self._overview.close()
+        if self._attention is not None:
+            self._attention.close()
         self._last = None
         self._times.clear()
         if self._history is not None:
@@ -156,37 +171,11 @@ def weight(row: Row, sort: Sort) -> float:
     if sort == "workers":
         return reading.workers or 0
     if sort == "failing":
-        return _severity(row)
+        worst = {"critical": 1e15, "warning": 1e12, "": 0.0}
+        return worst[row.troubles[0].severity if row.troubles else ""] + reading.backlog
     if sort == "rate":
         return max((rate for rate in row.rates.values() if rate is not None), default=0.0)
     return max(reading.overdue or 0.0, reading.oldest_ready or 0.0, reading.lease_age or 0.0)
-
-
-def _severity(row: Row) -> float:
-    """Return what sorts the queue that fails most now to the top.
-
-    Before all others come queues where messages fail: as many per second. Next come those whose
-    ended leases nobody takes over, and then those with the largest backlog.
-    """
-    if row.failed:
-        return 1e15 + row.failed
-    overdue = 0.0 if row.reading.paused else row.reading.overdue or 0.0
-    return 1e12 + overdue if overdue > OVERDUE else float(row.reading.backlog)
-
-
-def _failed(now: Reading, before: Reading | None, seconds: float) -> float | None:
-    """Return how many deliveries per second failed: nacked, returned or dead; None: unknown."""
-    if not (before and before.totals and now.totals) or before.totals.since != now.totals.since:
-        return None
-    later, earlier = (
-        sum(totals.counts.get(name, 0) for name in ("nacked", "returned"))
-        + sum(totals.dead.values())
-        for totals in (now.totals, before.totals)
-    )
-    if now.totals.at is not None and before.totals.at is not None:
-        seconds = now.totals.at - before.totals.at
-    speed = history.rate(later, earlier, seconds)
-    return speed if speed is not None and speed >= 0 else None
 
 
 def _commands(snapshot: Snapshot, before: Snapshot | None, seconds: float) -> float | None:
@@ -220,6 +209,20 @@ def rates(now: Reading, before: Reading | None, seconds: float) -> Rates:
         each = history.rate(now.totals.counts.get(name), before.totals.counts.get(name), seconds)
         speeds[name] = each if each is not None and each >= 0 else None
     return speeds
+
+
+def cells(row: Row) -> dict[str, str]:
+    """Return the figures of a queue as texts, by name."""
+    reading = row.reading
+    late = f"{span(reading.overdue)} late" if reading.overdue else ""
+    return {
+        **{state: count(number) for state, number in by_state(reading).items()},
+        **{name: rate(number) for name, number in row.rates.items()},
+        "oldest": span(reading.oldest_ready),
+        "overdue": late,
+        "lease": late or span(reading.lease_age),
+        "workers": count(reading.workers),
+    }
 
 
 def interval_for(queues: int, shortest: float) -> float:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.names import SUFFIXES, WORKERS_SEEN, check_name
+from ackq.core.names import HISTORY, SUFFIXES, WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
+from ackq.ops.kinds.kind import has_type
 from ackq.ops.readings import Found, KindName
 from ackq.ops.sharded import shard_names_of
 
@@ -18,10 +19,12 @@ SCANNED = 1000
 #: Most consumers of one topic that are remembered.
 MAX_CONSUMERS = 1000
 #: A pattern for the ends of the keys in `_ENDS`, so that the server can filter keys.
-_PATTERN = b"*[A-Z:adeu][DFNPSTdpsxz]"
+_PATTERN = b"*[A-Z:adesu][DFNPSTdpstxz]"
 _CONSUMERS = b":consumers:"
 #: A list queue's side keys. COUNTERS is none of them: reading the counters of a queue makes it.
 _SIDE = tuple(ending.encode() for ending in (*SUFFIXES, WORKERS_SEEN) if ending != "COUNTERS")
+#: The key with the past of a list queue, which is there for a day. All others may be gone.
+_PAST = f"{HISTORY}list".encode()
 #: What comes before the name of the record of a sharded queue's shards.
 _SHARDED = re.compile(r"\{(?P<name>[^{}]+)\}")
 #: The name of the consumer group of a sharded queue.
@@ -44,6 +47,7 @@ class Search:
     shards: set[Found] = field(default_factory=set)
     _namespaces: set[str] = field(default_factory=set)
     _sharded: set[str] = field(default_factory=set)
+    _past: set[str] = field(default_factory=set)
     _cursor: bytes = b"0"
     _consumers_cursor: bytes = b"0"
 
@@ -60,6 +64,11 @@ class Search:
             # They may have messages and no keys beside them, if no consumer has come yet.
             name = self._sharded.pop()
             self.shards |= {Found("list", shard) for shard in (yield from shard_names_of(name))}
+        while self._past:
+            # A list that was left behind when its last consumer ended.
+            name = self._past.pop()
+            if Found("list", name) not in self.queues and (yield from has_type(name, b"list")):
+                self.queues.add(Found("list", name))
         if any(queue.kind == "topic" for queue in self.queues):
             yield from self.find_consumers(steps)
         for namespace in sorted(self._namespaces):
@@ -80,6 +89,8 @@ class Search:
         for suffix in _SIDE:
             if key.endswith(suffix):
                 self._add("list", key.removesuffix(suffix))
+        if key.endswith(_PAST) and (text := _name(key.removesuffix(_PAST))):
+            self._past.add(text)
         name, _, part = key.rpartition(b":")
         if part in (b"z", b"dead"):
             self._add("delay", name)

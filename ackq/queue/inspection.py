@@ -290,8 +290,8 @@ def has_keys(spec: QueueSpec) -> Operation[int]:
 
 
 def pause(spec: QueueSpec) -> Operation[None]:
-    """Stop deliveries; see `ackq.Queue.pause`."""
-    yield Request((b"SET", spec.keys.paused, b"1"), resend=True)
+    """Stop deliveries; see `ackq.Queue.pause`. The key says since when."""
+    yield Request((b"SET", spec.keys.paused, spec.outside.now(), b"NX"), resend=True)
 
 
 def resume(spec: QueueSpec) -> Operation[None]:

@@ -48,7 +48,7 @@ class QueueAnswer:
     ]
     workers: Annotated[int | None, "Worker processes that take from it; null: unknown."]
     rates: Annotated[dict[str, float | None], "Per second, by name; null: unknown."]
-    failing_per_second: Annotated[float | None, "Deliveries that fail per second."]
+    troubles: Annotated[list[str], "The kinds of its troubles, the worst first."]
     totals: Annotated[TotalsAnswer | None, "null: nothing is counted."]
     lags: Annotated[dict[str, int], "Of a topic: messages that each consumer is behind."]
     parts: Annotated[list[str], "The names of its shards or partitions."]
@@ -67,6 +67,29 @@ class QueuesAnswer:
     pages: Annotated[int, "How many pages of up to 100 queues they have."]
     states: Annotated[dict[str, int], "Messages of all queues, by state."]
     queues: list[QueueAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleAnswer:
+    """Something that needs a person."""
+
+    kind: Annotated[str, "What kind of trouble it is, such as all_fail."]
+    queue_kind: Annotated[str, "Empty if it is about a server."]
+    queue: str
+    severity: Annotated[str, "critical or warning"]
+    since: Annotated[float | None, "When it began, in seconds since the epoch; null: unknown."]
+    value: Annotated[float, "How bad it is: a number of messages, deliveries or seconds."]
+    title: str
+    evidence: str
+    help: Annotated[str, "A command that shows more or helps."]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionAnswer:
+    """What needs a person now, the worst first."""
+
+    at: Annotated[float, "When it was looked for, in seconds since the epoch."]
+    troubles: list[TroubleAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +326,18 @@ def queue_of(row: Row) -> QueueAnswer:
         reading.overdue,
         reading.workers,
         dict(row.rates),
-        row.failed,
+        [each.key.kind for each in row.troubles],
         _totals(reading.totals),
         dict(reading.lags),
         [part.name for part in reading.parts],
+    )
+
+
+def attention_of(sample: Sample) -> AttentionAnswer:
+    """Return what needs a person."""
+    return AttentionAnswer(
+        sample.at,
+        [TroubleAnswer(**each.as_dict()) for each in sample.troubles],
     )
 
 

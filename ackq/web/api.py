@@ -33,9 +33,10 @@ SHOWN = 100
 _KIND = Parameter("kind", "list, sharded, delay, topic or rsmq.  [list]")
 _NAME = Parameter("name", "The name of the queue.", True)
 _ENDPOINTS = (
+    Endpoint("/attention", "What needs a person now, the worst first.", answers.AttentionAnswer),
     Endpoint(
         "/queues",
-        "Queues, those in which most messages fail now first.",
+        "Queues, those with the worst troubles first.",
         answers.QueuesAnswer,
         (
             Parameter("q", "Only names that contain this."),
@@ -145,6 +146,10 @@ class Api:
     def openapi(self, request: Request) -> Response:
         """Return the document of the API."""
         return _json(document(_ENDPOINTS, root_of(request) + PREFIX))
+
+    def attention(self, query: dict[str, str]) -> answers.AttentionAnswer:
+        """Return what needs a person. During an outage, this is what was known, and the outage."""
+        return answers.attention_of(self._look())
 
     def queues(self, query: dict[str, str]) -> answers.QueuesAnswer:
         """Return a page of queues. During an outage, these are the last known figures."""

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackq.ops.figures import UNKNOWN, cells
+from ackq.ops.attention.model import Trouble
+from ackq.ops.figures import UNKNOWN
 from ackq.ops.history import Curves, Series
 from ackq.ops.kinds import KINDS
-from ackq.ops.samples import Row, Sample, Sort, arranged
+from ackq.ops.samples import Row, Sample, Sort, arranged, cells
 from ackq.web import format
 from ackq.web.watcher import interval_of
 
@@ -55,7 +56,12 @@ def page_of(sample: Sample, text: str, kind: str, sort: str, number: int) -> Pag
     pages = max(1, -(-len(selected) // PAGE))
     number = min(max(1, number), pages)
     rows = selected[(number - 1) * PAGE : number * PAGE]
-    shown = "\n".join(f"{row.reading.kind} {row.reading.name} {row.reading.paused}" for row in rows)
+    shown = "\n".join(
+        (
+            *(f"{row.reading.kind} {row.reading.name} {row.reading.paused}" for row in rows),
+            *map(str, sorted(each.key for each in sample.troubles)),
+        )
+    )
     return Page(rows, len(selected), number, pages, f"{zlib.crc32(shown.encode()):08x}")
 
 
@@ -99,6 +105,11 @@ def tiles(sample: Sample) -> dict[str, str]:
     }
 
 
+def evidence_of(troubles: Sequence[Trouble]) -> dict[str, str]:
+    """Return what changes of troubles on an open page."""
+    return {"evidence." + ".".join(each.key): each.evidence for each in troubles}
+
+
 def sums_over_time(series: Sequence[Series]) -> Series:
     """Return the sums of the samples of all queues; a queue found later counts from then on."""
     longest = max(map(len, series), default=0)
@@ -116,6 +127,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 def live(sample: Sample, page: Page) -> dict[str, Any]:
     """Return what changes on an open overview, for its script."""
     values = {f"sum.{name}": text for name, text in tiles(sample).items()}
+    values |= evidence_of(sample.troubles)
     curves = [row.curves for row in sample.rows]
     sums = Curves(
         sums_over_time([each.backlogs for each in curves]),
@@ -136,6 +148,7 @@ def live_row(sample: Sample, row: Row | None) -> dict[str, Any]:
         return _live(sample, "gone", {}, {})
     values = {f"0.{name}": text for name, text in cells(row).items()}
     values |= {f"0.total.{name}": text for name, text in totals(row).items()}
+    values |= evidence_of(row.troubles)
     points = _charts(sample, row.curves, "0", values)
     for name, series in row.curves.rates().items():
         points[f"0.total.{name}"] = format.points(series, sample.times)
@@ -161,7 +174,8 @@ def signature_of(row: Row | None) -> str:
     """Return a word that changes when a queue's page has to be loaded again."""
     if row is None:
         return "gone"
-    shown = "\n".join((row.reading.kind, str(row.reading.paused), *totals(row)))
+    troubles = (each.key.kind for each in row.troubles)
+    shown = "\n".join((row.reading.kind, str(row.reading.paused), *totals(row), *troubles))
     return f"{zlib.crc32(shown.encode()):08x}"
 
 

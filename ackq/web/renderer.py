@@ -18,10 +18,12 @@ from starlette.types import Receive, Scope, Send
 import ackq
 from ackq.core.ids import usable_id
 from ackq.escaping import printable
+from ackq.ops.attention.model import KINDS as TROUBLES
 from ackq.ops.chronicle.minutes import OTHERS
-from ackq.ops.figures import cells, place_of
+from ackq.ops.figures import place_of
 from ackq.ops.kinds import KINDS
 from ackq.ops.operation_log import OperationLog
+from ackq.ops.samples import cells
 from ackq.web import format, forms, overview, past
 from ackq.web.guard import USER
 from ackq.web.requests import PACE, PACES, Ask
@@ -154,6 +156,7 @@ def templates() -> Environment:
     environment.globals |= {
         "format": format,
         "cells": cells,
+        "troubles": TROUBLES,
         "place_of": place_of,
         "flush": FLUSH,
         "does": {kind.name: kind.does for kind in KINDS.values()},

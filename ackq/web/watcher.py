@@ -10,6 +10,8 @@ from dataclasses import replace
 import redis
 
 from ackq.errors import redact
+from ackq.ops.attention.model import Limits, arranged, troubles_of_server
+from ackq.ops.attention.watch import Attention
 from ackq.ops.chronicle.recorder import Recorder
 from ackq.ops.overview import Overview, Snapshot
 from ackq.ops.reads import SharedRead
@@ -39,6 +41,7 @@ class Watcher:
         names: Sequence[str] = (),
         time_field: str | None = None,
         record: bool = True,
+        limits: Limits | None = None,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -47,9 +50,10 @@ class Watcher:
             names: the queues to show; all that are found if empty.
             time_field: as in `ackq.Queue`.
             record: keep what happens in each minute, in Redis.
+            limits: when troubles begin.
         """
         overview = Overview(client, names, window=WINDOW, time_field=time_field)
-        self._sampler = Sampler(overview, curves=True)
+        self._sampler = Sampler(overview, Attention(client, limits), curves=True)
         self._recorder = Recorder(client) if record else None
         self._sampling = threading.Lock()
         self._reads = SharedRead(self._read)
@@ -125,7 +129,10 @@ class Watcher:
 
     def _outdated(self, trouble: str) -> Sample:
         empty = Sample(Snapshot((), (), False, 0), (), at=time.time(), times=(time.monotonic(),))
-        return replace(self._known or empty, trouble=trouble, outdated=True)
+        known = self._known or empty
+        down = troubles_of_server("Redis", redis.ConnectionError(trouble), False, {})
+        troubles = arranged([*down, *known.troubles])
+        return replace(known, trouble=trouble, troubles=troubles, outdated=True)
 
 
 def trouble_of(snapshot: Snapshot) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import redis
 
-from ackq.cli.options import examples, json_option, time_field_option, url_option
+from ackq.cli.options import examples, json_option, limit_option, time_field_option, url_option
 from ackq.cli.output import print_json
 from ackq.cli.tables import print_table
 from ackq.cli.top.screen import Screen
@@ -22,6 +22,8 @@ from ackq.ops.readings import Reading
 from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged
 
 if TYPE_CHECKING:
+    from ackq.ops.attention.model import Limits
+    from ackq.ops.attention.watch import Attention
     from ackq.ops.overview import Overview
 
 #: Seconds for which consumers go on counting after a sample, of two samples and of a live view,
@@ -47,6 +49,7 @@ GRACE, WINDOW = 5.0, 150.0
     type=click.Choice(get_args(Sort)),
     help="Order of the queues.  [backlog; outside a terminal, name]",
 )
+@limit_option
 @time_field_option
 @click.option(
     "--once",
@@ -60,6 +63,7 @@ def top(
     url: str | None,
     every: float | None,
     sort: Sort | None,
+    limits: Limits,
     time_field: str | None,
     once: bool,
     as_json: bool,
@@ -93,6 +97,7 @@ def top(
     """
     from ackq.cli.top.live import watch
     from ackq.core.client import client_of
+    from ackq.ops.attention.watch import Attention
     from ackq.ops.overview import Overview
 
     terminal = sys.stdout.isatty()
@@ -102,13 +107,14 @@ def top(
     chosen: Sort = sort or ("backlog" if terminal and not as_json else "name")
     with (
         client_of(url) as client,
+        Attention(client, limits, once=once) as attention,
         Overview(client, queues, window=window, time_field=time_field) as overview,
         _searching(queues),
     ):
         if once:
-            sample = _sample(overview, every)
+            sample = _sample(overview, attention, every)
         else:
-            watch(overview, client, pause, chosen)
+            watch(overview, attention, client, pause, chosen)
             return
     rows = arranged(sample.rows, chosen)
     if as_json:
@@ -120,9 +126,9 @@ def top(
         _print(sample, rows, chosen)
 
 
-def _sample(overview: Overview, every: float | None) -> Sample:
+def _sample(overview: Overview, attention: Attention, every: float | None) -> Sample:
     """Read one sample; with ``every``, two, for rates."""
-    sampler = Sampler(overview)
+    sampler = Sampler(overview, attention)
     sample = sampler.take()
     if every is not None:
         sample.snapshot.check()
@@ -157,6 +163,7 @@ def _fields(row: Row) -> dict[str, Any]:
         "oldest_ready": reading.oldest_ready,
         "workers": reading.workers,
         "lags": reading.lags,
+        "troubles": [each.key.kind for each in row.troubles],
         "dead_by_reason": reading.totals.dead if reading.totals else {},
         "parts": [_part(part) for part in reading.parts],
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ackq.cli.tables import STYLES
 from ackq.cli.times import local_time, short_time
 from ackq.escaping import printable
 from ackq.ops.figures import count, rate, span
@@ -98,6 +99,8 @@ def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
         f"{printable(reading.name)}  ({reading.kind}{', paused' if reading.paused else ''})",
         ("bold"),
     )
+    for trouble in row.troubles:
+        yield f"! {trouble.evidence}. See: {trouble.help}", STYLES[trouble.severity]
     yield _pairs({"backlog": reading.backlog, **reading.states}), ""
     yield "   ".join(f"{name} {rate(per_second)}/s" for name, per_second in row.rates.items()), ""
     yield "   ".join(_ages(reading)), "yellow" if reading.overdue else ""

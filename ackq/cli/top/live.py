@@ -20,13 +20,16 @@ from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged, interval_for
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from ackq.ops.attention.watch import Attention
     from ackq.ops.overview import Overview
 
 #: Seconds after which a changed size of the terminal is noticed.
 RESIZED = 0.5
 
 
-def watch(overview: Overview, client: redis.Redis, every: float, sort: Sort) -> None:
+def watch(
+    overview: Overview, attention: Attention, client: redis.Redis, every: float, sort: Sort
+) -> None:
     """Show the queues until the user ends it.
 
     Raises:
@@ -41,7 +44,7 @@ def watch(overview: Overview, client: redis.Redis, every: float, sort: Sort) -> 
             keys() as pressed,
             closing(Lender(client)) as lender,
         ):
-            _Live(overview, lender, console, Screen(sort)).run(every, show, pressed)
+            _Live(overview, attention, lender, console, Screen(sort)).run(every, show, pressed)
     except KeyboardInterrupt:
         return
 
@@ -66,9 +69,14 @@ class _Live:
     """What is on the screen."""
 
     def __init__(
-        self, overview: Overview, client: redis.Redis, console: Console, screen: Screen
+        self,
+        overview: Overview,
+        attention: Attention,
+        client: redis.Redis,
+        console: Console,
+        screen: Screen,
     ) -> None:
-        self._sampler = Sampler(overview)
+        self._sampler = Sampler(overview, attention)
         self._console = console
         self._screen = screen
         self._details = detail.Details(client)
@@ -103,18 +111,24 @@ class _Live:
 
     def _press(self, key: str, sample: Sample) -> None:
         rows = arranged(sample.rows, self._screen.sort, self._screen.reverse)
-        frame = detail.FRAME if self._screen.opened else table.FRAME
-        self._screen = self._screen.press(key, rows, max(1, self._console.size.height - frame))
+        room = (
+            self._console.size.height - detail.FRAME if self._screen.opened else self._room(sample)
+        )
+        self._screen = self._screen.press(key, rows, max(1, room))
 
     def _render(self, sample: Sample) -> RenderableType:
         rows = arranged(sample.rows, self._screen.sort, self._screen.reverse)
         if self._screen.opened and any(row.key == self._screen.selected for row in rows):
             return self._opened(rows[self._screen.at(rows)], sample)
-        width, height = self._console.size
-        room = max(1, height - table.FRAME)
+        width = self._console.size.width
+        room = max(1, self._room(sample))
         at = self._screen.at(rows)
         self._screen = replace(self._screen, opened=False).fitted(len(rows), room, at)
         return table.table(sample, rows, self._screen, width, room)
+
+    def _room(self, sample: Sample) -> int:
+        width, height = self._console.size
+        return height - table.FRAME - len(table.trouble_lines(sample, width))
 
     def _opened(self, row: Row, sample: Sample) -> RenderableType:
         from rich.console import Group

@@ -6,17 +6,18 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ackq.cli.tables import STYLES
 from ackq.cli.top.screen import Screen
 from ackq.escaping import printable
-from ackq.ops.figures import UNKNOWN, by_state, cells, count
+from ackq.ops.figures import UNKNOWN, by_state, count
 from ackq.ops.kinds import KINDS
-from ackq.ops.samples import Row, Sample
+from ackq.ops.samples import Row, Sample, cells
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.text import Text
 
-#: The columns with figures, by the names that `ackq.ops.figures.cells` has for them.
+#: The columns with figures, by the names that `ackq.ops.samples.cells` has for them.
 FIGURES = {
     "ready": "ready",
     "in flight": "in_flight",
@@ -58,6 +59,9 @@ WIDE = 120
 FRAME = 4
 #: Most consumers and reasons in the notes.
 MAX_NOTED = 3
+
+#: Most lines with troubles.
+MAX_TROUBLES = 4
 
 KEYS = "q quit  enter details  s sort  r reverse  arrows, j, k, PgUp, PgDn move"
 
@@ -117,10 +121,25 @@ def table(
             ),
             style="reverse" if number == selected else "",
         )
-    parts: list[RenderableType] = [_title(sample, screen, len(rows), len(shown), width), made]
+    parts: list[RenderableType] = [_title(sample, screen, len(rows), len(shown), width)]
+    parts += [*trouble_lines(sample, width), made]
     if live or sample.trouble:
         parts.append(caption(sample.trouble, KEYS, width))
     return Group(*parts)
+
+
+def trouble_lines(sample: Sample, width: int) -> list[Text]:
+    """Return what needs a person: a line each, of which the last one may count the others."""
+    from rich.text import Text
+
+    troubles = sample.troubles
+    shown = troubles if len(troubles) <= MAX_TROUBLES else troubles[: MAX_TROUBLES - 1]
+    lines = [Text(f"! {each.text}", STYLES[each.severity]) for each in shown]
+    if left := len(troubles) - len(shown):
+        lines.append(Text(f"! {left} more: ackq attention", "bold"))
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return lines
 
 
 def heading(column: str) -> str:

@@ -185,6 +185,18 @@ def read(key: bytes, now: float, seconds: float) -> Operation[list[Minute]]:
     ]
 
 
+def recent(key: bytes, now: float) -> Operation[tuple[list[Minute], Totals | None]]:
+    """Return the rows of the last hour, oldest first, and the totals at the end of the last one.
+
+    The totals are None if nothing is recorded, or if they were not known. See `read`.
+    """
+    rows = yield from read(key, now, 3600)
+    last = _last_in((yield from load(key, (_LAST,))).get(_LAST, b""))
+    if last is None or not last.counted:
+        return rows, None
+    return rows, Totals(last.since, last.counts, last.dead, last.at)
+
+
 def _hour(at: float) -> bytes:
     return b"h%d" % (int(at) // 3600)
 
@@ -199,8 +211,8 @@ def _row(reading: Reading, at: float, last: _Last | None, work: Work) -> Minute 
     began, before = _before(totals, at, last)
     row = Minute(int(at), round(at - began), work=work)
     if totals is not None and before is not None:
-        row.counts = _differences(totals.counts, before.counts)
-        row.dead = _bounded(_differences(totals.dead, before.dead))
+        row.counts = differences(totals.counts, before.counts)
+        row.dead = _bounded(differences(totals.dead, before.dead))
     return _with_states(row, reading)
 
 
@@ -221,9 +233,10 @@ def _before(totals: Totals | None, at: float, last: _Last | None) -> tuple[float
     return (last.at if last else at), None
 
 
-def _differences(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    differences = {name: count - before.get(name, 0) for name, count in now.items()}
-    return {name: count for name, count in differences.items() if count}
+def differences(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """Return by how much counts changed, without those that did not."""
+    changes = {name: count - before.get(name, 0) for name, count in now.items()}
+    return {name: count for name, count in changes.items() if count}
 
 
 def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
