@@ -81,7 +81,7 @@ def limit_option(command: F) -> F:
         multiple=True,
         envvar="ACKQ_LIMITS",
         callback=_limits,
-        metavar="NAME=NUMBER",
+        metavar="LIMIT",
         help="When a trouble begins, as in oldest=60; 0: never. May be repeated.  [ACKQ_LIMITS]",
     )(command)
 

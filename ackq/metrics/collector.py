@@ -79,6 +79,7 @@ class Collector(RegistryCollector, Closable):
         window = WINDOW if totals else None
         self._overview = Overview(client, names, window=window, time_field=time_field)
         self._attention = Attention(client, limits)
+        self._troubles: tuple[Trouble, ...] = ()
         self._recorder = Recorder(client) if totals and history else None
         self._reads = SharedRead(self._read)
 
@@ -99,17 +100,14 @@ class Collector(RegistryCollector, Closable):
         except (redis.RedisError, AckqError) as error:
             log.warning("metrics: %s", redact(str(error)) or type(error).__name__)
         servers = tuple(Server(address, False) for address in self._overview.addresses())
-        troubles = [
-            trouble
-            for each in servers
-            for trouble in troubles_of_server(each.address, each.problem, each.up, {})
-        ]
+        # What is known of queues goes on.
+        troubles = [*self._troubles, *troubles_of_server("", None, False, {})]
         return Families(_all_metrics(Snapshot(servers, (), False, 0), troubles, MAX_TIME))
 
     def _read(self) -> Families:
         started = time.perf_counter()
         snapshot = self._overview.read()
-        troubles = self._attention.look(snapshot)
+        troubles = self._troubles = self._attention.look(snapshot)
         if self._recorder is not None and snapshot.up:
             self._recorder.note(snapshot)
         return Families(_all_metrics(snapshot, troubles, time.perf_counter() - started))

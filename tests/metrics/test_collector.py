@@ -280,13 +280,14 @@ def test_every_change_shows_in_the_next_scrape(plain_client: redis.Redis, token:
 
 
 def shown(collector: Collector) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Return the samples of queues as the exporter writes them, but no ages of messages.
+    """Return the samples of queues as the exporter writes them, but no ages and troubles.
 
     The names have the state of messages, and whether a lease is overdue is 0 or 1.
     """
     found = {}
     for (name, labels), number in parsed(collector.families().text(False)).items():
-        if name.endswith(("oldest_ready_seconds", "lag_seconds")) or "queue" not in dict(labels):
+        changing = name.endswith(("oldest_ready_seconds", "lag_seconds", "trouble"))
+        if changing or "queue" not in dict(labels):
             continue
         state = dict(labels).get("state", "")
         number = bool(number) if name.endswith("overdue_seconds") else number

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,93 +19,15 @@ import redis
 from ackq import Queue
 from ackq.errors import ConfigurationError
 from ackq.ops import webhook
-from ackq.ops.alerts import REPEAT, WINDOW, Alert, Alerts, Key, Rules
-from ackq.ops.overview import Overview, Server, Snapshot
-from ackq.ops.readings import Reading, Totals
-from ackq.ops.webhook import Webhook
+from ackq.ops.attention.model import Key, Limits, Trouble
+from ackq.ops.attention.watch import Attention
+from ackq.ops.overview import Overview
+from ackq.ops.webhook import REPEAT, Alert, Posts, Webhook
 from tests import forked
 from tests.servers import private_server
 from tests.waiting import wait_until
 
-UP = Server("redis:6379", True)
 NOON = 1_800_000_000.0
-
-
-def reading(name: str = "jobs", dead: int = 0, taken: int = 0, **figures: Any) -> Reading:
-    totals = Totals(NOON, {"taken": taken}, {"rejected": dead})
-    return Reading("list", name, **{"backlog": 0, "totals": totals, "workers": 1, **figures})
-
-
-def snapshot(*queues: Reading, up: bool = True) -> Snapshot:
-    return Snapshot((replace(UP, up=up),), queues, True, 0)
-
-
-def told(alerts: Alerts, seconds: float, *queues: Reading, up: bool = True) -> list[str]:
-    found = alerts.look(snapshot(*queues, up=up), NOON + seconds)
-    return [f"{each.key.alert} {'begins' if each.firing else 'ends'}" for each in found]
-
-
-def test_new_dead_letters_begin_an_alert_that_ends_when_there_are_no_more() -> None:
-    alerts = Alerts(Rules(dead=3))
-    assert told(alerts, 0, reading(dead=500)) == []  # they are old
-    assert told(alerts, 30, reading(dead=502)) == []
-    assert told(alerts, 60, reading(dead=503)) == ["dead begins"]
-    assert told(alerts, 90, reading(dead=600)) == []
-    assert told(alerts, 90 + WINDOW - 1, reading(dead=600)) == []
-    assert told(alerts, 90 + WINDOW, reading(dead=600)) == ["dead ends"]
-    restarted = replace(reading(), totals=Totals(NOON + 5000, {}, {"rejected": 4}))
-    assert told(alerts, 5010, restarted) == ["dead begins"]
-
-
-def test_without_totals_the_dead_letters_themselves_count() -> None:
-    alerts = Alerts(Rules())
-    for seconds, dead, expected in ((0, 5, []), (1, 6, ["dead begins"]), (2, 0, []), (3, 1, [])):
-        queue = reading(totals=None, states={"dead": dead})
-        assert told(alerts, seconds, queue) == expected
-
-
-def test_the_age_of_the_oldest_message() -> None:
-    alerts = Alerts(Rules(oldest=60))
-    assert told(alerts, 0, reading(oldest_ready=59.0)) == []
-    assert told(alerts, 1, reading(oldest_ready=60.0)) == ["oldest begins"]
-    assert told(alerts, 1 + REPEAT, reading(oldest_ready=99.0)) == ["oldest begins"]
-    assert told(alerts, 2 + REPEAT, reading(oldest_ready=99.0, paused=True)) == ["oldest ends"]
-    assert told(alerts, 3 + REPEAT, reading(oldest_ready=None)) == []
-
-
-def test_a_queue_without_a_worker_from_which_nobody_takes() -> None:
-    alerts = Alerts(Rules(no_worker=60))
-    starved: dict[str, Any] = {"backlog": 7, "workers": 0}
-    assert told(alerts, 0, reading(**starved)) == []
-    assert told(alerts, 59, reading(**starved)) == []
-    assert told(alerts, 60, reading(**starved)) == ["no_worker begins"]
-    assert told(alerts, 90, reading(**starved, taken=1)) == ["no_worker ends"]
-    assert told(alerts, 149, reading(**starved, taken=1)) == []
-    others: list[dict[str, Any]] = [
-        {"backlog": 7, "workers": 1},
-        {"backlog": 0, "workers": 0},
-        {"backlog": 7},
-    ]
-    for quiet in others:
-        assert told(alerts, 1000, reading(**quiet)) == []
-    assert told(alerts, 2000, reading(backlog=7, workers=None)) == []
-
-
-def test_while_a_server_is_away_other_alerts_neither_begin_nor_end() -> None:
-    alerts = Alerts(Rules(unreadable=60))
-    assert told(alerts, 0, reading(oldest_ready=700.0)) == ["oldest begins"]
-    assert told(alerts, 30, up=False) == []
-    assert told(alerts, 90, up=False) == ["unreadable begins"]
-    assert told(alerts, 120, reading(oldest_ready=700.0)) == ["unreadable ends"]
-    assert told(alerts, 150) == ["oldest ends"]  # the queue is gone
-
-
-def test_rules_that_are_off_alert_of_nothing() -> None:
-    alerts = Alerts(Rules(None, None, None, None))
-    for seconds in (0, 1e6):
-        queue = reading(dead=int(seconds), backlog=1, workers=0, oldest_ready=1e6)
-        assert told(alerts, seconds, queue) == []
-        assert told(alerts, seconds, up=False) == []
 
 
 class Receiver:
@@ -156,7 +77,27 @@ class Clock:
 
 
 def report(number: int) -> list[Alert]:
-    return [Alert(Key("dead", "list", "jobs"), True, number, NOON, f"{number} new dead letters")]
+    trouble = seen("dead", number)
+    return [Alert(trouble, True, trouble.text)]
+
+
+def seen(kind: str, value: float = 1.0) -> Trouble:
+    return Trouble(Key(kind, "list", "jobs"), NOON, value, f"{value:g} of {kind}")
+
+
+def test_what_begins_grows_lasts_and_ends_is_posted() -> None:
+    posts = Posts()
+
+    def posted(seconds: float, *troubles: Trouble) -> list[str]:
+        return [each.text for each in posts.of(troubles, NOON + seconds)]
+
+    assert posted(0, seen("dead", 3)) == ["jobs: 3 of dead"]
+    assert posted(9, seen("dead", 29), seen("oldest")) == ["jobs: 1 of oldest"]
+    grown = ["jobs: 30 of dead (it was 3 when this was last posted)"]
+    assert posted(9, seen("dead", 30), seen("oldest")) == grown
+    assert posted(REPEAT, seen("dead", 31), seen("oldest")) == []
+    assert posted(REPEAT + 9, seen("dead", 31)) == ["jobs: 31 of dead", "ended: jobs: 1 of oldest"]
+    assert posted(0) == ["ended: jobs: 31 of dead"]
 
 
 def test_a_report_is_sent_until_it_is_taken_and_in_order(
@@ -177,7 +118,7 @@ def test_a_report_is_sent_until_it_is_taken_and_in_order(
             clock.now += waits[-1] or 0
         assert waits == [1.0, 2.0]
         hook.send()  # the redirection is not followed, and ends the first report
-        assert [each["text"] for each in receiver.got] == ["2 new dead letters"]
+        assert [each["text"] for each in receiver.got] == ["jobs: 2 of dead"]
         assert hook.wait() is None
     (alert,) = receiver.got[0]["alerts"]
     assert (alert["status"], alert["queue"], alert["value"]) == ("firing", "jobs", 2)
@@ -222,7 +163,8 @@ def receiver() -> Iterator[Receiver]:
 
 def test_the_command_posts_what_happens(tmp_path: Path, receiver: Receiver) -> None:
     program = [sys.executable, "-P", "-c", "from ackq.cli import main; main()", "notify"]
-    options = ["jobs", "--every", "0.1", "--unreadable", "0.2", "--no-worker", "0.3"]
+    limits = ("unreadable=0.2", "not_taken=0.3", "calm=0.3")
+    options = ["jobs", "--every", "0.1", *(f"--limit={each}" for each in limits)]
     with private_server(tmp_path) as server, redis.Redis.from_url(server.url) as client:
         environment = {**os.environ, "ACKQ_WEBHOOK": receiver.url, "ACKQ_REDIS_URL": server.url}
         with (
@@ -238,18 +180,18 @@ def test_the_command_posts_what_happens(tmp_path: Path, receiver: Receiver) -> N
             assert process.stdout is not None
             assert process.stdout.readline().startswith("watching")
 
-            def seen() -> list[tuple[str, str]]:
+            def posted() -> list[tuple[str, str]]:
                 found = [each for one in receiver.got for each in one["alerts"]]
                 return [(each["alert"], each["status"]) for each in found]
 
             queue.push_many([{"id": "a"}, {"id": "b"}])
-            wait_until(lambda: ("no_worker", "firing") in seen(), "the alert of no worker")
+            wait_until(lambda: ("no_worker", "firing") in posted(), "the alert of no worker")
             queue.reject(*queue.pop_many(1))
-            wait_until(lambda: ("dead", "firing") in seen(), "the alert of a dead letter")
+            wait_until(lambda: ("dead", "firing") in posted(), "the alert of a dead letter")
             server.kill()
-            wait_until(lambda: ("unreadable", "firing") in seen(), "the alert of the outage")
+            wait_until(lambda: ("unreadable", "firing") in posted(), "the alert of the outage")
             server.start()
-            wait_until(lambda: ("unreadable", "resolved") in seen(), "the end of the outage")
+            wait_until(lambda: ("unreadable", "resolved") in posted(), "the end of the outage")
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=30)
         assert process.returncode == 0
@@ -257,18 +199,17 @@ def test_the_command_posts_what_happens(tmp_path: Path, receiver: Receiver) -> N
         assert "s3cret" not in errors
 
 
-def test_a_real_reading_has_what_alerts_need(plain_client: redis.Redis, name: str) -> None:
-    alerts = Alerts(Rules())
+def test_a_real_reading_has_what_troubles_need(plain_client: redis.Redis, name: str) -> None:
     with (
         Queue(plain_client, name) as queue,
+        Attention(plain_client, Limits(calm=0)) as attention,
         Overview(plain_client, [name], window=60.0) as overview,
     ):
+
+        def seen() -> set[str]:
+            return {each.key.kind for each in attention.look(overview.read())}
+
         queue.push({"id": "a", "specversion": "1.0", "time": "2020-01-01T00:00:00Z"})
-        (alert,) = alerts.look(overview.read(), NOON)
-        assert alert.key == Key("oldest", "list", name)
+        assert seen() == {"oldest"}
         queue.reject(*queue.pop_many(1))
-        found = alerts.look(overview.read(), NOON + 1)
-        assert {(each.key.alert, each.firing) for each in found} == {
-            ("dead", True),
-            ("oldest", False),
-        }
+        assert seen() == {"dead"}

@@ -21,7 +21,7 @@ from ackq.ops.attention.model import (
     troubles_of_queue,
     troubles_of_server,
 )
-from ackq.ops.attention.steady import CALM, Steady
+from ackq.ops.attention.steady import Steady
 from ackq.ops.chronicle.minutes import Minute
 from ackq.ops.readings import Reading, Totals
 from ackq.ops.worker_info import Running, WorkerInfo
@@ -95,6 +95,12 @@ CASES: dict[
         "all_fail",
         [(0, nacked(0)), (5, nacked(20))],
         [(0, nacked(0)), (5, nacked(19))],
+        {},
+    ),
+    "none was tried since": (
+        "all_fail",
+        [(0, nacked(0)), (5, nacked(20)), (904, nacked(20))],
+        [(0, nacked(0)), (5, nacked(20)), (905, nacked(20))],
         {},
     ),
     "leases end": (
@@ -353,13 +359,13 @@ def test_nothing_flaps_and_an_outage_ends_nothing() -> None:
     for seconds in range(1, 60, 2):
         found = (trouble("dead", since=NOON + seconds),) if seconds % 4 == 1 else ()
         assert seen(seconds, *found) == {"dead": NOON - 5}
-    assert seen(57 + CALM) == {}
+    assert seen(57 + 30) == {}
     down = trouble("unreadable", "")
     assert seen(100, trouble("oldest"), down) == {"oldest": NOON + 100}
     assert seen(129.9, down) == {"oldest": NOON + 100}
     assert seen(130, down) == {"oldest": NOON + 100, "unreadable": NOON + 100}
-    assert seen(129 + CALM).keys() == {"oldest", "unreadable"}
-    assert seen(130 + CALM) == {}
+    assert seen(129 + 30).keys() == {"oldest", "unreadable"}
+    assert seen(130 + 30) == {}
     assert seen(-500, trouble("dead")) == {"dead": NOON - 500}  # the clock was set back
     assert seen(-400) == {}
     worst = arranged([trouble("dead"), trouble("oldest", since=1.0), trouble("full", "")])

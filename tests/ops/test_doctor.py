@@ -79,10 +79,14 @@ def test_a_setting_is_judged(
         assert verdicts(examined(server.url))[check] == verdict
 
 
-def test_a_server_that_is_nearly_full_is_a_warning(users: redis.Redis) -> None:
-    users.config_set("maxmemory", int(users.info()["used_memory"] * 1.01))
+@pytest.mark.parametrize(("room", "verdict"), [(1.05, "warning"), (0.9, "problem")])
+def test_a_server_that_is_full_or_nearly_is_reported(
+    users: redis.Redis, room: float, verdict: str
+) -> None:
+    examined(url_of(users))  # it loads the scripts
+    users.config_set("maxmemory", int(users.info()["used_memory"] * room))
     diagnosis = examined(url_of(users))
-    assert verdicts(diagnosis)["memory"] == "warning"
+    assert verdicts(diagnosis)["memory"] == verdict
     assert diagnosis.permissions["push"] in ("allowed", "refused")
     assert diagnosis.permissions["purge"] == "allowed"
 

@@ -150,7 +150,9 @@ def test_during_an_outage_the_last_figures_say_so_and_the_rest_is_an_error(
         found = ask(http, "/queues")
         assert (found["outdated"], found["queues"][0]["states"]["ready"]) == (True, 1)
         assert found["trouble"]
-        paths = set(http.get(DOCUMENT).json()["paths"]) - {"/queues"}
+        (outage,) = ask(http, "/attention")["troubles"]
+        assert outage["kind"] == "unreadable"
+        paths = set(http.get(DOCUMENT).json()["paths"]) - {"/queues", "/attention"}
         for path in paths:
             assert ask(http, path, 503, kind="list", name="jobs", id="a")["error"]
 

@@ -11,6 +11,8 @@ from ackq.ops.readings import Reading, Totals
 
 #: Seconds within which new dead letters are counted, and for which backlogs are remembered.
 DEAD_WITHIN, GROWTH_WITHIN = 900.0, 1800.0
+#: Seconds after which a queue from which nothing was delivered no longer fails.
+FAILED_WITHIN = 900.0
 #: Seconds over which a backlog has to grow, and in how many equal steps.
 GROWTH_OVER, GROWTH_STEPS = 900.0, 3
 
@@ -25,9 +27,11 @@ class Marks:
     #: When the queue was last looked at, and its totals then.
     at: float | None = None
     totals: Totals | None = None
-    #: Deliveries that failed since the last ack, and when the first of them began to fail.
+    #: Deliveries that failed since the last ack, when the first of them began to fail, and when the
+    #: last one was seen.
     failed: int = 0
     failing_since: float | None = None
+    failed_at: float = 0.0
     #: Since when messages have been ready while none was taken; None: some are taken, none is
     #: ready, or nobody counts what is taken.
     waiting_since: float | None = None
@@ -89,7 +93,7 @@ class Marks:
         if counts.get("acked", 0) > 0:
             self.failed, self.failing_since = 0, None
         elif failed > 0:
-            self.failed += failed
+            self.failed, self.failed_at = self.failed + failed, end
             self.failing_since = begin if self.failing_since is None else self.failing_since
         self._note_dead(end, sum(dead.values()))
 

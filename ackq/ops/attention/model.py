@@ -13,7 +13,7 @@ from redis.exceptions import BusyLoadingError
 
 from ackq.errors import ConfigurationError, redact
 from ackq.escaping import printable
-from ackq.ops.attention.marks import DEAD_WITHIN, Marks, takeable
+from ackq.ops.attention.marks import DEAD_WITHIN, FAILED_WITHIN, Marks, takeable
 from ackq.ops.figures import count, span
 from ackq.ops.readings import Reading
 from ackq.ops.worker_info import WorkerInfo
@@ -92,6 +92,8 @@ class Limits:
     crashes: float = 3
     #: Time for which a server cannot be read.
     unreadable: float = 30
+    #: Time for which a trouble is no longer seen until it is over, so that nothing flaps.
+    calm: float = 30
 
     @classmethod
     def parse(cls, given: Iterable[str]) -> Limits:
@@ -160,7 +162,9 @@ class Trouble:
     def as_dict(self) -> dict[str, Any]:
         """Return all of it, as JSON has it."""
         return {
-            **self.key._asdict(),
+            "kind": self.key.kind,
+            "queue_kind": self.key.queue_kind,
+            "queue": self.key.queue,
             "severity": self.severity,
             "since": None if self.since is None else round(self.since, 3),
             "value": round(self.value, 3),
@@ -215,10 +219,12 @@ def troubles_of_queue(
     def over(value: float, limit: float) -> bool:
         return bool(limit) and limit <= value < inf
 
-    if marks.failing_since is not None and over(marks.failed, limits.all_fail):
+    since = marks.failing_since
+    fails = now - marks.failed_at < FAILED_WITHIN
+    if since is not None and fails and over(marks.failed, limits.all_fail):
         failed = f"{count(marks.failed)} deliveries failed"
-        text = f"{failed} within {span(now - marks.failing_since)}, and none was acked"
-        yield trouble("all_fail", marks.failing_since, marks.failed, text)
+        text = f"{failed} within {span(marks.failed_at - since)}, and none was acked"
+        yield trouble("all_fail", since, marks.failed, text)
     new, first = marks.new_dead(now)
     if over(new, limits.dead):
         text = f"{count(new)} new dead letter{'s' * (new > 1)} within {span(DEAD_WITHIN)}"

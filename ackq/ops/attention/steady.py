@@ -7,9 +7,6 @@ from dataclasses import replace
 
 from ackq.ops.attention.model import Key, Limits, Trouble
 
-#: Seconds for which a trouble is no longer seen until it is over.
-CALM = 30.0
-
 
 class Steady:
     """What goes on, from one look to the next. A trouble keeps its begin until it is over."""
@@ -18,7 +15,7 @@ class Steady:
         """Prepare.
 
         Args:
-            limits: of them, the time for which a server cannot be read.
+            limits: of them, those for which a server cannot be read, and until a trouble is over.
         """
         self._limits = limits
         #: What goes on, and when it was last seen.
@@ -46,7 +43,7 @@ class Steady:
         for key, (trouble, at) in [*self._seen.items()]:
             if at != now and blind and key.queue:
                 self._seen[key] = trouble, now
-            elif not 0 <= now - at < CALM:
+            elif at != now and not 0 <= now - at < self._limits.calm:
                 del self._seen[key]
         return [trouble for trouble, _ in self._seen.values() if self._lasts(trouble, now)]
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 import redis
+from redis.exceptions import NoPermissionError
 
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
@@ -41,7 +43,7 @@ from ackq.queue import registry, schedules
 #: Seconds between two readings of workers, schedules, causes and operations.
 DETAILS_EVERY = 10.0
 #: Most queues whose past, or whose details, are read after one reading. Others follow later.
-MOST = 500
+MOST = 300
 _NONE = Details()
 
 
@@ -75,6 +77,8 @@ class Attention(Closable):
         self._details: dict[tuple[str, str], Details] = {}
         self._looked = False
         self._due, self._first = 0.0, 0
+        #: What this user may not read. The server logs each denial.
+        self._denied: set[str] = set()
 
     def look(self, snapshot: Snapshot) -> tuple[Trouble, ...]:
         """Return what needs a person now, the worst first."""
@@ -98,9 +102,10 @@ class Attention(Closable):
 
     def _advance(self, snapshot: Snapshot, now: float) -> None:
         unknown = [each for each in snapshot.queues if (each.kind, each.name) not in self._marks]
-        keys = [history_key(each.kind, each.name) for each in unknown[:MOST]]
-        pasts = self._all([(key, recent(key, now)) for key in keys])
-        for reading, past in zip(unknown, [*pasts, *[None] * len(unknown[MOST:])], strict=True):
+        recorded = unknown[:MOST] if "past" not in self._denied else []
+        keys = [history_key(each.kind, each.name) for each in recorded]
+        pasts = self._all([("past", key, recent(key, now)) for key in keys])
+        for reading, past in zip_longest(unknown, pasts):
             marks = self._marks[reading.kind, reading.name] = Marks()
             if isinstance(past, tuple):
                 marks.include(*past)
@@ -127,7 +132,7 @@ class Attention(Closable):
                     about = interrupted.setdefault((each.entry.kind, each.entry.name), {})
                     about[each.entry.what] = each.entry.at
         reads = [(each, read) for each in some for read in self._reads(each, now)]
-        results = self._all([(key, operation) for _, (_, key, operation) in reads])
+        results = self._all([read for _, read in reads])
         parts: dict[tuple[str, str], dict[str, Any]] = {}
         for (each, (name, _, _)), result in zip(reads, results, strict=True):
             if not isinstance(result, Exception):
@@ -156,13 +161,17 @@ class Attention(Closable):
             reads.append(("paused", first.keys.ready, _paused(first.keys.paused)))
         if reading.kind == "list":
             reads.append(("late", listed.keys.ready, _late(listed, now)))
-        return reads
+        return [each for each in reads if each[0] not in self._denied]
 
-    def _all(self, operations: Sequence[tuple[bytes, Operation[Any]]]) -> list[Any]:
+    def _all(self, reads: Sequence[tuple[str, bytes, Operation[Any]]]) -> list[Any]:
         try:
-            return run_all([(Driver(self._route.beside(key)), each) for key, each in operations])
+            results = run_all([(Driver(self._route.beside(key)), each) for _, key, each in reads])
         except (redis.RedisError, OSError) as error:
-            return [error for _ in operations]
+            return [error for _ in reads]
+        for (name, _, _), result in zip(reads, results, strict=True):
+            if isinstance(result, NoPermissionError):
+                self._denied.add(name)
+        return results
 
     def close(self) -> None:
         """Close the connections, and forget what happened."""
@@ -181,7 +190,7 @@ def _workers(listed: Any) -> Operation[Any]:
 
 
 def _paused(key: bytes) -> Operation[float | None]:
-    """Return when a queue was paused; None: an earlier release paused it, which did not say."""
+    """Return when a queue was paused; None: it was not recorded."""
     text: bytes = (yield Request((b"GET", key), resend=True)) or b""
     with suppress(ValueError):
         return datetime.fromisoformat(text.decode()).timestamp()

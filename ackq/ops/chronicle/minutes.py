@@ -188,10 +188,12 @@ def read(key: bytes, now: float, seconds: float) -> Operation[list[Minute]]:
 def recent(key: bytes, now: float) -> Operation[tuple[list[Minute], Totals | None]]:
     """Return the rows of the last hour, oldest first, and the totals at the end of the last one.
 
-    The totals are None if nothing is recorded, or if they were not known. See `read`.
+    The totals are None if nothing is recorded, or if they were not known. See `read`. One call.
     """
-    rows = yield from read(key, now, 3600)
-    last = _last_in((yield from load(key, (_LAST,))).get(_LAST, b""))
+    hours = [_hour(now - 3600), _hour(now)]
+    fields = yield from load(key, (*hours, _LAST))
+    rows = [row for hour in hours for row in rows_in(fields.get(hour, b"")) if row.at > now - 3600]
+    last = _last_in(fields.get(_LAST, b""))
     if last is None or not last.counted:
         return rows, None
     return rows, Totals(last.since, last.counts, last.dead, last.at)
