@@ -6,15 +6,11 @@ import gc
 import re
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import click
 
-from ackq.cli.options import examples, limit_option, time_field_option, url_option
+from ackq.cli.options import examples, time_field_option, url_option
 from ackq.errors import AckqError
-
-if TYPE_CHECKING:
-    from ackq.ops.attention.model import Limits
 
 #: Where it listens by default.
 LISTEN = "127.0.0.1:9465"
@@ -49,7 +45,6 @@ def _endpoint(ctx: click.Context, parameter: click.Parameter, text: str) -> tupl
     " refused. IP addresses and localhost need none; may be repeated.  [on loopback:"
     " none, else any]",
 )
-@limit_option
 @time_field_option
 @click.option(
     "--no-totals", is_flag=True, help="Change nothing in Redis, and report fewer counters."
@@ -64,7 +59,6 @@ def exporter(
     url: str | None,
     listen: tuple[str, int],
     hosts: tuple[str, ...],
-    limits: Limits,
     time_field: str | None,
     no_totals: bool,
     no_history: bool,
@@ -100,7 +94,6 @@ def exporter(
                 totals=not no_totals,
                 history=not no_history,
                 time_field=time_field,
-                limits=limits,
             )
         except redis.exceptions.NoPermissionError as error:
             raise AckqError(f"{error}: name the queues, as in ackq exporter jobs") from error

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ackq.cli.options import examples, limit_option, time_field_option, url_option
+from ackq.cli.options import examples, time_field_option, url_option
 from ackq.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from ackq.ops.attention.model import Limits
 
 
 @click.command(
@@ -54,7 +50,6 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Header in which a proxy in front names the user, for the log of operations.",
 )
-@limit_option
 @time_field_option
 @click.option(
     "--no-history",
@@ -75,7 +70,6 @@ def web(
     users_file: Path | None,
     hosts: tuple[str, ...],
     user_header: str | None,
-    limits: Limits,
     time_field: str | None,
     no_history: bool,
     root_path: str,
@@ -111,7 +105,6 @@ def web(
             operate=operate,
             user_header=user_header,
             time_field=time_field,
-            limits=limits,
             history=not no_history,
         )
         server = server_of(page, root_path.rstrip("/"))

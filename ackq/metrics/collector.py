@@ -20,7 +20,7 @@ from ackq.core.client import Closable
 from ackq.errors import AckqError, redact
 from ackq.metrics.families import Families, Family, Labels
 from ackq.metrics.queues import queue_metrics
-from ackq.ops.attention.model import Limits, Trouble, troubles_of_server
+from ackq.ops.attention.model import Trouble, troubles_of_server
 from ackq.ops.attention.watch import Attention
 from ackq.ops.chronicle.recorder import Recorder
 from ackq.ops.overview import Overview, Server, Snapshot
@@ -55,7 +55,6 @@ class Collector(RegistryCollector, Closable):
         totals: bool = True,
         history: bool = True,
         time_field: str | None = None,
-        limits: Limits | None = None,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -69,8 +68,6 @@ class Collector(RegistryCollector, Closable):
                 ``totals``. Defaults to True.
             time_field: the field of the bodies with the time of creation, as in `ackq.Queue`, for
                 ``ackq_oldest_ready_seconds``. Defaults to None: only the time of CloudEvents.
-            limits: when the troubles of ``ackq_trouble`` begin. Defaults to those of
-                `ackq.ops.attention.model.Limits`.
 
         Raises:
             QueueNameError: a name cannot be a queue's.
@@ -78,7 +75,7 @@ class Collector(RegistryCollector, Closable):
         """
         window = WINDOW if totals else None
         self._overview = Overview(client, names, window=window, time_field=time_field)
-        self._attention = Attention(client, limits)
+        self._attention = Attention(client)
         self._troubles: tuple[Trouble, ...] = ()
         self._recorder = Recorder(client) if totals and history else None
         self._reads = SharedRead(self._read)

@@ -15,7 +15,6 @@ from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import AckqError, ConfigurationError, QueueNameError, redact
 from ackq.metrics.collector import Collector
 from ackq.metrics.exposition import render_families
-from ackq.ops.attention.model import Limits
 from ackq.ops.overview import Overview, Snapshot
 from ackq.ops.readings import Reading
 from ackq.ops.reads import in_time
@@ -50,7 +49,6 @@ class Exporter(Closable):
         totals: bool = True,
         history: bool = True,
         time_field: str | None = None,
-        limits: Limits | None = None,
     ) -> None:
         """Listen, and read the queues once, so that the first scrape is quick.
 
@@ -65,7 +63,6 @@ class Exporter(Closable):
             totals: see `Collector`.
             history: see `Collector`.
             time_field: see `Collector`.
-            limits: see `Collector`.
 
         Raises:
             ConfigurationError: the address, port or time field cannot be used.
@@ -74,7 +71,7 @@ class Exporter(Closable):
         """
         self._names = frozenset(names)
         self._collector = Collector(
-            client, names, totals=totals, history=history, time_field=time_field, limits=limits
+            client, names, totals=totals, history=history, time_field=time_field
         )
         self._readers: LifoQueue[Overview] = LifoQueue()
         for _ in range(READERS):

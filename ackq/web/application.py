@@ -40,7 +40,6 @@ from ackq.errors import (
     redact,
 )
 from ackq.ops import dead_letters
-from ackq.ops.attention.model import Limits
 from ackq.ops.chronicle.reader import read_past
 from ackq.ops.kinds import kind_for, only_part, opened
 from ackq.ops.operation_log import OperationLog
@@ -83,7 +82,6 @@ def application(
     user_header: str | None = None,
     time_field: str | None = None,
     history: bool = True,
-    limits: Limits | None = None,
 ) -> Guard:
     """Return the page as an ASGI application, to be served or mounted under a prefix.
 
@@ -115,7 +113,6 @@ def application(
             the ages of messages. Defaults to None: only the time of CloudEvents.
         history: keep the figures of each minute in Redis, for a day: up to 170 KB for a busy
             queue. Workers keep them too. Defaults to True.
-        limits: when troubles begin. Defaults to those of `ackq.ops.attention.model.Limits`.
 
     Raises:
         ConfigurationError: the time field's name cannot be used.
@@ -125,7 +122,7 @@ def application(
     log = OperationLog(lent)
     jobs = Jobs(log)
     renderer = Renderer(operate, log, templates())
-    site = _Site(lent, Watcher(lent, names, time_field, history, limits), renderer, time_field)
+    site = _Site(lent, Watcher(lent, names, time_field, history), renderer, time_field)
     operating = Operating(lent, renderer, jobs, site.watcher.refresh)
 
     def disconnect() -> None:

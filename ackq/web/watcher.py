@@ -10,7 +10,7 @@ from dataclasses import replace
 import redis
 
 from ackq.errors import redact
-from ackq.ops.attention.model import Limits, arranged, troubles_of_server
+from ackq.ops.attention.model import arranged, troubles_of_server
 from ackq.ops.attention.watch import Attention
 from ackq.ops.chronicle.recorder import Recorder
 from ackq.ops.overview import Overview, Snapshot
@@ -41,7 +41,6 @@ class Watcher:
         names: Sequence[str] = (),
         time_field: str | None = None,
         record: bool = True,
-        limits: Limits | None = None,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -50,10 +49,9 @@ class Watcher:
             names: the queues to show; all that are found if empty.
             time_field: as in `ackq.Queue`.
             record: keep what happens in each minute, in Redis.
-            limits: when troubles begin.
         """
         overview = Overview(client, names, window=WINDOW, time_field=time_field)
-        self._sampler = Sampler(overview, Attention(client, limits), curves=True)
+        self._sampler = Sampler(overview, Attention(client), curves=True)
         self._recorder = Recorder(client) if record else None
         self._sampling = threading.Lock()
         self._reads = SharedRead(self._read)

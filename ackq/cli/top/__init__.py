@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import redis
 
-from ackq.cli.options import examples, json_option, limit_option, time_field_option, url_option
+from ackq.cli.options import examples, json_option, time_field_option, url_option
 from ackq.cli.output import print_json
 from ackq.cli.tables import print_table
 from ackq.cli.top.screen import Screen
@@ -22,7 +22,6 @@ from ackq.ops.readings import Reading
 from ackq.ops.samples import Row, Sample, Sampler, Sort, arranged
 
 if TYPE_CHECKING:
-    from ackq.ops.attention.model import Limits
     from ackq.ops.attention.watch import Attention
     from ackq.ops.overview import Overview
 
@@ -49,7 +48,6 @@ GRACE, WINDOW = 5.0, 150.0
     type=click.Choice(get_args(Sort)),
     help="Order of the queues.  [backlog; outside a terminal, name]",
 )
-@limit_option
 @time_field_option
 @click.option(
     "--once",
@@ -63,7 +61,6 @@ def top(
     url: str | None,
     every: float | None,
     sort: Sort | None,
-    limits: Limits,
     time_field: str | None,
     once: bool,
     as_json: bool,
@@ -107,7 +104,7 @@ def top(
     chosen: Sort = sort or ("backlog" if terminal and not as_json else "name")
     with (
         client_of(url) as client,
-        Attention(client, limits, once=once) as attention,
+        Attention(client, once=once) as attention,
         Overview(client, queues, window=window, time_field=time_field) as overview,
         _searching(queues),
     ):

@@ -12,7 +12,7 @@ from ackq.ops.attention.model import KINDS, Kind
 
 _HEAD = """\
 # Alert rules for queues of ackq, as Prometheus loads them with rule_files. There is one for each
-# kind of trouble that `ackq attention` shows, and `ackq exporter --limit` says when it begins.
+# kind of trouble that `ackq attention` shows, and ACKQ_LIMITS of the exporter says when it begins.
 # Written by python -m ackq.ops.attention.rules.
 groups:
   - name: ackq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -64,11 +65,15 @@ class Attention(Closable):
 
         Args:
             client: of the server, or of any node of the cluster.
-            limits: when troubles begin. Defaults to those of `Limits`.
+            limits: when troubles begin. Defaults to those in the environment variable
+                ACKQ_LIMITS, such as ``oldest=60 dead=10``; others are those of `Limits`.
             once: for a command that looks once, and not again and again: what can be known at
                 once is not waited for. Defaults to False.
+
+        Raises:
+            ConfigurationError: ACKQ_LIMITS has a limit that does not exist.
         """
-        self._limits = limits or Limits()
+        self._limits = limits or Limits.parse(os.environ.get("ACKQ_LIMITS", "").split())
         self._once = once
         self._route = route_of(client, b"")
         self._log = OperationLog(client)
