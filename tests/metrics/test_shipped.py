@@ -169,7 +169,7 @@ def test_each_alert_is_sent_when_it_should_be_and_the_next_day_too(tmp_path: Pat
         series("up", "0x1700", job="other", instance="h"),
     ]
     down = {"12m": [], "20m": [e, f], "28h": [e, f]}
-    gone = {"12m": [], "30m": [{}], "28h": [{}]}
+    gone: dict[str, list[dict[str, str]]] = {"12m": [], "30m": [{}], "28h": [{}]}
     tests = [
         (troubles, {name_of(kind): times for kind in KINDS}),
         (exporters, {"AckqExporterDown": down}),

@@ -37,9 +37,8 @@ def reading(ready: int = 0, held: int = 0, **figures: Any) -> Reading:
     counts, died = figures.pop("counts", {}), figures.pop("died", {})
     totals = Totals(NOON - 9e4, {"taken": 0, "acked": 0, **counts}, died)
     states = {"ready": ready, "in_flight": held, "dead": sum(died.values())}
-    return Reading(
-        "list", "jobs", ready + held, states, **{"totals": totals, "workers": 1} | figures
-    )
+    shown = Reading("list", "jobs", ready + held, states, totals=totals, workers=1)
+    return replace(shown, **figures)
 
 
 def claiming(claimed: int) -> QueueStats:

@@ -132,10 +132,10 @@ class Attention(Closable):
         self._first += MOST
         interrupted: dict[tuple[str, str], dict[str, float]] = {}
         with suppress(redis.RedisError, AckqError, OSError):
-            for each in self._log.running():
-                if not each.alive:
-                    about = interrupted.setdefault((each.entry.kind, each.entry.name), {})
-                    about[each.entry.what] = each.entry.at
+            for job in self._log.running():
+                if not job.alive:
+                    about = interrupted.setdefault((job.entry.kind, job.entry.name), {})
+                    about[job.entry.what] = job.entry.at
         reads = [(each, read) for each in some for read in self._reads(each, now)]
         results = self._all([read for _, read in reads])
         parts: dict[tuple[str, str], dict[str, Any]] = {}
