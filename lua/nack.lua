@@ -13,8 +13,9 @@
 -- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 -- KEYS[10] {name}NOTES     HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[11] {name}RECORD    HASH    the settings of the queue, see record.lua
+-- KEYS[12] {name}HANDOFF   LIST    front of the ready list
+-- KEYS[13] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
 -- include: groups/keys
--- include: groups/waking_keys
 --
 -- ARGV[1] way              nack|release|reject  release: this delivery does not count; reject: move
 --                          all to the dead letters
@@ -41,12 +42,13 @@
 -- Roles: consumer, worker, doctor
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local notes, record = KEYS[10], KEYS[11]
--- include: groups/waking_bound
+local notes, record, handoff, looks = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+-- include: groups/bound
 local way, max_receives, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MAX_IN_CALL = 100 -- messages one call may return or reject
+local SOON = 1500000 -- µs of delay during which a consumer that waits may not look again
 local COUNTS_AS = {nack = 'nacked', release = 'released', reject = 'dead:rejected'}
 
 -- include: outside
@@ -55,7 +57,7 @@ if not COUNTS_AS[way] or outside(max_receives, 0, 1000000) or not reason then
   return redis.error_reply('ACKQ_ARGUMENT nack: nack, release or reject, max_receives, a reason')
 end
 
-redis.call('LLEN', ready)
+local is_empty = redis.call('LLEN', ready) + redis.call('LLEN', handoff) == 0
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
@@ -101,11 +103,43 @@ local function without_begin(key, count)
   return #note
 end
 
--- The first write frees memory, so that messages can be returned and rejected at maxmemory.
+-- Consumers wait for a push onto the list. So if the lists are empty and a consumer has waited
+-- lately, the last message goes there: those before it are due, and a pop takes these first. If it
+-- has a delay, that pop moves it to DELAYED, and the consumer knows until when to wait. Messages of
+-- groups are moved aside, so that one wakes a consumer, unless others of the group are in flight.
+local last = held[#held]
+local wakes = is_empty and last and #held <= MAX_IN_CALL and last.value >= 0
+  and last.value < ((busy or way == 'release') and 1 or SOON) and redis.call('EXISTS', looks) == 1
+local may_park = wakes and busy and rules.limit == 1 and redis.call('EXISTS', runs) == 0
+
 local most, bytes, missing = math.min(#held, MAX_IN_CALL), 0, 0
 local died, gone, ids = {}, {}, {} -- positions, keys and stream ids of dead letters
+local freed = {} -- keys of messages without a slot
+
+-- Return a message's member of PARKED, from its entry in FLIGHT: before all others of its group.
+local function parked_head(entry)
+  local tag, at = string.sub(entry, 18), string.sub(entry, 2, 17)
+  local head = string.format('%03d', #tag) .. tag
+  if tonumber(at) == 0 then
+    local behind = '(' .. head .. ':'
+    local first = redis.call('ZRANGEBYLEX', parked, '[' .. head, behind, 'LIMIT', '0', '1')[1]
+    bytes = bytes + #(first or '')
+    at = string.format('%016.0f', first and string.sub(first, #head + 1, #head + 16) - 1 or now)
+  end
+  return head .. at
+end
+
+-- The first write frees memory, so that messages can be returned and rejected at maxmemory.
 for i, each in ipairs(held) do
   local key, delay, failure = each.key, each.value, failures[each.position]
+  -- A microsecond apart, since Redis sorts equal scores by key. Without a delay they end at the
+  -- present, so that all are due. With a delay they begin at its end: none is early.
+  local due = delay > 0 and now + delay - 1 + i or now - most + i
+  local entry = wakes and busy and redis.call('HGET', flight, key)
+  if wakes and string.byte(key) ~= 0 and (not entry and each == last
+    or entry and may_park and each.value == 0) then
+    delay = -1 -- either end, as the list is empty
+  end
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
     leave_from(each.position, reply)
     break
@@ -136,21 +170,22 @@ for i, each in ipairs(held) do
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
       redis.call('HDEL', errors, key)
-      died[#died + 1], gone[#gone + 1] = each.position, key
+      died[#died + 1], gone[#gone + 1], freed[#freed + 1] = each.position, key, key
       missing = missing + (body and 0 or 1)
     else
       count = way == 'nack' and count or count - 1
-      if delay < 0 then
+      if delay < 0 and entry then
+        redis.call('ZADD', parked, '0', parked_head(entry) .. body)
+        redis.call('HDEL', context, key)
+        freed[#freed + 1], are_parked = key, true
+      elseif delay < 0 then
         redis.call(delay == -2 and 'RPUSH' or 'LPUSH', ready, body)
         redis.call('HDEL', context, key)
       else
-        -- A microsecond apart, since Redis sorts equal scores by key. Without a delay they end at
-        -- the present, so that all are due. With a delay they begin at its end: none is early.
-        local due = (delay == 0 and now - most or now + delay - 1) + i
         redis.call('ZADD', delayed, string.format('%.0f', math.min(due, 9007199254740991)), key)
       end
       if delay < 0 then
-        note_listed(key, body, count)
+        note_listed(key, body, count, due)
       end
       if delay < 0 or count == 0 then
         redis.call('HDEL', receives, key)
@@ -178,7 +213,7 @@ if #died > 0 and way ~= 'reject' then
   count_up('dead:body missing', missing)
   reply[#reply + 1] = died
 end
-if not busy or (#gone == 0 and rules.most == 0) then
+if not busy or (#freed == 0 and rules.most == 0) then
   return reply
 end
 
@@ -187,5 +222,5 @@ end
 if #gone > 0 then
   stop_all(gone, ids)
 end
-leave(gone)
+leave(freed)
 return reply

@@ -93,6 +93,7 @@ def nack(
     def arguments(chunk: Sequence[Message]) -> Named:
         return (*head, *_runs(chunk, delay_of)), chunk
 
+    spec.emptiness.is_known = False  # the next pop learns when the first of them is due
     return (yield from settle(spec, verb, messages, arguments))
 
 

@@ -41,11 +41,12 @@ local function open_listed()
     return known[field]
   end
 
-  -- Note a message that returns to a list, and how often it was delivered.
-  function listed.add(id, body, count)
+  -- Note a message that returns to a list, how often it was delivered, and when it is due.
+  function listed.add(id, body, count, due)
     if count > 0 then
       local field = listed.field(id, body)
-      listed.of(field).count, changed[field] = count, true
+      local note = listed.of(field)
+      note.count, note.since, changed[field] = count, math.max(note.since, due or 0), true
     end
   end
 

@@ -3,15 +3,15 @@
 
 local listed = has_notes and open_listed()
 
--- Note a message that returns to a list, or is moved aside: how often it was delivered, and that it
--- has its id if it is of a unique push.
-local function note_listed(key, body, count)
+-- Note a message that returns to a list, or is moved aside: how often it was delivered, when it is
+-- due (µs; nil: now), and that it has its id if it is of a unique push.
+local function note_listed(key, body, count, due)
   local id, name = id_in(key)
   if not id then
     return -- it gets a new derived key at each delivery
   end
   listed = listed or open_listed()
-  listed.add(id, body, count)
+  listed.add(id, body, count, due)
   if names then
     names.change(id, name, mark(body), '0')
   end

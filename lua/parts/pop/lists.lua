@@ -38,6 +38,16 @@ local function notes_on(bodies, keys)
   return fields
 end
 
+-- Delay a message until its time: nack.lua put it on the list to wake a consumer.
+local function postpone(key, id, body, note)
+  redis.call('HSET', context, key, body)
+  redis.call('HSET', receives, key, note.count)
+  redis.call('ZADD', delayed, string.format('%.0f', note.since), key)
+  if names and id then
+    names.change(id, mark(body), select(2, id_in(key)))
+  end
+end
+
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a
 -- key is free only if other messages are recorded, and do not read one that is leased or delayed.
 local crowded = redis.call('HLEN', context) > 0
@@ -68,10 +78,14 @@ local function take(bodies)
         key = derive(body, id ~= '' and id or nil)
       end
       local is_stale = is_free and counted[i]
-      if listed or is_stale then
-        recount(key, field and id, body, count, is_stale)
+      if note and note.count > 0 and note.since > now then
+        postpone(key, field and id, body, note)
+      else
+        if listed or is_stale then
+          recount(key, field and id, body, count, is_stale)
+        end
+        deliver(key, body, count)
       end
-      deliver(key, body, count)
     end
     if field then
       listed.take(field)

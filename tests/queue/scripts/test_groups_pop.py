@@ -378,6 +378,34 @@ def test_a_nack_that_returns_a_message_frees_nothing(space: Space) -> None:
     assert (busy(space), turns(space)) == ({"a": 1}, [])
 
 
+@pytest.mark.parametrize("on_dead", ["continue", "stop"])
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_message_of_a_group_that_is_given_back_wakes_a_consumer_and_stays_the_first(
+    space: Space, behind: bool, on_dead: str
+) -> None:
+    record(space, on_dead=on_dead)
+    push(space, ("a1", "a"), *([("a2", "a")] if behind else []), ("none", None))
+    taken = pop(space, 2)
+    wait(space)
+    space.nack((taken.deadline, 0, *ids(taken)))
+    assert len(space.ready) == 1
+    again = pop(space, 3)
+    assert sorted(ids(again)) == sorted([*ids(taken), *(["a2"] if behind else [])])
+    assert [id for id in ids(again) if id[0] == "a"] == ["a1", *(["a2"] if behind else [])]
+    assert again.counts[ids(again).index("a1")] == 2
+    assert space.call("ack", again.deadline, len(again.keys), *again.keys) == [len(again.keys)]
+    assert set(space.dump()) <= {"RECORD", "WAITERS:LOOKS", "EXPIRES"}
+
+
+def test_a_message_of_a_run_that_is_given_back_keeps_its_slot(space: Space) -> None:
+    record(space)
+    push(space, ("a1", "a"), ("a2", "a"))
+    taken = pop(space, 2)
+    wait(space)
+    space.nack((taken.deadline, 0, "a1"))
+    assert (space.ready, busy(space), parked(space)) == ([], {"a": 2}, {})
+
+
 def test_a_pop_that_finds_nothing_frees_lost_slots(space: Space) -> None:
     record(space)
     push(space, *((f"{tag}{n}", tag) for n in range(2) for tag in "abc"))

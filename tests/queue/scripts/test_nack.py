@@ -57,6 +57,46 @@ def test_one_that_is_ready_at_once_waits_for_none_that_is_given_a_delay(space: S
     assert space.delayed == {b"a": NOW + SECOND, b"c": NOW + SECOND + 2}
 
 
+@pytest.mark.parametrize(
+    ("way", "delay", "counts"),
+    [("nack", 0, [2, 2]), ("release", 0, [1, 1]), ("nack", SECOND, [2, 2])],
+)
+def test_a_message_given_back_wakes_a_consumer_and_keeps_its_place_count_and_delay(
+    space: Space, way: str, delay: int, counts: list[int]
+) -> None:
+    space.client.set(space.key("WAITERS:LOOKS"), f"{NOW}:1.000", px=10_000)
+    space.push(body("o10"), body("o9"))
+    taken = space.frozen(NOW).pop(2)
+    assert space.frozen(NOW).nack((taken.deadline, delay, "o10", "o9"), way=way)[0] == 2
+    assert space.ready == [body("o9")]
+    if delay:
+        assert space.frozen(NOW + 1).pop(2).status == "empty"
+        assert space.delayed == {b"o10": NOW + delay, b"o9": NOW + delay + 1}
+    again = space.frozen(NOW + delay + 1).pop(2)
+    assert (again.keys, again.counts) == ([b"o10", b"o9"], counts)
+    assert "NOTES" not in space.dump()
+
+
+@pytest.mark.parametrize("why", ["none waits", "a backlog", "handed over", "later", "a release", "no id"])
+def test_a_message_given_back_that_need_not_or_cannot_wake_a_consumer_is_delayed(
+    space: Space, why: str
+) -> None:
+    if why != "none waits":
+        space.client.set(space.key("WAITERS:LOOKS"), f"{NOW}:1.000", px=10_000)
+    space.push("no json" if why == "no id" else body("a"))
+    taken = space.frozen(NOW).pop()
+    if why in ("a backlog", "handed over"):
+        space.client.lpush(space.key("" if why == "a backlog" else "HANDOFF"), body("b"))
+    before = space.dump()
+    delay = {"later": 2 * SECOND, "a release": SECOND}.get(why, 0)
+    way = "release" if why == "a release" else "nack"
+    space.frozen(NOW).nack((taken.deadline, delay, *taken.keys), way=way)
+    assert list(space.delayed) == taken.keys
+    assert [space.dump().get(list) for list in ("", "HANDOFF")] == [
+        before.get(list) for list in ("", "HANDOFF")
+    ]
+
+
 def test_a_nack_takes_its_time_from_the_server(space: Space) -> None:
     space.lease("a")
     before = space.now()
