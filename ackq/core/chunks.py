@@ -12,6 +12,8 @@ CHUNK_BYTES = 4 * 1024 * 1024
 #: 0.2 ms.
 SETTLE_CHUNK = 1000
 SETTLE_BYTES = 8 * 1024 * 1024
+#: Most messages with groups that one call acks: each group may take its turn.
+GROUPED_CHUNK = 100
 
 #: Most messages that one call takes.
 TAKE_CHUNK = 1000
@@ -62,11 +64,11 @@ def chunked(
         start = end
 
 
-def settle_chunks(messages: Sequence[S]) -> Sequence[Sequence[S]]:
-    """Return messages in chunks that one call may settle."""
+def settle_chunks(messages: Sequence[S], most: int = SETTLE_CHUNK) -> Sequence[Sequence[S]]:
+    """Return messages in chunks of at most ``most`` that one call may settle."""
     if len(messages) <= 1:
         return (messages,) if messages else ()
     sizes = [len(message.body) for message in messages]
-    if len(sizes) <= SETTLE_CHUNK and sum(sizes) <= SETTLE_BYTES:
+    if len(sizes) <= most and sum(sizes) <= SETTLE_BYTES:
         return (messages,)
-    return tuple(chunked(messages, sizes, SETTLE_CHUNK, SETTLE_BYTES))
+    return tuple(chunked(messages, sizes, most, SETTLE_BYTES))

@@ -18,7 +18,7 @@ from ackq import scripts
 from ackq.config import Confirm
 from ackq.core import failure_notes
 from ackq.core.call import Spec
-from ackq.core.chunks import settle_chunks
+from ackq.core.chunks import SETTLE_CHUNK, settle_chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import AckqError, ConfigurationError, LeaseLost
@@ -30,8 +30,8 @@ class Verb:
 
     name: str
     script: str
-    #: Splits messages into those that one call settles.
-    chunks: Callable[[Sequence[Any]], Iterable[Sequence[Any]]] = settle_chunks
+    #: Splits messages into those that one call settles; None: by their number and bytes.
+    chunks: Callable[[Sequence[Any]], Iterable[Sequence[Any]]] | None = None
     #: Whether the lease ends. If not, the verb may be sent any number of times.
     settles: bool = True
     #: Whether the message is delivered again.
@@ -150,6 +150,7 @@ def settle(
     messages: Sequence[M],
     arguments: Callable[[Sequence[M]], tuple[tuple[Arg, ...], Sequence[M]]],
     confirm: Confirm | None = None,
+    most: int = SETTLE_CHUNK,
 ) -> Operation[int]:
     """Settle messages in as many calls as they need, and return how many were settled.
 
@@ -160,6 +161,7 @@ def settle(
         arguments: returns the arguments of a call that settles some messages, and the messages in
             the order in which the call names them.
         confirm: the replicas or disks to wait for.
+        most: messages in a call, if the verb does not split them itself.
 
     Raises:
         LeaseLost: some messages were refused; the others are settled.
@@ -169,7 +171,7 @@ def settle(
     if confirm is not None:
         yield from require_confirmable(confirm)
     held, given_back = admit(verb, messages)
-    for chunk in verb.chunks(held):
+    for chunk in verb.chunks(held) if verb.chunks else settle_chunks(held, most):
         while chunk:
             args, order = arguments(chunk)
             if verb.notes_errors:

@@ -42,7 +42,7 @@ def ack(spec: QueueSpec, given: Sequence[Given], confirm: Confirm | None = None)
         named, order = by_receipt(chunk)
         return (*spec.ack_keys, *named), order
 
-    return (yield from settle(spec, ACK, messages, arguments, confirm))
+    return (yield from settle(spec, ACK, messages, arguments, confirm, spec.settle_chunk))
 
 
 def ack_request(spec: QueueSpec, named: Sequence[Arg]) -> Request:

@@ -9,6 +9,7 @@ from typing import NoReturn
 from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, microseconds
+from ackq.core.chunks import GROUPED_CHUNK, SETTLE_CHUNK
 from ackq.core.effects import Arg, Operation
 from ackq.core.outside import Outside
 from ackq.core.waits import Emptiness
@@ -42,6 +43,11 @@ class QueueSpec:
     def group_field(self) -> str | None:
         """The member that names the group of a message; None without groups."""
         return self.config.groups.field if self.config.groups is not None else None
+
+    @cached_property
+    def settle_chunk(self) -> int:
+        """Most messages that one call acks."""
+        return GROUPED_CHUNK if self.keys.grouped else SETTLE_CHUNK
 
     @cached_property
     def push_command(self) -> tuple[Arg, ...]:

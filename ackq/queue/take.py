@@ -73,7 +73,7 @@ def pop_many(
     deadline = AT_ONCE if timeout is None else Deadline(timeout)
     lease = check(spec.lease, wanted, visibility_timeout)
     if len(settled) > 1:
-        settled, *others = settle_chunks(settled)
+        settled, *others = settle_chunks(settled, spec.settle_chunk)
         for part in others:
             yield from _ack_marking(spec, part)
     emptiness = spec.emptiness

@@ -1,9 +1,8 @@
 """The facts of ack.lua: see `tests.facts.facts`."""
 
-from ackq import Groups
 from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from tests.facts.facts import Facts
-from tests.facts.groups.pop import OF_ITS_OWN
+from tests.facts.groups.pop import held_of_groups
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.busy import MINE
 
@@ -42,12 +41,8 @@ def ack_deep(scene: Scene) -> Act:
     return lambda: queue.ack(*held)
 
 
-@FACTS.worst("1,000 of as many groups, all with parked messages")
-def ack_groups(scene: Scene) -> Act:
-    queue = scene.queue(groups=Groups("customer"))
-    scene.fill(OF_ITS_OWN, (scene.keys.ready,), 1000)
-    scene.fill(OF_ITS_OWN, (scene.keys.ready,), 1000)
-    held = queue.pop_many(1000)
-    while queue.pop_many(1):
-        pass
+@FACTS.worst("1,000 of as many groups, all with parked messages", long=0)
+@FACTS.worst("the same with names of 512 bytes", long=504)
+def ack_groups(scene: Scene, long: int) -> Act:
+    queue, held = held_of_groups(scene, long)
     return lambda: queue.ack(*held)

@@ -6,6 +6,7 @@ from benchmarks.worst.scene import LARGE, MIB, Act, Scene
 from benchmarks.worst.settling import failed
 from tests.facts.facts import Facts
 from tests.facts.failures import RECEIVES, with_failures
+from tests.facts.groups.pop import held_of_groups
 from tests.facts.refused import bad_groups
 from tests.queue.scripts.space import FUTURE, SECOND
 
@@ -49,6 +50,13 @@ def nack_large(
 ) -> Act:
     held, queue = scene.held(count, scene.size(size)), scene.queue(**settings)
     return lambda: queue.nack(*held, delay=delay)
+
+
+@FACTS.worst("1,000 of as many groups, while a consumer waits")
+def nack_groups(scene: Scene) -> Act:
+    queue, held = held_of_groups(scene, 504)
+    queue.pop(timeout=0.01)
+    return lambda: queue.nack(*held, delay=0)
 
 
 @FACTS.worst("100,000 of 3,000,000 in flight")

@@ -408,7 +408,7 @@ def grouped() -> Traces:
     of = QueueSpec("q", keys, config, outside=FIXED)
     yield "record the groups", record.record(of)
     yield "pop, with groups", take.pop_many(of, 5, None, 3.0, held("k"))
-    yield "ack, with groups", settle.ack(of, held("k"))
+    yield "ack, with groups", settle.ack(of, held(*101 * "k"))
     yield "cancel what was moved aside", chosen_messages.cancel_moved_aside(of, ["m"])
     yield "drain, with groups", inspection.drain(of)
     yield "purge, with groups", inspection.purge(of, False)

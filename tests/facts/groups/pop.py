@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ackq import Groups, Queue, RateLimit
+from ackq import Groups, Message, Queue, RateLimit
 from benchmarks.worst.scene import KIB, LARGE, MIB, Act, Scene, times
 from tests.facts.facts import Facts
 from tests.facts.refused import bad_groups
@@ -59,6 +59,32 @@ OF_A_HUNDRED = OF_ITS_OWN.replace(".. id ..", ".. string.sub(id, 1, -3) ..")
 
 def _queue(scene: Scene, in_flight: int = 1) -> Queue:
     return scene.queue(groups=Groups("customer", in_flight))
+
+
+def held_of_groups(scene: Scene, long: int) -> tuple[Queue, list[Message]]:
+    """Lease the first messages of 1,000 groups, and move the second ones aside.
+
+    Args:
+        scene: of the queue.
+        long: bytes that the names of the groups are longer than eight.
+    """
+    queue, held = _queue(scene), []
+    for _ in range(2):
+        scene.fill(
+            OF_ITS_OWN.replace("id", f"id .. string.rep('x', {long})"), (scene.keys.ready,), 1000
+        )
+    while len(held) < 1000:
+        held += queue.pop_many(1000 - len(held))
+    while queue.pop_many(1):
+        pass
+    return queue, held
+
+
+@FACTS.worst("1,000 of as many groups, after the acks of as many", long=0)
+@FACTS.worst("the same with names of 512 bytes", long=504)
+def acked_groups(scene: Scene, long: int) -> Act:
+    queue, held = held_of_groups(scene, long)
+    return lambda: queue.pop_many(1000, ack=held)
 
 
 def _popping(queue: Queue, calls: int = 20) -> Act:
