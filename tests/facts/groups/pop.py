@@ -68,7 +68,8 @@ def held_of_groups(scene: Scene, long: int) -> tuple[Queue, list[Message]]:
         scene: of the queue.
         long: bytes that the names of the groups are longer than eight.
     """
-    queue, held = _queue(scene), []
+    queue = _queue(scene)
+    held: list[Message] = []
     for _ in range(2):
         scene.fill(
             OF_ITS_OWN.replace("id", f"id .. string.rep('x', {long})"), (scene.keys.ready,), 1000
