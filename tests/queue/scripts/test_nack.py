@@ -77,7 +77,9 @@ def test_a_message_given_back_wakes_a_consumer_and_keeps_its_place_count_and_del
     assert "NOTES" not in space.dump()
 
 
-@pytest.mark.parametrize("why", ["none waits", "a backlog", "handed over", "later", "a release", "no id"])
+@pytest.mark.parametrize(
+    "why", ["none waits", "a backlog", "handed over", "later", "a release", "no id"]
+)
 def test_a_message_given_back_that_need_not_or_cannot_wake_a_consumer_is_delayed(
     space: Space, why: str
 ) -> None:
