@@ -35,7 +35,7 @@ test_own_servers.test_work_can_be_given_back_to_a_full_server
 test_groups_pop.test_a_nack_that_returns_a_message_frees_nothing
   frees the group of a message that comes back
   -     reply[1] = reply[1] + 1
-  +     reply[1], gone[1] = reply[1] + 1, key
+  +     reply[1], freed[1] = reply[1] + 1, key
 """,
 )
 
