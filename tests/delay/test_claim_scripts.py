@@ -248,6 +248,31 @@ def test_a_claim_renewed_in_part_is_returned(partition: Partition) -> None:
     assert claiming.leases().keys() == {b"held"}
 
 
+@pytest.mark.parametrize(("later", "rows"), [(0, 6), (TIMEOUT // 2 + 3, 3)])
+def test_a_claim_is_complete_once_half_of_its_leases_is_over(
+    partition: Partition, later: int, rows: int
+) -> None:
+    claiming = filled(partition, 6)
+    assert claiming.claim(change=("CHUNK = 300", "CHUNK = 3")) == [b"ok", 3, 1]
+    assert claiming.client.hget(claiming.group, "claiming") == b"1"
+    claiming.now = NOW + later
+    assert claiming.claim() == [b"ok", rows, 0]
+    assert not claiming.client.hexists(claiming.group, "claiming")
+
+
+def test_an_empty_take_returns_when_the_next_message_is_ready(partition: Partition) -> None:
+    def wait() -> int:
+        status, wait = partition.call("delay/take", "", 0, 1, SECOND, 0, 0)
+        assert status == b"empty"
+        return int(wait)
+
+    assert wait() == -1
+    now = partition.client.time()[0]
+    for key, ready in (("later", now + 200), ("next", now + 100)):
+        partition.store(key, ready=ready)
+    assert 90 * SECOND < wait() <= 100 * SECOND
+
+
 def test_a_claim_that_grows_while_it_is_renewed(partition: Partition) -> None:
     claiming = filled(partition, 6)
     change = ("CHUNK = 300", "CHUNK = 3")

@@ -205,6 +205,19 @@ def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
         assert ages[names["sharded"]] is None
 
 
+def test_what_was_there_before_counting_began_is_no_push(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with Queue(plain_client, name) as queue, Overview(plain_client, [name], window=60) as overview:
+        queue.push_many([{"id": each} for each in "abc"])
+        queue.pop()
+        overview.read()
+        queue.push_many([{"id": each} for each in "de"])
+        counters = queue.counters()
+        assert (counters.pushed, counters.taken) == (2, 0)
+        queue.purge()
+
+
 def test_a_queue_that_stays_empty_is_forgotten(
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,8 @@ def test_nothing_beyond_the_newest_index_is_overwritten(make_topic: MakeTopic, k
         keys.client.delete(keys.key("nextIndex"), keys.key("firstIndex"))
 
 
-def test_a_topic_may_be_begun_anew(topic: Topic, keys: Keys) -> None:
+def test_a_topic_may_be_begun_anew(make_topic: MakeTopic, keys: Keys) -> None:
+    topic = make_topic(max_messages=2)
     topic.publish_many([b"old"] * 5)
     topic.trim(0)
     keys.client.delete(keys.key("nextIndex"))
@@ -144,6 +145,8 @@ def test_a_topic_may_be_begun_anew(topic: Topic, keys: Keys) -> None:
     topic.subscribe("c")
     assert bodies(topic.consume("c", timeout=5)) == [b"new"]
     assert topic.consume("c", timeout=0.05).last == 0
+    assert [topic.publish(b"new") for _ in range(3)] == [2, 3, 4]
+    assert [keys.message(index) for index in (1, 2, 3, 4)] == [None, None, b"new", b"new"]
 
 
 def test_a_publish_with_a_dedup_key_is_stored_once(make_topic: MakeTopic, keys: Keys) -> None:
