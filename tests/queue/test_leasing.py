@@ -129,6 +129,28 @@ def test_a_cancelled_block_gives_the_message_back_and_leaves_no_task(
     assert asyncio.run(cancelled()) == set()
 
 
+def test_iterating_waits_in_one_pop_for_as_long_as_it_takes(
+    name: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[Any] = []
+
+    async def pop(self: AsyncQueue, timeout: Any = None) -> Message:
+        waits.append(timeout)
+        return Message(name, b"a", b"", 1, 1)
+
+    async def first() -> None:
+        async with await _with_queue(plain_client, name) as queue:
+            async for _ in queue:
+                break
+
+    monkeypatch.setattr(AsyncQueue, "pop", pop)
+    monkeypatch.setattr(Queue, "pop", lambda self, timeout=None: waits.append(timeout) or True)
+    asyncio.run(first())
+    with Queue(plain_client, name) as queue:
+        next(iter(queue))
+    assert waits == [math.inf, math.inf]
+
+
 def test_blocks_share_a_thread_and_a_short_one_costs_no_request(
     name: str, plain_client: redis.Redis
 ) -> None:

@@ -21,6 +21,7 @@ def test_messages_that_were_moved_aside_are_peeked_found_and_searched(
         queue.push({"id": "c0", "of": "c"})
         assert queue.stats().ready == 5
         ids = [message.id for message in queue.peek(9)]
+        assert {message.entry for message in queue.peek(9)} == {""}
         assert ids == ["c0", "a1", "a2", "b1", "b2"]
         assert [message.id for message in queue.peek(2, skip=2)] == ids[2:4]
         assert [message.id for message in queue.peek(2, skip=4)] == ids[4:]
