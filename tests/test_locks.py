@@ -4,6 +4,7 @@ A removed lock changes no result of a test: two threads are hardly ever at the s
 call here finds the lock taken, and must get no further.
 """
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import redis
 import redis.asyncio
 
 from ackq import Message
+from ackq.config import QueueConfig
 from ackq.dropin.renewal import LeaseRenewal
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.client_async import AsyncConsumerGroup
@@ -20,6 +22,8 @@ from ackq.metrics.families import Families
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.reads import SharedRead
 from ackq.process.figures import Reported
+from ackq.process.held_messages import RUNNING, Held, HeldMessages, Limits
+from ackq.process.quarantine import Kept, Quarantine
 from ackq.queue.renewal import Renewer, _Held
 from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
@@ -28,6 +32,7 @@ from ackq.worker.batch import Batch, Collector
 from ackq.worker.feed import Runs
 from ackq.worker.figures import Figures
 from ackq.worker.outages import Outage, Outages
+from ackq.worker.policy import Settlement
 from ackq.worker.state import Quota
 from ackq.worker.threads import ThreadBell
 from tests.locks import Lock, assert_waits
@@ -54,6 +59,21 @@ def succeed(outages: Outages) -> None:
 
 
 MESSAGE = Message("jobs", b"a", b"{}", 1, 1)
+
+
+KEPT = Kept(
+    Held(MESSAGE, QueueConfig(), RUNNING, False, Settlement("nack"), number=0, limit=None), 1
+)
+
+
+def holding() -> HeldMessages:
+    """Return what holds one message, which runs."""
+    with tempfile.NamedTemporaryFile() as file:
+        configs = {"jobs": QueueConfig()}
+        made = HeldMessages(Path(file.name), configs, (), 1, 1, Limits(1.0))
+    made.taken("jobs", [MESSAGE])
+    made.before(MESSAGE)
+    return made
 
 
 def remove(renewer: Renewer) -> None:
@@ -92,6 +112,19 @@ CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
     lambda: Outages("jobs", "server"): (
         lambda made: made.failed("taking", OSError(), 1.0),
         succeed,
+    ),
+    lambda: Quarantine(lambda: None, list): (
+        lambda made: made.take([]),
+        lambda made: made.send(bool),
+        lambda made: made.process_crashed(9, [], on_purpose=False),
+        Quarantine.end,
+        lambda made: made._renew_due({}),
+        lambda made: made._renew([KEPT], 1.0, {}),
+    ),
+    holding: (
+        lambda made: made.taken("jobs", [MESSAGE]),
+        lambda made: made.hand_over(MESSAGE),
+        lambda made: made.after(MESSAGE, "ack", 1.0),
     ),
     lambda: LeaseRenewal(30.0): (
         lambda made: made.watch(None),

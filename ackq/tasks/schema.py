@@ -13,7 +13,7 @@ from ackq.tasks.wire import SPECVERSION
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def message_schema(definition: Definition, *, cloudevent: bool = False) -> dict[str, Any]:
+def message_schema(definition: Definition, *, cloudevent: bool) -> dict[str, Any]:
     """Return the JSON Schema of a message that makes a worker call a task.
 
     Args:

@@ -38,7 +38,7 @@ class Failures:
             known = self._others[function] = Failures(function, self._detail)
         return known
 
-    def describe(self, error: BaseException, trace: bool = False) -> Description:
+    def describe(self, error: BaseException, trace: bool) -> Description:
         """Return an error as plain text. This never raises.
 
         Its place is the innermost line of the user's code. An error raised before that code ran,

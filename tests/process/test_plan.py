@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -186,27 +187,30 @@ def _module(monkeypatch: pytest.MonkeyPatch, queues: tuple[str, ...]) -> Iterato
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "text"),
     [
-        {"handler": "nocolon"},
-        {"handler": "tests.worker.absent:x"},
-        {"handler": "os:sep"},
-        {"queues": ("a=x",)},
-        {"queues": ("a=1", "b")},
-        {"rate": "many"},
-        {"rate": "1/0"},
-        {"schedules": "tests.process.jobs:absent"},
-        {"max_body": 0},
-        {"health_file": "/nowhere/healthy"},
+        *(({"handler": path}, path) for path in ("nocolon", ".:handle", "nowhere", "tests:")),
+        ({"handler": "tests.worker.absent:x"}, "tests.worker.absent"),
+        ({"handler": "os:sep"}, "os:sep"),
+        ({"handler": "tests.process.jobs:SCHEDULES"}, "is neither a function nor Tasks"),
+        ({"queues": ("a=x",)}, "a=x"),
+        ({"queues": ("a=1", "b")}, "give every queue a weight"),
+        ({"rate": "many"}, "many"),
+        ({"rate": "1/0"}, "write count/seconds"),
+        ({"schedules": "tests.process.jobs:absent"}, "has no 'absent'"),
+        ({"schedules": "tests.process.jobs:quick"}, "must be a Schedule"),
+        ({"schedules": "tests.process.jobs:__name__"}, "must be a Schedule"),
+        ({"max_body": 0}, "max_body"),
+        ({"health_file": "/nowhere/healthy"}, "made in /nowhere"),
     ],
     ids=str,
 )
 def test_what_cannot_be_planned_is_said(
-    settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+    settings: dict[str, Any], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ackq.worker")
     usual = {"handler": "tests.process.jobs:quick", "queues": ("a",), "url": "redis://127.0.0.1:1"}
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError, match=re.escape(text)):
         Plan(**{**usual, **settings}).run()
     assert "working on" not in caplog.text
 

@@ -22,7 +22,6 @@ import redis
 
 import ackq
 from ackq.embedded import Server
-from ackq.errors import ConfigurationError
 from ackq.ops.workers import workers
 from ackq.process.children import EARLY_DEATH, Child, private_folder
 from ackq.process.plan import Plan
@@ -292,19 +291,16 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(
     spares.close()
 
 
-def test_what_is_not_there_is_said_once(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:
-    options = ("-q", queue.name, "--processes", "2")
-    with working(tmp_path, server.url, "tests.process.jobs:absent", *options) as command:
-        assert command.wait(30) == 3
-        assert command.log().count("has no 'absent'") == 1
-
-
 @pytest.mark.parametrize(
-    ("source", "processes"),
-    [("import no_such_dependency\n", "2"), ("def handle(message) pass\n", "1")],
+    ("source", "processes", "reason"),
+    [
+        ("import no_such_dependency\n", "2", "at {}:1"),
+        ("def handle(message) pass\n", "1", "at {}:1"),
+        ("", "2", "has no 'handle'"),
+    ],
 )
-def test_a_module_that_cannot_be_imported_is_said_once(
-    tmp_path: Path, server: Server, queue: ackq.Queue, source: str, processes: str
+def test_a_handler_that_cannot_be_imported_is_said_once(
+    tmp_path: Path, server: Server, queue: ackq.Queue, source: str, processes: str, reason: str
 ) -> None:
     (tmp_path / "tasks.py").write_text(source)
     options = ("-q", queue.name, "--processes", processes)
@@ -312,7 +308,7 @@ def test_a_module_that_cannot_be_imported_is_said_once(
         assert command.wait(30) == 3
         (line,) = command.log().splitlines()
         assert "tasks:handle: " in line
-        assert line.endswith(f"at {tmp_path / 'tasks.py'}:1")
+        assert line.endswith(reason.format(tmp_path / "tasks.py"))
 
 
 def test_a_port_that_is_in_use_is_said_in_a_line(
@@ -344,19 +340,6 @@ def test_a_message_of_any_length_can_be_asked_for(
         assert command.wait(30) == 0
         assert [event["id"] for event in command.events("end")] == ["long"]
     assert queue.stats().dead == 0
-
-
-@pytest.mark.parametrize("path", [".:handle", "tests.process.jobs:SCHEDULES", "nowhere", "tests:"])
-def test_what_is_no_handler_is_an_error_of_one_line(path: str) -> None:
-    with pytest.raises(ConfigurationError, match=re.escape(path)):
-        Plan(path, ("jobs",)).run()
-
-
-@pytest.mark.parametrize("path", ["tests.process.jobs:quick", "tests.process.jobs:__name__"])
-def test_what_is_no_list_of_schedules_is_an_error_of_one_line(path: str, server: Server) -> None:
-    plan = Plan(QUICK, ("jobs",), url=server.url, schedules=path, drain=True)
-    with pytest.raises(ConfigurationError, match="must be a Schedule"):
-        plan.run()
 
 
 def test_a_file_of_the_user_hides_no_module_from_a_worker(

@@ -233,8 +233,9 @@ BASES: dict[str, type[BaseException]] = {
 
 
 def hostile() -> dict[str, BaseException]:
-    """Return an error for each kind, each attribute and each behaviour."""
-    made = {}
+    """Return an error for each kind, each attribute and each behaviour, and what ends loops."""
+    ends = KeyboardInterrupt(), GeneratorExit(), StopIteration(), asyncio.CancelledError()
+    made: dict[str, BaseException] = {type(error).__name__: error for error in ends}
     for kind, name, (number, behaviour) in product(BASES, ATTRIBUTES, enumerate(BEHAVIOURS)):
         member: Any = behaviour if name in METHODS else property(behaviour, lambda *_: None)
         type_ = type("Hostile", (BASES[kind],), {name: member})

@@ -17,14 +17,6 @@ from tests.worker.conftest import Rig
 from .conftest import push, settled, until
 
 
-def test_returning_acks(rig: Rig) -> None:
-    queue = rig.queue_of()
-    ids = push(queue, 300)
-    rig.work(queue)
-    wait_until(lambda: settled(queue), "every ack")
-    assert sorted(rig.handler.seen) == sorted(ids)
-
-
 def test_a_worker_that_drains_returns_when_nothing_is_ready(rig: Rig) -> None:
     queue = rig.queue_of()
     ids = push(queue, 50)
@@ -156,32 +148,6 @@ def test_release_with_a_delay_gives_back_later_and_uncounted(rig: Rig) -> None:
     assert rig.handler.counts == {"m0": 1}
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        SystemExit(3),
-        KeyboardInterrupt(),
-        asyncio.CancelledError(),
-        GeneratorExit(),
-        StopIteration(),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_no_exception_of_a_handler_stops_the_worker(error: BaseException, rig: Rig) -> None:
-    queue = rig.queue(5, max_receives=1)
-    seen = []
-
-    def fail(message: ackq.Message) -> None:
-        seen.append(message.id)
-        if message.id == "m2":
-            raise error
-
-    rig.work(queue, fail, concurrency=2)
-    wait_until(lambda: settled(queue), "the others")
-    assert [letter.id for letter in queue.dead_letters()] == ["m2"]
-    assert len(seen) == 5
-
-
 @pytest.mark.parametrize("body", [b"", b"\x00\xff", b"[[[[", b'{"id": null}', b"1" * 100_000])
 def test_any_body_reaches_the_handler(body: bytes, rig: Rig) -> None:
     queue = rig.queue_of()
@@ -208,30 +174,6 @@ def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(rig: Rig) -> None:
     wait_until(lambda: settled(queue), "everybody to be idle")
     push(queue, 4)
     wait_until(lambda: len(passed) == 5, "four at a time")
-
-
-def test_a_plain_function_will_do_in_both_runtimes(rig: Rig) -> None:
-    queue = rig.queue(8)
-    together = threading.Barrier(4, timeout=10)
-    rig.work(queue, lambda message: together.wait() and None, concurrency=4)
-    wait_until(lambda: settled(queue), "two rounds of four at a time")
-
-
-def test_what_a_handler_returns_is_of_no_interest(rig: Rig) -> None:
-    queue = rig.queue(2, max_receives=1)
-    results = iter([5, b"text"])
-    rig.work(queue, lambda message: next(results), concurrency=1, start=False).drain()
-    assert settled(queue)
-    assert queue.dead_letters() == []
-
-
-def test_what_a_plain_function_gives_to_await_is_awaited(rig: Rig) -> None:
-    queue = rig.queue(3)
-    rig.handler.behave = lambda message: asyncio.sleep(0.05)
-    rig.work(queue, lambda message: rig.handler(message))
-    wait_until(lambda: settled(queue), "all")
-    assert sorted(rig.handler.seen) == ["m0", "m1", "m2"]
-    assert not rig.handler.running
 
 
 def test_a_slow_handler_holds_back_no_other_ack(rig: Rig) -> None:

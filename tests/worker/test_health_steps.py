@@ -138,6 +138,10 @@ def test_the_guard_removes_the_file_when_the_loop_hangs(
     def stay_hung() -> None:
         assert not file.exists()
         assert caplog.messages[-1:] == [hung]
+        file.mkdir()  # what cannot be removed
+
+    def go_on() -> None:
+        file.rmdir()
         file.write_text("left by hand")
 
     def show_red() -> None:
@@ -148,7 +152,7 @@ def test_the_guard_removes_the_file_when_the_loop_hangs(
     def be_red() -> None:
         assert file.exists()  # a reason of its own is shown where it is found
 
-    rounds = Rounds(show_green, hang, stay_hung, show_green, hang, show_red, be_red)
+    rounds = Rounds(show_green, hang, stay_hung, go_on, show_green, hang, show_red, be_red)
     monkeypatch.setattr(health, "_ended", rounds)
     health._guard()
     assert caplog.messages == [hung, hung, "health: red"]

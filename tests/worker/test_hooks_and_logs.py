@@ -180,17 +180,6 @@ def test_a_handler_that_cannot_be_called_is_named_by_where_it_is_defined(
     assert record.outlook.startswith("retry 1 ")
 
 
-def test_the_last_retry_is_reported(caplog: pytest.LogCaptureFixture, rig: Rig) -> None:
-    queue = rig.queue(1, max_receives=1)
-
-    def retry(message: ackq.Message) -> None:
-        raise Again(delay=0)
-
-    rig.work(queue, retry)
-    wait_until(lambda: "gave up" in caplog.text, "the end of it")
-    assert 'outlook="dead after 1"' in caplog.text
-
-
 @pytest.mark.parametrize("detail", ["type", "text", "traceback"])
 def test_how_much_of_an_error_is_logged_is_chosen(
     caplog: pytest.LogCaptureFixture, detail: str, rig: Rig

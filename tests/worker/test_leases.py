@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -193,28 +192,6 @@ def test_a_nack_that_is_refused_is_not_repeated(
     wait_until(lambda: lost.ids == ["m"], "the refusal")
     assert thief.ack(taken) == 1
     assert "settling failed" not in caplog.text
-
-
-def test_a_time_limit_cancels_a_task_and_signals_a_thread(flavour: str, rig: Rig) -> None:
-    queue = rig.queue_of(visibility_timeout=LEASE, max_receives=1)
-    queue.push({"id": "m"})
-    flags = []
-
-    async def hang(message: ackq.Message) -> None:
-        try:
-            while not (message.timed_out or message.lease_lost):
-                await asyncio.sleep(0.005)
-            raise RuntimeError("noted")
-        finally:
-            flags.append(message.timed_out)
-
-    rig.handler.behave = hang
-    started = time.monotonic()
-    rig.work(queue, time_limit=0.3, backoff=Backoff(base=0))
-    (letter,) = wait_until(queue.dead_letters, "the end of its only receive")
-    assert 0.3 <= time.monotonic() - started < 5
-    assert flags == [True]
-    assert letter.reason == "max receives"
 
 
 def test_a_handler_that_ignores_every_word_spoils_nothing_for_the_next(

@@ -5,16 +5,13 @@ import pickle
 from typing import Any
 
 import pytest
-import redis
 
 import ackq
-from ackq.config import QueueConfig, check_seconds
-from ackq.errors import ConfigurationError
+from ackq.config import QueueConfig
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.worker import Again, AsyncWorker, Backoff, RateLimit, Reject, Release, Worker
-from ackq.worker.failures import outlook
 from ackq.worker.feed import Pace, QueueOrder, StrictBuffer
 from ackq.worker.feeder import permit
 from ackq.worker.policy import Settlement, settlement_of
@@ -98,22 +95,6 @@ def test_the_prefetch_follows_the_durations() -> None:
     assert pace.spare == 0
 
 
-def test_strict_turns_never_change() -> None:
-    turns = QueueOrder(None, 3)
-    turns.took(0, 1000)
-    assert list(turns.order()) == [0, 1, 2]
-
-
-def test_weighted_turns_follow_the_weights() -> None:
-    turns = QueueOrder([3, 1], 2)
-    taken = [0, 0]
-    for _ in range(400):
-        lane = next(iter(turns.order()))
-        taken[lane] += 1
-        turns.took(lane, 1)
-    assert taken == [300, 100]
-
-
 def test_a_lane_that_was_dry_does_not_catch_up() -> None:
     turns = QueueOrder([1, 1], 2)
     turns.took(0, 1000)
@@ -146,40 +127,6 @@ def test_the_strict_buffer_gives_the_first_queue_first() -> None:
         buffer.popleft()
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"concurrency": 0},
-        {"prefetch": -1},
-        {"prefetch": 1001},
-        {"grace": -1},
-        {"time_limit": 0},
-        {"queues": []},
-        {"handler": None},
-        {"time_limit": float("nan")},
-    ],
-    ids=str,
-)
-def test_settings_out_of_range_are_refused(
-    settings: dict[str, Any], plain_client: redis.Redis
-) -> None:
-    with ackq.Queue(plain_client, "t-any") as queue, pytest.raises(ConfigurationError):
-        Worker(**{"queues": queue, "handler": print, **settings})
-
-
-@pytest.mark.parametrize(
-    "settings", [{"count": 0}, {"count": 1, "per": 0}, {"count": 1, "burst": 0}]
-)
-def test_a_rate_out_of_range_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        RateLimit(**settings)
-
-
-def test_one_queue_is_not_given_twice(plain_client: redis.Redis) -> None:
-    with ackq.Queue(plain_client, "t-any") as queue, pytest.raises(ConfigurationError):
-        Worker([queue, queue], print)
-
-
 def test_both_workers_are_one_api() -> None:
     assert inspect.signature(Worker) == inspect.signature(AsyncWorker)
     public = {name for name in dir(Worker) if not name.startswith("_")}
@@ -207,17 +154,3 @@ def test_the_burst_is_what_a_tenth_of_a_second_allows_unless_chosen(
     spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0, outside=FIXED)
     request: Any = next(permit(spec, limit, 1, 0))
     assert request.args[-1] == burst
-
-
-def test_a_backoff_may_stay_the_same_and_names_its_ranges() -> None:
-    assert Backoff(factor=1, jitter=0).delay(9, 0.5) == 1.0
-    with pytest.raises(ConfigurationError, match="factor is 1 to 100"):
-        Backoff(factor=0.9)
-    with pytest.raises(ConfigurationError, match=r"is 0\.001 to 1e9 seconds, not 0"):
-        check_seconds(0, "interval")
-
-
-def test_a_failure_counts_its_retries_without_the_first_delivery() -> None:
-    message = Message("q", b"a", b"{}", 1, 2)
-    for limit, expected in ((None, "retry 2 in 3 s"), (5, "retry 2 of 4 in 3 s")):
-        assert outlook(message, Settlement("nack", 3.0), limit) == expected

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import NoPermissionError
 
 import ackq
 from ackq.core import observation
@@ -159,15 +159,6 @@ def test_a_queue_that_the_server_cannot_serve_ends_the_worker() -> None:
     assert not state.lanes[0].take.under_way
 
 
-def test_a_quiet_worker_takes_nothing() -> None:
-    state, _ = _state()
-    state.quiet = True
-    routine = feed(state)
-    assert next(routine) == Wait(state.feed.bell, IDLE)
-    state.quiet = False
-    assert _named(routine.send(None)) == "pop_many"
-
-
 def test_a_full_worker_looks_again_when_the_pause_of_another_queue_ends() -> None:
     state, time = _state(queues=2, slots=1)
     state.slots[0].message = _message(time)
@@ -245,20 +236,6 @@ def test_permits_that_a_take_did_not_use_are_returned_with_the_next_request() ->
     assert (lane.take.empty, lane.take.unused, lane.take.not_before) == (True, 0, 0.0)
 
 
-def test_an_outage_of_the_rate_limit_ends_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
-    state, _ = _state(limit=RateLimit(10))
-    routine = feed(state)
-    next(routine)
-    step = routine.throw(ResponseError("no"))
-    assert isinstance(step, Wait)
-    state.clock.now += 1  # type: ignore[attr-defined]
-    routine.send(None)
-    routine.send((4, 0))
-    first, last = [record.getMessage() for record in caplog.records]
-    assert first.startswith("queue q0: rate limit failed, the server at localhost:6379/0 refuses")
-    assert last.startswith("queue q0: rate limit works again after 1.0 s")
-
-
 def test_an_empty_queue_of_several_is_waited_for_beside_the_feeder() -> None:
     state, time = _state(queues=2)
     lane = state.lanes[0]
@@ -324,7 +301,9 @@ def test_a_lease_is_renewed_after_a_third_of_it() -> None:
     assert _run(upkeep(state)) == []
 
 
-def test_a_handler_over_its_time_limit_is_interrupted_once() -> None:
+def test_a_handler_over_its_time_limit_is_interrupted_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     state, time = _state()
     interrupted: list[Any] = []
     state.interrupt = lambda *args: interrupted.append(args)
@@ -340,6 +319,9 @@ def test_a_handler_over_its_time_limit_is_interrupted_once() -> None:
     for _ in range(2):
         assert _run(upkeep(state)) == []
     assert interrupted == [(slow, slow.message, "time limit")]
+    assert [text.partition(" size")[0] for text in caplog.messages] == [
+        "over its time limit queue=q0 message_id=slow"
+    ]
     assert slow.message.timed_out
     assert not quick.message.timed_out
 

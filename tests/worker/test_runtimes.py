@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -645,6 +646,9 @@ def test_only_the_handler_of_the_named_message_is_cancelled_in_a_thread() -> Non
         assert cancelled == ["lost lease", "lost lease"]
         assert slot.task is None
         worker._interrupt(slot, message, "stop")
+        (loop := asyncio.new_event_loop()).close()
+        slot.task = message, SimpleNamespace(get_loop=lambda: loop)
+        worker._interrupt(slot, message, "stop")  # it has just ended
 
 
 def test_what_happened_before_a_task_began_cancels_it_in_a_thread() -> None:

@@ -1,7 +1,7 @@
 """Ticks: each pushed once, however many workers, and the missed ones counted."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -167,29 +167,3 @@ def test_every_half_hour_is_that_through_both_changes_of_daylight_saving(change:
     assert schedule.newest(first, ticks[-1] + 1) == ticks[-1]
     ids = {json.loads(half_hourly.body(tick, 1000))["id"] for tick in ticks}
     assert len(ids) == 13  # the hour that comes twice is two hours
-
-
-@pytest.mark.parametrize("settings", [{"every": 60}, {"cron": "* * * * *"}], ids=["every", "cron"])
-def test_ticks_between_two_instants_are_counted(settings: Any) -> None:
-    schedule = Schedule("minute", {}, tz=UTC, **settings).timetable
-    first, last = us("2026-01-01T00:00+00:00"), us("2026-01-01T00:10+00:00")
-    assert schedule.between(first, last) == 9
-    assert schedule.between(first, schedule.after(first)) == 0
-    assert schedule.newest(first, last + 59_000_000) == last
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"every": 1, "cron": "* * * * *"},
-        {"every": 0},
-        {"cron": "61 * * * *"},
-        {"cron": "0 0 31 2 *"},
-        {"cron": "nonsense"},
-    ],
-    ids=str,
-)
-def test_a_schedule_without_sense_is_refused(settings: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        Schedule("x", {}, **settings)

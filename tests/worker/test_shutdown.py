@@ -16,7 +16,6 @@ import redis
 
 import ackq
 from ackq import Message
-from ackq.errors import ConfigurationError
 from ackq.worker import AsyncWorker, Schedule, Worker, upkeep
 from ackq.worker.logs import log
 from ackq.worker.outages import Outages
@@ -172,13 +171,6 @@ def test_a_take_that_is_under_way_at_a_stop_is_waited_for(
     assert (stats.ready, stats.in_flight) == (1, 0)
 
 
-def test_a_worker_runs_once(rig: Rig) -> None:
-    made = rig.work(rig.queue_of(), start=False)
-    made.drain()
-    with pytest.raises(ConfigurationError, match="runs once"):
-        made.drain()
-
-
 def test_signals_are_heard_and_put_back(
     queue_of: QueueOf, flavour: str, plain_client: redis.Redis
 ) -> None:
@@ -224,7 +216,7 @@ def test_signals_stop_then_end_the_grace_then_have_their_default_action(
     known = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT]
     before = [signal.getsignal(each) for each in known]
     stops: list[int] = []
-    with stopping_on_signals(lambda: stops.append(1), supervised):
+    with stopping_on_signals(lambda: stops.append(1), *[True] * supervised):
         counts = []
         for name in names.split():
             signal.raise_signal(getattr(signal, f"SIG{name}"))

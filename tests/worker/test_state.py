@@ -30,7 +30,6 @@ from ackq.worker.feed import Feed, Pace, QueueOrder, StrictBuffer
 from ackq.worker.feeder import IDLE, feed, permit, wait_for_messages
 from ackq.worker.figures import WAIT_BUCKETS, Handled
 from ackq.worker.figures import Figures as CountedFigures
-from ackq.worker.hooks import call
 from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE
 from ackq.worker.logs import JsonFormatter, TextFormatter, _value, fields_of, location_of
 from ackq.worker.outages import Outages
@@ -102,32 +101,6 @@ def _rings(*bells: Any) -> list[int]:
 
 
 # --- lanes and slots ----------------------------------------------------------------------
-
-
-def test_a_new_lane_may_be_asked_at_once_and_owes_nothing() -> None:
-    state, _ = state_of(limit=RateLimit(5))
-    lane = state.lanes[0]
-    flags = (lane.take.empty, lane.take.empty_since_settled, lane.take.under_way)
-    assert flags == (False, False, False)
-    assert (
-        lane.take.unused,
-        lane.take.not_before,
-        lane.upkeep.not_before,
-        lane.upkeep.watch_at,
-    ) == (0, 0, 0, 0)
-    assert (lane.take.asked_at, lane.failures, lane.clocks) == (None, 0, {})
-    assert (lane.timeout, lane.max_receives, lane.limit) == (30.0, None, RateLimit(5))
-    assert (len(lane.upkeep.done), len(lane.upkeep.returned), lane.number) == (0, 0, 0)
-    slot = Slot()
-    assert (slot.message, slot.taking, slot.started, slot.interrupted, slot.runner) == (
-        None,
-        False,
-        0.0,
-        "",
-        None,
-    )
-    assert (state.feed.waits, state.stopping, state.draining, state.quiet) == (False,) * 4
-    assert (state.feed.refill_at, state.fatal, state.feed.last_take) == (0, None, 100.0)
 
 
 def test_at_most_a_thousand_messages_are_acked_in_one_call() -> None:
@@ -207,18 +180,6 @@ def test_messages_that_arrive_wake_a_slot_and_count_for_their_queue() -> None:
     assert list(state.feed.turns.order()) == [0, 1]
     state.feed.turns.took(0, 3)
     assert list(state.feed.turns.order()) == [1, 0]  # it has had two
-
-
-def test_only_one_queue_without_limit_is_waited_for_in_the_take() -> None:
-    for queues, limit, draining, waits in (
-        (1, None, False, True),
-        (2, None, False, False),
-        (1, RateLimit(5), False, False),
-        (1, None, True, False),
-    ):
-        state, _ = state_of(queues, limit)
-        state.draining = draining
-        assert state.waits_in_take is waits
 
 
 def test_several_queues_in_order_share_a_buffer_that_keeps_it() -> None:
@@ -432,34 +393,27 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
     assert state.feed.pace.seconds == 0.25
 
 
-def test_the_message_of_a_cancelled_handler_is_released(noted: Any) -> None:
+@pytest.mark.parametrize(
+    ("reason", "verb", "text"),
+    [
+        ("lost lease", "release", None),
+        ("stop", "release", None),
+        ("time limit", "nack", "over the time limit"),
+        ("", "nack", "its own"),
+    ],
+)
+def test_a_cancelled_handler_has_failed_unless_the_worker_wanted_it(
+    noted: Any, reason: str, verb: str, text: str | None
+) -> None:
     state, _time, notes, _ = noted
-    for reason in ("lost lease", "stop"):
-        message = Message("q1", b"a", b"{}", 1, 1)
-        slot = _handle(state, message)
-        slot.interrupted = reason
-        state.cancelled(slot, asyncio.CancelledError())
-        assert state.lanes[1].upkeep.returned.pop() == (message, Settlement("release"))
-        assert notes.notes.pop() == ("after", "a", "release", 0.25)
-
-
-def test_a_handler_that_is_cancelled_for_its_time_limit_or_by_itself_has_failed(noted: Any) -> None:
-    state, _time, notes, _ = noted
-    own = asyncio.CancelledError()
-    for reason in ("time limit", ""):
-        message = Message("q1", b"a", b"{}", 1, 1)
-        slot = _handle(state, message)
-        slot.interrupted = reason
-        state.cancelled(slot, own)
-        assert state.lanes[1].upkeep.returned.pop()[1].verb == "nack"
-        (_, _, error), after = notes.notes
-        assert after == ("after", "a", "nack", 0.25)
-        notes.notes.clear()
-        if reason:
-            assert type(error) is TimeoutError
-            assert str(error) == "over the time limit"
-        else:
-            assert error is own
+    slot = _handle(state, message := Message("q1", b"a", b"{}", 1, 1))
+    slot.interrupted = reason
+    state.cancelled(slot, asyncio.CancelledError("its own"))
+    ((returned, settlement),) = state.lanes[1].upkeep.returned
+    assert (returned, settlement.verb) == (message, verb)
+    *errors, after = notes.notes
+    assert after == ("after", "a", verb, 0.25)
+    assert [str(error) for *_, error in errors] == ([] if text is None else [text])
 
 
 def test_a_handler_that_returns_after_its_time_limit_has_failed(noted: Any) -> None:
@@ -470,6 +424,13 @@ def test_a_handler_that_returns_after_its_time_limit_has_failed(noted: Any) -> N
     assert not state.lanes[1].upkeep.done
     assert state.lanes[1].upkeep.returned.pop()[1].verb == "nack"
     assert b"over the time limit" in message.failure
+
+
+def test_the_end_of_a_handler_never_raises(noted: Any) -> None:
+    state, *_ = noted
+    state.ended(Slot(), None)
+    state.ended(_handle(state, Message("of no lane", b"a", b"{}", 1, 1)), OSError())
+    assert not state.busy()
 
 
 def test_a_message_whose_handler_still_runs_here_is_given_back(noted: Any) -> None:
@@ -554,19 +515,6 @@ def test_lost_leases_and_dead_letters_are_logged_and_shown(
     ]
     assert {record.levelname for record in caplog.records} == {"WARNING"}
     assert caplog.messages[-1].endswith('reason="no file"')
-
-
-def test_a_handler_has_exactly_its_time_limit(caplog: pytest.LogCaptureFixture) -> None:
-    state, time = state_of()
-    state.handling.time_limit = 5.0
-    slot = _handle(state, message_of(time), took=5.0)
-    state.enforce_time_limit(100.0)
-    assert slot.interrupted == ""
-    state.enforce_time_limit(100.001)
-    assert slot.interrupted == "time limit"
-    assert caplog.messages[0].startswith("over its time limit queue=q0")
-    assert slot.message is not None
-    assert slot.message.timed_out
 
 
 def test_leases_that_are_lost_or_of_other_queues_are_not_renewed() -> None:
@@ -671,7 +619,7 @@ def test_the_user_s_code_is_found_in_all_modules_of_its_package() -> None:
     with pytest.raises(ValueError, match="why") as raised:
         handle(message_of(Time()))
     line = fail.__code__.co_firstlineno + 1
-    assert failures.describe(raised.value).place == f"{location_of(raised.value)} in fail"
+    assert failures.describe(raised.value, False).place == f"{location_of(raised.value)} in fail"
     assert location_of(raised.value) == f"{__file__}:{line}"
     for handler in (Handler(), Handler.__call__):
         defined = Handler.__call__.__code__
@@ -679,7 +627,7 @@ def test_the_user_s_code_is_found_in_all_modules_of_its_package() -> None:
             f"{__file__}:{defined.co_firstlineno} in __call__"
         )
     assert Failures(len, "text")._defined == ""
-    assert Failures(print, "text").describe(ValueError()).place == ""
+    assert Failures(print, "text").describe(ValueError(), False).place == ""
     assert location_of(ValueError()) == ""
     from functools import partial, wraps
 
@@ -748,20 +696,6 @@ def test_the_fields_of_a_record_are_those_of_its_message() -> None:
     assert orjson.loads(JsonFormatter().format(record))["message_id"] == "\\ud800"
 
 
-def test_a_failure_is_logged_with_what_comes_next(
-    noted: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    state, *_ = noted
-    state.handling.backoff = ackq.worker.Backoff(base=3, jitter=0)
-    state.lanes[1].max_receives = 3
-    state.failed(_handle(state, Message("q1", b"a", b"{}", 1, 1)), ValueError("why not"))
-    assert caplog.messages == [
-        'failed queue=q1 message_id=a size=2 receive_count=1 error="ValueError: why not" at=""'
-        ' outlook="retry 1 of 2 in 3 s"'
-    ]
-    assert caplog.records[0].levelname == "WARNING"
-
-
 def test_values_of_a_record_are_quoted_where_their_end_would_be_unclear() -> None:
     assert [_value(each) for each in ("a", "", "a b", 'a"b', 5, "a\nb")] == [
         "a",
@@ -771,18 +705,6 @@ def test_values_of_a_record_are_quoted_where_their_end_would_be_unclear() -> Non
         "5",
         r"a\nb",
     ]
-
-
-def test_a_hook_that_fails_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Hooks):
-        def before(self, message: Message) -> None:
-            raise SystemExit("secret")
-
-    notes = Notes()
-    call([Broken(), notes], "before", Message("q", b"a", b"{}", 1, 1))
-    assert caplog.messages == ["hook Broken.before failed: SystemExit"]
-    assert caplog.records[0].levelname == "ERROR"
-    assert notes.notes == [("before", "a")]
 
 
 def test_figures_of_several_workers_are_added() -> None:
@@ -1015,6 +937,7 @@ def test_ticks_of_cron_that_are_counted_are_limited(monkeypatch: pytest.MonkeyPa
             {"name": "s", "cron": "0 0 31 2 *"},
             "schedule 's': cron '0 0 31 2 .*': day-of-month is .+, not '31'",
         ),
+        ({"name": "s", "cron": "nonsense"}, "schedule 's': cron has five fields"),
     ],
     ids=repr,
 )
