@@ -113,7 +113,7 @@ CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
         lambda made: made.failed("taking", OSError(), 1.0),
         succeed,
     ),
-    lambda: Quarantine(lambda: None, list): (
+    lambda: Quarantine(lambda: None, lambda held: None): (
         lambda made: made.take([]),
         lambda made: made.send(bool),
         lambda made: made.process_crashed(9, [], on_purpose=False),

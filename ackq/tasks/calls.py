@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -26,10 +26,50 @@ def call(
 
 
 def call_through(middleware: Iterable[Any], message: Any, call: Callable[[], Any]) -> Any:
-    """Call something within middleware, the first of which is the outermost."""
+    """Call something within middleware, the first of which is the outermost.
+
+    What each returns is judged like the result of a handler. None stands for what was called.
+
+    Raises:
+        TypeError: a middleware called nothing and returned None, or returned before the end of
+            what it called.
+    """
+    begun: list[Any] = []
+    ended: list[Any] = []
+
+    def innermost() -> Any:
+        begun.append(call)
+        result = None
+        try:
+            result = call()
+        finally:
+            ended.append(result)
+        return result
+
+    def layer(each: Any, inner: Callable[[], Any]) -> Any:
+        return plain_value(each(message, inner), finish)
+
+    outermost: Callable[[], Any] = innermost
     for each in reversed([*middleware]):
-        call = partial(each, message, call)
-    return plain_value(call(), finish)
+        outermost = partial(layer, each, outermost)
+    result = outermost()
+    if len(ended) < len(begun):
+        raise TypeError("a middleware has not waited for the end of call(): return call()")
+    return checked(result, ended, "return call()")
+
+
+def checked(result: Any, results: Sequence[Any], advice: str) -> Any:
+    """Return what middleware returned, or what was called returned if that is None.
+
+    Raises:
+        TypeError: nothing was called.
+    """
+    if result is None and not results:
+        raise TypeError(
+            f"a middleware has not called call(), so nothing has run: {advice}, or return anything"
+            " but None to leave it out"
+        )
+    return results[-1] if result is None else result
 
 
 @contextmanager

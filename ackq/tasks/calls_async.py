@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
+from ackq.tasks.calls import checked
 from ackq.tasks.definition import Definition
 from ackq.worker.tasks import DaemonThreads, value_of
 from ackq.worker.verdicts import check_handler, plain_value_async
@@ -34,25 +35,38 @@ async def call(
 async def call_through(middleware: Iterable[Any], message: Any, call: Callable[[], Any]) -> Any:
     """Call something within middleware, the first of which is the outermost.
 
+    What each returns is judged like the result of a handler. None stands for what was called.
+
     Raises:
-        TypeError: a middleware did not await its ``call()``, so that has not run to its end.
+        TypeError: a middleware did not await its ``call()``, so that has not run to its end; or it
+            called nothing and returned None.
     """
     begun: list[Any] = []
+    results: list[Any] = []
 
     def noted(call: Callable[[], Any]) -> Any:
         begun.append(call())
         return begun[-1]
 
+    async def innermost() -> Any:
+        results.append(None)
+        results.append(await call())
+        return results[-1]
+
+    async def layer(each: Any, inner: Callable[[], Any]) -> Any:
+        return await plain_value_async(await each(message, partial(noted, inner)))
+
+    outermost: Callable[[], Any] = innermost
     for each in reversed([*middleware]):
-        call = partial(each, message, partial(noted, call))
-    result = await plain_value_async(await call())
+        outermost = partial(layer, each, outermost)
+    result = await outermost()
     unfinished = [one for one in begun if inspect.iscoroutine(one) and one.cr_frame is not None]
     for one in unfinished:
         if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
             one.close()  # so that Python does not warn as well
     if unfinished:
         raise TypeError("a middleware has not awaited call(): return await call()")
-    return result
+    return checked(result, results, "return await call()")
 
 
 async def _in_thread(function: Callable[[], Any], message: Message) -> Any:

@@ -1,8 +1,11 @@
 """Whatever a task returns, raises or is: its message is settled, and counted where it failed."""
 
+import asyncio
 import contextlib
+import re
 import sys
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 from ackq import Message
 from ackq.errors import ConfigurationError
 from ackq.tasks import Backoff, Breaker, Failed, Later, Retry, injected
-from ackq.worker import Again
+from ackq.worker import Again, Reject
 from tests.tasks.conftest import Rig
 from tests.waiting import wait_until
 from tests.worker.crooked import MEDDLERS, RAN, RESULTS, generates, generates_async, hostile
@@ -212,6 +215,97 @@ def test_a_middleware_that_awaits_no_call_fails_the_message_and_the_push(
     rig.tasks.push_middleware(forgets)
     with pytest.raises(TypeError, match="return await call"):
         rig.push(run)
+
+
+async def helper(call: Any) -> Any:
+    return call()
+
+
+#: What middleware does, how often its task runs then, and the end of its message: empty for an ack.
+MIDDLEWARE: dict[str, tuple[Any, int, str]] = {
+    "forgets": (lambda message, call: None, 0, "has not called call()"),
+    "names": (lambda message, call: call, 0, "nobody called"),
+    "leaves out": (lambda message, call: "left out", 0, ""),
+    "generator": (lambda message, call: (call() for _ in "a"), 0, "remove the yield"),
+    "awaitable": (lambda message, call: helper(call), 1, ""),
+    "error": (lambda message, call: OSError("an error"), 0, "an error"),
+    "verdict": (lambda message, call: Reject("a verdict"), 0, "a verdict"),
+    "future": (lambda message, call: Future(), 0, "may still run"),
+    "meddles": (lambda message, call: [each(message) for each in MEDDLERS.values()], 0, ""),
+}
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["task", "batch"])
+@pytest.mark.parametrize("within", [False, True], ids=["alone", "within another"])
+def test_what_middleware_does_is_judged_like_a_handler(rig: Rig, batch: bool, within: bool) -> None:
+    def chosen(message: Any, call: Any) -> Any:
+        return MIDDLEWARE[message.id][0](message, call)
+
+    async def chosen_async(message: Any, call: Any) -> Any:
+        return chosen(message, call)
+
+    if within:  # one that drops the result
+        rig.middleware(rig.tasks.middleware, lambda _: contextlib.nullcontext())
+    rig.tasks.middleware(chosen_async if rig.is_async else chosen)
+    ran: list[str] = []
+
+    def run(name: str) -> None:
+        ran.append(name)
+
+    task = define(rig, batch, run)
+    for name in MIDDLEWARE:
+        rig.push(task.options(id=name), name)
+    rig.drain(concurrency=1)
+    ended = {
+        each.id: each.errors[-1].text if each.errors else each.reason
+        for each in rig.queue.dead_letters(20)
+    }
+    for name, (_, runs, text) in MIDDLEWARE.items():
+        assert (name, ran.count(name)) == (name, runs)
+        assert (name in ended) == bool(text), name
+        assert text in ended.get(name, ""), name
+
+
+def test_middleware_that_does_not_wait_for_its_call_fails_the_message(rig: Rig) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def run(name: str) -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    def leaves(message: Any, call: Any) -> None:
+        threading.Thread(target=call).start()
+        assert begun.wait(10)
+
+    async def leaves_async(message: Any, call: Any) -> None:
+        left.append(asyncio.ensure_future(call()))
+
+    left: list[Any] = []
+    rig.tasks.middleware(leaves_async if rig.is_async else leaves)
+    rig.push(define(rig, False, run), "a")
+    rig.drain()
+    go_on.set()
+    (letter,) = rig.queue.dead_letters()
+    assert re.search("has not (waited for the end of|awaited) call", letter.errors[-1].text)
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_a_push_has_a_result_or_fails(rig: Rig, calls: bool) -> None:
+    def drops(message: Any, call: Any) -> None:
+        if calls:
+            call()
+
+    async def drops_async(message: Any, call: Any) -> None:
+        if calls:
+            await call()
+
+    rig.tasks.push_middleware(drops_async if rig.is_async else drops)
+    task = define(rig, False, lambda name: None)
+    if calls:
+        assert rig.push(task.options(id="a"), "a") == "a"
+        return
+    with pytest.raises(TypeError, match="has not called call"):
+        rig.push(task, "a")
 
 
 @dataclass
