@@ -9,6 +9,7 @@
 -- Return what reads and changes these notes.
 local function open_listed()
   local CANCELS_LAST = 604800000000 -- µs
+  local NOTHING = {since = 0, count = 0, canceled = 0} -- what is noted of most messages
   local listed, known, changed, emptied = {}, {}, {}, nil
 
   -- Return the field of a message.
@@ -21,19 +22,20 @@ local function open_listed()
     local found = has_notes and redis.call('HMGET', notes, '', unpack(fields)) or {}
     emptied = tonumber(found[1] or 0)
     for i, field in ipairs(fields) do
-      local since, count, canceled = string.match(found[i + 1] or '', '^(%d+) (%d+) (%d+)$')
-      since = tonumber(since or 0)
-      if since <= emptied then
-        since, count, canceled = math.max(now, emptied + 1), 0, 0
+      local note, text = known[field] or NOTHING, found[i + 1]
+      if text and note == NOTHING then
+        local since, count, canceled = string.match(text, '^(%d+) (%d+) (%d+)$')
+        since = tonumber(since or 0)
+        note = since > emptied and {
+          since = since, count = tonumber(count),
+          canceled = now < since + CANCELS_LAST and tonumber(canceled) or 0,
+        } or NOTHING
       end
-      known[field] = known[field] or {
-        since = since, count = tonumber(count),
-        canceled = now < since + CANCELS_LAST and tonumber(canceled) or 0,
-      }
+      known[field] = note
     end
   end
 
-  -- Return the note of a message. What is changed in it has to be written.
+  -- Return the note of a message.
   function listed.of(field)
     if not known[field] then
       listed.read({field})
@@ -41,12 +43,20 @@ local function open_listed()
     return known[field]
   end
 
+  -- Return the note of a message to change it.
+  local function changing(field)
+    if listed.of(field) == NOTHING then
+      known[field] = {since = math.max(now, emptied + 1), count = 0, canceled = 0}
+    end
+    changed[field] = true
+    return known[field]
+  end
+
   -- Note a message that returns to a list, how often it was delivered, and when it is due.
   function listed.add(id, body, count, due)
     if count > 0 then
-      local field = listed.field(id, body)
-      local note = listed.of(field)
-      note.count, note.since, changed[field] = count, math.max(note.since, due or 0), true
+      local note = changing(listed.field(id, body))
+      note.count, note.since = count, math.max(note.since, due or 0)
     end
   end
 
@@ -64,10 +74,10 @@ local function open_listed()
   -- Note that one more of these messages is canceled, by a cancel that began at a time. Another
   -- cancel counts again from zero. Return when the cancel began.
   function listed.cancel(field, began)
-    local note = listed.of(field)
+    local note = changing(field)
     began = math.max(began, emptied + 1)
     note.canceled = note.since == began and note.canceled + 1 or 1
-    note.since, changed[field] = began, true
+    note.since = began
     return began
   end
 

@@ -8,6 +8,7 @@
 
 -- Return what reads and changes these notes.
 local function open_names()
+  local NOTHING = {} -- the names of most ids
   local names, known, changed = {}, {}, {}
 
   -- Return the lease key of a message that is in CONTEXT.
@@ -26,13 +27,14 @@ local function open_names()
     end
     local found = redis.call('HMGET', notes, unpack(fields))
     for i = 1, #ids do
-      if not known[ids[i]] then
+      if found[i] and not known[ids[i]] then
         local of = {}
-        for name, till in string.gmatch(found[i] or '', '([^ /]+)/?(%d*)') do
+        for name, till in string.gmatch(found[i], '([^ /]+)/?(%d*)') do
           of[name] = till
         end
         known[ids[i]] = of
       end
+      known[ids[i]] = known[ids[i]] or NOTHING
     end
   end
 
@@ -40,7 +42,7 @@ local function open_names()
   function names.of(id)
     if not known[id] then
       names.read({id})
-      known[id] = known[id] or {}
+      known[id] = known[id] or NOTHING
     end
     return known[id]
   end
@@ -51,6 +53,10 @@ local function open_names()
     local of = id and names.of(id)
     if not of or (from and not of[from]) then
       return false
+    end
+    if of == NOTHING then
+      of = {}
+      known[id] = of
     end
     if from and from ~= to then
       of[from] = nil

@@ -78,9 +78,12 @@ def equal_ids(scene: Scene, size: int) -> Act:
     return popping(scene.queue(), 1)
 
 
+@FACTS.worst("1,000 equal ids beside notes of 10,000 canceled messages", length=8, noted=10_000)
 @FACTS.worst("1,000 equal ids", length=8)
 @FACTS.worst("1,000 equal ids of 512 bytes", length=512)
-def equal(scene: Scene, length: int) -> Act:
+def equal(scene: Scene, length: int, noted: int = 0) -> Act:
+    line = f"redis.call('HSET', KEYS[1], '9:' .. redis.sha1hex(id) .. ':' .. id, '{scene.far} 0 1')"
+    scene.fill(line, (scene.keys.notes,), noted)
     line = f"redis.call('LPUSH', KEYS[1], '{{\"id\":\"' .. string.rep('i', {length}) .. '\"}}')"
     scene.fill(line, (scene.keys.ready,), 1000)
     return popping(scene.queue(), 1)
