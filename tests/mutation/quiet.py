@@ -25,7 +25,9 @@ _PAUSE = re.compile(r"(await |\(?yield )?([\w.]*sleep|Sleep|[\w.]+\.wait)\(.+\)\
 
 def mutants() -> list[Mutant]:
     """Return every quiet mutant of the package."""
-    texts = {path: path.read_text() for path in sorted((ROOT / "ackq").rglob("*.py"))}
+    # What Python runs as __main__ is no module to plant a mutant in.
+    paths = (path for path in (ROOT / "ackq").rglob("*.py") if path.stem != "__main__")
+    texts = {path: path.read_text() for path in sorted(paths)}
     locks = {name for text in texts.values() for name in _LOCK.findall(text)}
     written = {path: text for path, text in texts.items() if not text.startswith(GENERATED)}
     return [

@@ -23,7 +23,7 @@ import redis
 import ackq
 from ackq.embedded import Server
 from ackq.ops.workers import workers
-from ackq.process.children import EARLY_DEATH, Child, private_folder
+from ackq.process.children import Child, private_folder
 from ackq.process.plan import Plan
 from ackq.process.spares import Spares, Started
 from tests.waiting import wait_until
@@ -272,7 +272,7 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(
         assert expected / 2 < pause(0) <= expected
     child._deaths = 50
     assert 5 < pause(0) <= 10, "pauses of up to 10 seconds, as docs/worker.md says"
-    assert pause(EARLY_DEATH) <= 0.1
+    assert pause(10.0) <= 0.1
     assert 0.1 < pause(0) <= 0.2
     with monkeypatch.context() as patch:
         patch.setattr(spares, "start", no_process)

@@ -46,6 +46,7 @@ def test_only_what_the_process_never_saw_is_given_back_uncounted(
     server: Server,
     token: str,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
     make: Any,
     settings: Any,
     prepare: Any,
@@ -65,6 +66,7 @@ def test_only_what_the_process_never_saw_is_given_back_uncounted(
         for _ in range(2):  # a second look finds no more
             settle(server.url, [], takes)
             assert queue.stats().in_flight == len(others) + len(had)
+        assert not caplog.messages
         again = {each.id: each for _ in range(24) for each in queue.pop_many(24)}
         assert {each.id: each.receive_count for each in unseen[1:]}.items() <= {
             id: each.receive_count for id, each in again.items()
