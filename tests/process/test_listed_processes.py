@@ -16,7 +16,6 @@ from ackq.embedded import Server
 from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import workers
 from ackq.queue.keys import QueueKeys
-from tests.servers import private_server
 from tests.waiting import wait_until
 from tests.worker.conftest import settled
 
@@ -180,31 +179,6 @@ def test_each_process_is_listed_and_can_be_stopped_alone(
         run("stop", "mailer", "--wait", "40")
         assert command.wait() == 0
     assert "worker process 0 ended" not in command.log().replace("(-9)", "")
-
-
-def test_a_worker_is_listed_again_after_a_restart_of_the_server(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, token: str
-) -> None:
-    with private_server(tmp_path_factory.mktemp("restarted")) as server:
-        options = ("-q", token, *OFTEN)
-        with (
-            redis.Redis.from_url(server.url) as client,
-            working(tmp_path, server.url, SCRIPTED, *options) as command,
-        ):
-            (before,) = wait_until(lambda: workers(client, [token]), "the worker", 40)
-            server.kill()
-            wait_until(lambda: "is away" in command.log(), "the outage to be noticed", 40)
-            server.start()
-            restarted = now(client)
-            after = wait_until(
-                lambda: [
-                    worker for worker in workers(client, [token]) if worker.seen_at > restarted
-                ],
-                "the worker to be back",
-                40,
-            )
-            assert after[0].id == before.id
-            assert command.log().count("is away") == 1
 
 
 def test_the_command_prints_hostile_texts_safely(

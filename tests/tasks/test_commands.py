@@ -89,28 +89,6 @@ def test_a_stuck_batch_is_killed_and_all_of_it_is_counted(
         assert events == [([0, 1], [1, 1]), ([0, 1], [2, 2])]
 
 
-def test_changed_tasks_are_reloaded(tmp_path: Path, url: str, token: str) -> None:
-    source = tmp_path / "changing.py"
-    text = f"""
-from ackq.tasks import Tasks
-tasks = Tasks(None, queue={token!r})
-@tasks.task(name="first")
-def first():
-    print("the first task", flush=True)
-"""
-    source.write_text(text)
-    with (
-        Queue.from_url(url, token) as queue,
-        working(tmp_path, url, "changing:tasks", "--reload", cwd=tmp_path) as command,
-    ):
-        queue.push({"task": "first"})
-        wait_until(lambda: "the first task" in command.log(), "the first version", 40)
-        source.write_text(text.replace("first", "second"))
-        wait_until(lambda: command.log().count("working on") == 2, "the second version", 40)
-        queue.push({"task": "second"})
-        wait_until(lambda: "the second task" in command.log(), "its task", 40)
-
-
 def test_what_is_no_task_is_refused(tmp_path: Path, url: str) -> None:
     with working(tmp_path, url, f"{MODULE}:TOKEN") as command:
         assert command.wait() == 3

@@ -1,6 +1,5 @@
 """The health check is red if work is stuck, and only then."""
 
-import asyncio
 import contextlib
 import json
 import socket
@@ -68,33 +67,12 @@ def test_it_is_red_only_while_ready_messages_are_not_taken(tmp_path: Path, rig: 
     assert health.address is None
 
 
-def test_it_stays_green_while_messages_are_taken_however_many_wait(
-    caplog: pytest.LogCaptureFixture, rig: Rig
-) -> None:
-    queue = rig.queue(60)
-    rig.handler.behave = lambda message: asyncio.sleep(0.03)
-    health = Health(port=0, stalled_after=0.5, interval=0.02)
-    rig.work(queue, concurrency=1, prefetch=1, health=health)
-    wait_until(lambda: settled(queue), "all", 20)
-    assert "health:" not in caplog.text
-
-
 def test_a_loop_that_hangs_is_red() -> None:
     health = Health(port=0, stalled_after=0.001, interval=0.001)
     assert wait_until(lambda: health.reason, "red").startswith("the worker's loop")
     health.show("")
     health._seen += 10
     assert not health.reason
-
-
-def test_a_loop_that_hangs_has_no_file(tmp_path: Path) -> None:
-    file = tmp_path / "healthy"
-    with Health(file=file, stalled_after=0.05, interval=0.01) as health:
-        health.show("")
-        wait_until(lambda: not file.exists(), "its removal")
-        health.show("")
-        assert file.exists() or health.reason
-    assert not file.exists()
 
 
 def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
@@ -121,14 +99,6 @@ def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
             made.join()
         finally:
             portal.call(queue.close if flavour == "sync" else queue.aclose)
-
-
-def test_a_take_that_does_not_end_is_red(rig: Rig) -> None:
-    state = rig.work(rig.queue_of(), print, start=False).worker._state
-    health = Health(port=0, stalled_after=60)
-    state.lanes[0].take.asked_at = state.clock() - 100
-    assert list(health.watch(state)) == []  # nothing is asked of the server
-    assert health.reason.startswith("no answer from Redis for 100 s, queue ")
 
 
 def connected(health: Health) -> socket.socket:
@@ -219,8 +189,3 @@ def test_a_port_that_is_in_use_is_refused_before_anything_is_taken(rig: Rig) -> 
             made.drain()
     assert rig.handler.seen == []
     assert queue.stats().ready == 3
-
-
-def test_a_check_that_shows_nowhere_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="file or a port"):
-        Health()

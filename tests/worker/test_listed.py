@@ -15,7 +15,7 @@ from ackq.ops.worker_info import WorkerInfo
 from ackq.ops.workers import send_order, workers
 from ackq.queue.keys import QueueKeys
 from ackq.queue.registry import Order
-from ackq.worker import Health, RateLimit, Worker
+from ackq.worker import RateLimit, Worker
 from ackq.worker.presence import encode_record, heartbeat
 from tests.conftest import MakeQueue
 from tests.facade import Portal
@@ -84,14 +84,6 @@ def test_a_worker_that_ends_leaves_the_list_at_once(
     assert not plain_client.exists(*QueueKeys.of(token).workers)
 
 
-def test_a_worker_can_stay_unlisted(listed: List, rig: Rig) -> None:
-    queue = rig.queue_of()
-    queue.push({"id": "a"})
-    rig.work(queue, heartbeat=None)
-    rig.handler.wait_for(1)
-    assert listed() == []
-
-
 @pytest.mark.parametrize("limited", [False, True], ids=["waiting in its take", "with a rate limit"])
 def test_a_quiet_worker_finishes_its_messages_and_takes_no_more(
     listed: List, order: Callable[[Order], None], limited: bool, rig: Rig
@@ -136,36 +128,6 @@ def test_a_quiet_worker_of_several_queues_takes_from_none(
     assert rig.handler.seen == []
     order("resume")
     rig.handler.wait_for(2)
-
-
-def test_the_list_of_a_queue_shows_only_messages_of_its_own_queue(listed: List, rig: Rig) -> None:
-    first, second, release = rig.queue_of("-a"), rig.queue_of("-b"), threading.Event()
-    rig.handler.behave = lambda message: until(release)
-    first.push({"id": "of a"})
-    second.push({"id": "of b"})
-    rig.work([first, second], heartbeat=OFTEN)
-    for suffix in ("-a", "-b"):
-        found = wait_until(
-            lambda suffix=suffix: [each for each in listed(suffix) if each.busy == 2],  # type: ignore[misc]
-            "both handlers",
-        )
-        assert [each.message_id for each in found[0].running] == [f"of {suffix[1:]}"]
-    release.set()
-
-
-def test_a_quiet_worker_is_healthy(
-    listed: List, order: Callable[[Order], None], tmp_path: object, rig: Rig
-) -> None:
-    queue = rig.queue_of()
-    health = Health(port=0, stalled_after=0.2, interval=0.05)
-    rig.work(queue, heartbeat=OFTEN, health=health)
-    wait_until(listed, "it to be listed")
-    order("quiet")
-    alone(listed, lambda each: each.state == "quiet", "it to obey")
-    queue.push({"id": "a"})
-    seen_at = last_seen(listed)
-    alone(listed, lambda each: each.seen_at > seen_at + 1, "several checks")
-    assert health.reason == ""
 
 
 def test_a_worker_stops_by_order_when_its_handlers_have_ended(
@@ -323,27 +285,6 @@ def test_records_of_other_programs_do_no_harm(
     assert [each.name for each in found] == ["w0", "w1", "w2", "w3"]
     assert {each.state for each in found} == {"unknown"}
     assert all(each.running == () and each.queues == (token,) for each in found)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"name": ""},
-        {"name": "x" * 101},
-        {"name": "\ud800"},
-        {"name": 5},
-        {"heartbeat": 0},
-        {"heartbeat": 601},
-        {"heartbeat": "1"},
-        {"heartbeat": float("nan")},
-    ],
-    ids=str,
-)
-def test_a_name_or_interval_out_of_range_is_an_error(
-    flavour: str, settings: dict[str, object], rig: Rig
-) -> None:
-    with pytest.raises(ConfigurationError, match=r"name|heartbeat"):
-        rig.work(rig.queue_of(), lambda message: None, start=False, **settings)
 
 
 def test_a_key_of_another_type_under_the_name_of_a_list_hides_no_other_worker(

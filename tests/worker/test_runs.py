@@ -121,15 +121,6 @@ def test_the_leases_of_waiting_messages_are_renewed_and_all_are_released_when_th
     assert buffered(state) == []
 
 
-def test_a_worker_that_stops_gives_waiting_messages_back() -> None:
-    state, time = grouped()
-    state.arrived(state.lanes[0], messages_of(time, "a1", "a2", "a3"))
-    handle(state)
-    state.stop()
-    _release_stale(state)
-    assert given_back(state) == ["a2", "a3"]
-
-
 def test_waiting_messages_leave_room_for_other_groups_in_idle_slots_only() -> None:
     state, time = grouped(slots=4)
     state.feed.pace._prefetch, state.feed.pace.seconds = 10, 0.0001
@@ -192,20 +183,3 @@ def test_a_suspect_waits_apart_and_its_group_does_not_wait_here(
     assert bell.rings == 1
     assert given_back(state) == returned
     assert not state.settled()
-
-
-def test_a_batch_has_one_message_of_each_group() -> None:
-    state, time = grouped()
-    state.lanes[0].collector = Collector("q0", Batch(2), Bell(), state.pass_on)
-    state.arrived(state.lanes[0], messages_of(time, "a1", "a2", "b1", "a3"))
-    (pile,) = state.feed.buffer
-    assert [each.id for each in pile.messages] == ["a1", "b1"]
-    slot = state.slots[0]
-    slot.batch = state.feed.buffer.popleft().messages
-    state.ended(slot, None)
-    assert [each.id for each in state.lanes[0].collector.waiting()] == ["a2"]
-    assert not state.settled()
-    time.now += STALE + 0.1
-    state.lanes[0].collector.close(time.now)
-    _release_stale(state)
-    assert given_back(state) == ["a2", "a3"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 import threading
 import time
 from collections import deque
@@ -53,6 +54,24 @@ def _run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(main())
 
 
+def _on_both(check: Callable[[Any], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run a check of a worker with threads, and of one with tasks."""
+
+    async def main() -> None:
+        with _worker(**settings) as worker:
+            await check(worker)
+        async with _async_worker(**settings) as async_worker:
+            await check(async_worker)
+
+    asyncio.run(main())
+
+
+async def _done(result: Any) -> None:
+    """Await what only one of the two gives to await."""
+    if inspect.isawaitable(result):
+        await result
+
+
 class Started:
     """A service with these routines, instead of a worker's own."""
 
@@ -78,75 +97,49 @@ def _doing(worker: Any, sources: list[Routine[None]], presence: Sequence[Routine
 # --- effects ------------------------------------------------------------------------------
 
 
-class Recorded:
-    """A bell that records how long it was waited for, in both flavours."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-
-    def ring(self) -> None:
-        """Is not called."""
-
-    def wait(self, seconds: float) -> None:
-        self.waits.append(seconds)
-
-
-class AsyncRecorded(Recorded):
-    async def wait(self, seconds: float) -> None:  # type: ignore[override]
-        self.waits.append(seconds)
-
-
 def _routine(bell: Any, method: Any, got: list[Any]) -> Routine[None]:
     got.append((yield Wait(bell, 0.25)))
     got.append((yield Call(method, (1, 2), {"c": 3})))
     try:
         yield Call(method, ("fail",))
     except Bug as error:
-        got.append(error)
+        got.append(type(error))
     got.append((yield Wait(bell, 0.5)))
 
 
-EXPECTED = [None, ((1, 2), {"c": 3}), Bug, None]
-
-
-def test_calls_and_waits_of_a_routine_are_carried_out_in_turn() -> None:
+@pytest.mark.parametrize("drive", [threads.drive, tasks.drive])
+def test_calls_and_waits_of_a_routine_are_carried_out_in_turn(drive: Any) -> None:
     def method(*args: Any, **keywords: Any) -> Any:
         if args == ("fail",):
             raise Bug
-        return args, keywords
+        return returned((args, keywords))
 
-    async def async_method(*args: Any, **keywords: Any) -> Any:
-        return method(*args, **keywords)
+    async def later(value: Any) -> Any:
+        return value
 
+    def wait(seconds: float) -> Any:
+        waits.append(seconds)
+        return returned(None)
+
+    returned = later if drive is tasks.drive else lambda value: value
     got: list[Any] = []
-    bell = Recorded()
-    threads.drive(_routine(bell, method, got))
-    assert [type(each) if isinstance(each, Bug) else each for each in got] == EXPECTED
-    assert bell.waits == [0.25, 0.5]
-    got, bell = [], AsyncRecorded()
-    asyncio.run(tasks.drive(_routine(bell, async_method, got)))
-    assert [type(each) if isinstance(each, Bug) else each for each in got] == EXPECTED
-    assert bell.waits == [0.25, 0.5]
+    waits: list[float] = []
+    routine = _routine(SimpleNamespace(wait=wait), method, got)
+    _run(lambda: _done(drive(routine)))
+    assert got == [None, ((1, 2), {"c": 3}), Bug, None]
+    assert waits == [0.25, 0.5]
 
 
-def test_a_ring_is_kept_for_one_wait() -> None:
-    bell = ThreadBell()
-    bell.ring()
-    began = time.monotonic()
-    bell.wait(30)
-    assert time.monotonic() - began < 20
-    began = time.monotonic()
-    bell.wait(0.02)
-    assert time.monotonic() - began >= 0.015
-
+@pytest.mark.parametrize("kind", [ThreadBell, TaskBell])
+def test_a_ring_is_kept_for_one_wait(kind: Any) -> None:
     async def main() -> None:
-        bell = TaskBell()
+        bell = kind()
         bell.ring()
         began = time.monotonic()
-        await bell.wait(30)
+        await _done(bell.wait(30))
         assert time.monotonic() - began < 20
         began = time.monotonic()
-        await bell.wait(0.02)
+        await _done(bell.wait(0.02))
         assert time.monotonic() - began >= 0.015
 
     _run(main)
@@ -170,61 +163,40 @@ def _waiting(worker: Any) -> Routine[None]:
 def test_a_helper_that_fails_ends_the_worker_with_its_error(kind: str) -> None:
     """Both runtimes stop, and raise what the routine raised."""
 
-    def prepare(worker: Any) -> None:
+    async def check(worker: Any) -> None:
         worker._state.lanes[0].upkeep.watch_at = 1e18
         routines = [_waiting(worker)], [_waiting(worker)]
         routines[kind == "presence"].append(_failing())
         _doing(worker, *routines)
-
-    with _worker() as worker:
-        prepare(worker)
         with pytest.raises(Bug):
-            worker.run()
+            await _done(worker.run())
         assert worker._state.stopping
 
-    async def main() -> None:
-        async with _async_worker() as worker:
-            prepare(worker)
-            with pytest.raises(Bug):
-                await worker.run()
-            assert worker._state.stopping
-
-    _run(main)
+    _on_both(check)
 
 
 def test_all_helpers_are_waited_for_at_the_end() -> None:
     """`run` begins every routine, and returns when all of them have ended."""
-    ended: list[str] = []
 
-    def routine(state: Any, bell: Any, name: str) -> Routine[None]:
-        while not state.stopping:
-            yield Wait(bell, 0.005)
-        yield Wait(bell, 0.05)
-        assert threading.current_thread().daemon is isinstance(bell, ThreadBell)
-        ended.append(name)
+    async def check(worker: Any) -> None:
+        def routine(name: str) -> Routine[None]:
+            bell = worker._bell()
+            while not worker._state.stopping:
+                yield Wait(bell, 0.005)
+            yield Wait(bell, 0.05)
+            assert threading.current_thread().daemon is isinstance(bell, ThreadBell)
+            ended.append(name)
 
-    with _worker(heartbeat=None, concurrency=1) as worker:
-        state = worker._state
-        state.lanes[0].upkeep.watch_at = 1e18
-        a, b, c, h = [routine(state, ThreadBell(), name) for name in "abch"]
+        ended: list[str] = []
+        worker._state.lanes[0].upkeep.watch_at = 1e18
+        a, b, c, h = map(routine, "abch")
         _doing(worker, [a, b, c], [h])
         worker.stop()
-        worker.run()
-        assert state.slots[0].runner.daemon
-    assert sorted(ended) == ["a", "b", "c", "h"]
-    ended.clear()
-
-    async def main() -> None:
-        async with _async_worker(heartbeat=None, concurrency=1) as worker:
-            state = worker._state
-            state.lanes[0].upkeep.watch_at = 1e18
-            a, b, c, h = [routine(state, TaskBell(), name) for name in "abch"]
-            _doing(worker, [a, b, c], [h])
-            worker.stop()
-            await worker.run()
+        await _done(worker.run())
+        assert getattr(worker._state.slots[0].runner, "daemon", True)
         assert sorted(ended) == ["a", "b", "c", "h"]
 
-    _run(main)
+    _on_both(check, heartbeat=None, concurrency=1)
 
 
 class Hanging:
@@ -282,11 +254,16 @@ class Settling:
     async def awaited(self, *messages: ackq.Message, delay: float = 0) -> int:
         return self(*messages)
 
+    def of(self, worker: Any) -> Any:
+        """Return it as the queue of a worker has it."""
+        return self.awaited if isinstance(worker, AsyncWorker) else self
 
-def _fill(state: Any, settling: Any) -> list[ackq.Message]:
-    """Give the state a message in each place from which it must be settled."""
-    lane = state.lanes[0]
-    lane.queue.ack = lane.queue.release = settling
+
+def _fill(worker: Any, settling: Settling) -> list[ackq.Message]:
+    """Give a worker a message in each place from which it must be settled."""
+    state, lane = worker._state, worker._state.lanes[0]
+    state.stopping = True
+    lane.queue.ack = lane.queue.release = settling.of(worker)
     done, returned, waiting, running = (_message(id) for id in "abcd")
     lane.upkeep.done.append(done)
     lane.upkeep.returned.append((returned, Settlement("release")))
@@ -297,35 +274,26 @@ def _fill(state: Any, settling: Any) -> list[ackq.Message]:
 
 @pytest.mark.parametrize("failures", [0, 3])
 def test_at_the_end_every_message_is_settled_or_given_back(failures: int) -> None:
-    with _worker() as worker:
-        settling = Settling(failures)
-        held = _fill(worker._state, settling)
-        worker._state.stopping = True
-        worker._shut_down([])
-        assert {each.id for each in settling.settled} == set("abcd")
-        assert [each.lease_lost for each in held] == [False, False, False, True]
-        assert worker._state.slots[0].interrupted == ""  # a thread cannot be
-
-    async def main() -> None:
-        async with _async_worker() as worker:
-            settling = Settling(failures)
+    async def check(worker: Any) -> None:
+        held = _fill(worker, settling := Settling(failures))
+        if is_async := isinstance(worker, AsyncWorker):
             worker._cancels = True
-            held = _fill(worker._state, settling.awaited)
-            worker._state.stopping = True
             for slot in worker._state.slots:
                 seconds = 60 if slot.message else 0.01
                 slot.runner = asyncio.create_task(asyncio.sleep(seconds))
-            await worker._shut_down([])  # it cancels the one that has a message
-            assert {each.id for each in settling.settled} == set("abcd")
-            assert [each.lease_lost for each in held] == [False, False, False, True]
-            assert worker._state.slots[0].interrupted == "stop"
-            assert worker._state.slots[1].interrupted == ""
+        await _done(worker._shut_down([]))  # it cancels the one that has a message
+        assert {each.id for each in settling.settled} == set("abcd")
+        assert [each.lease_lost for each in held] == [False, False, False, True]
+        first, *others = worker._state.slots
+        assert first.interrupted == ("stop" if is_async else "")  # a thread cannot be
+        assert others[0].interrupted == ""
+        if is_async:
             with pytest.raises(asyncio.CancelledError):
-                await worker._state.slots[0].runner
-            for slot in worker._state.slots[1:]:
+                await first.runner
+            for slot in others:
                 await slot.runner  # it had the time to end
 
-    _run(main)
+    _on_both(check)
 
 
 def test_a_server_that_stays_away_does_not_keep_a_worker_from_ending(
@@ -333,36 +301,27 @@ def test_a_server_that_stays_away_does_not_keep_a_worker_from_ending(
 ) -> None:
     monkeypatch.setattr(threads, "SHUTDOWN_TIMEOUT", 0.1)
     monkeypatch.setattr(tasks, "SHUTDOWN_TIMEOUT", 0.1)
-    settling = Settling(10**9)
-    with _worker() as worker:
+
+    async def check(worker: Any) -> None:
+        hanging: list[asyncio.Task[None]] = []
         worker._upkeep_interval = 0.02
-        _fill(worker._state, settling)
-        worker._state.stopping = True
-        began = time.monotonic()
-        worker._shut_down([])
-        assert 0.09 <= time.monotonic() - began < 10
-        assert 3 <= settling.calls <= 20  # once for acks and once for the others, in each round
-
-    async def main() -> None:
-        async with _async_worker() as worker:
-            settling = Settling(10**9)
+        _fill(worker, settling := Settling(10**9))
+        if isinstance(worker, AsyncWorker):
             worker._cancels = False
-            worker._upkeep_interval = 0.02
-            _fill(worker._state, settling.awaited)
-            worker._state.stopping = True
             worker._state.slots = worker._state.slots[:1]
-            worker._state.slots[0].runner = asyncio.create_task(asyncio.sleep(60))
-            helper = asyncio.create_task(asyncio.sleep(60))  # such as a take that hangs
-            began = time.monotonic()
-            await worker._shut_down([helper])
-            assert 0.09 <= time.monotonic() - began < 10
+            # A take that hangs, and a handler.
+            hanging = [asyncio.create_task(asyncio.sleep(60)) for _ in range(2)]
+            worker._state.slots[0].runner = hanging[1]
+        began = time.monotonic()
+        await _done(worker._shut_down(hanging[:1]))
+        assert 0.09 <= time.monotonic() - began < 10
+        # Once for acks and once for the others, in each round.
+        assert (2 if hanging else 3) <= settling.calls <= 20
+        for each in hanging:
             with pytest.raises(asyncio.CancelledError):
-                await helper
-            assert settling.calls >= 2
-            with pytest.raises(asyncio.CancelledError):
-                await worker._state.slots[0].runner
+                await each
 
-    _run(main)
+    _on_both(check)
 
 
 # --- the gate, and threads for functions ---------------------------------------------------
@@ -526,69 +485,50 @@ def test_a_list_that_cannot_be_left_does_not_keep_a_worker_from_ending(
 ) -> None:
     monkeypatch.setattr(threads, "LEAVE_TIMEOUT", 0.05)
     monkeypatch.setattr(tasks, "LEAVE_TIMEOUT", 0.05)
-    go_on = threading.Event()
 
-    def heartbeat(bell: Any) -> Routine[None]:
-        while not go_on.is_set():
-            yield Wait(bell, 0.005)
+    async def check(worker: Any) -> None:
+        def heartbeat(bell: Any) -> Routine[None]:
+            while not go_on.is_set():
+                yield Wait(bell, 0.005)
 
-    def prepare(worker: Any) -> None:
+        go_on = threading.Event()
         worker._state.lanes[0].upkeep.watch_at = 1e18
         _doing(worker, [_waiting(worker)], [heartbeat(worker._bell())])
         worker.stop()
+        await _done(worker.run())
+        go_on.set()
 
-    with _worker(concurrency=1) as worker:
-        prepare(worker)
-        worker.run()
-    go_on.set()
-    go_on = threading.Event()
-
-    async def main() -> None:
-        async with _async_worker(concurrency=1) as worker:
-            prepare(worker)
-            await asyncio.wait_for(worker.run(), 10)
-
-    _run(main)
+    _on_both(check, concurrency=1)
 
 
 def test_upkeep_goes_on_while_helpers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What handlers finish meanwhile is acked before the last helper has ended."""
     monkeypatch.setattr(threads, "SHUTDOWN_TIMEOUT", 0.2)
     monkeypatch.setattr(tasks, "SHUTDOWN_TIMEOUT", 0.2)
-    acked: list[bool] = []
 
-    def helper(worker: Any, settling: Settling) -> Routine[None]:
-        bell, state = worker._bell(), worker._state
-        while not state.stopping:
-            yield Wait(bell, 0.005)
-        yield Wait(bell, 0.02)
-        state.lanes[0].upkeep.done.append(_message())
-        for _ in range(2000):
-            if settling.settled:
-                acked.append(True)
-                return
-            yield Wait(bell, 0.005)
+    async def check(worker: Any) -> None:
+        def helper() -> Routine[None]:
+            bell, state = worker._bell(), worker._state
+            while not state.stopping:
+                yield Wait(bell, 0.005)
+            yield Wait(bell, 0.02)
+            state.lanes[0].upkeep.done.append(_message())
+            for _ in range(2000):
+                if settling.settled:
+                    acked.append(True)
+                    return
+                yield Wait(bell, 0.005)
 
-    def prepare(worker: Any, settle: Any, settling: Settling) -> None:
-        worker._state.lanes[0].upkeep.watch_at = 1e18
-        worker._state.lanes[0].queue.ack = settle
-        _doing(worker, [helper(worker, settling)], [])
-        worker.stop()
-
-    settling = Settling(0)
-    with _worker(heartbeat=None, concurrency=1) as worker:
-        prepare(worker, settling, settling)
-        worker.run()
-    assert acked == [True]
-
-    async def main() -> None:
+        acked: list[bool] = []
         settling = Settling(0)
-        async with _async_worker(heartbeat=None, concurrency=1) as worker:
-            prepare(worker, settling.awaited, settling)
-            await worker.run()
-        assert acked == [True, True]
+        worker._state.lanes[0].upkeep.watch_at = 1e18
+        worker._state.lanes[0].queue.ack = settling.of(worker)
+        _doing(worker, [helper()], [])
+        worker.stop()
+        await _done(worker.run())
+        assert acked == [True]
 
-    _run(main)
+    _on_both(check, heartbeat=None, concurrency=1)
 
 
 # --- slots --------------------------------------------------------------------------------
