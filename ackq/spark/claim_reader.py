@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from ackq.core.page_size import next_size
 from ackq.errors import ClaimLost
 from ackq.spark.columns import Columns
 from ackq.spark.connection import retry
 from ackq.spark.options import Reading
-from ackq.spark.partitions import fetch_in_steps
 from ackq.spark.rows import Rows, text, timestamp
 
 if TYPE_CHECKING:
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("ackq.spark")
 
+#: Maximum messages per call.
+MAX_PER_CALL = 10_000
 #: The place of the first message of a page, bodies, and the columns that only this source knows.
 Page: TypeAlias = tuple[int, Sequence[bytes], dict[str, Any]]
+Body = TypeVar("Body", bound=bytes | None)
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,31 @@ class ClaimReader:
                 {"queue": queue, "batch": batch, "received": partition.received, **facts},
                 f"queue {queue!r}, batch {batch}, from position {start}",
             )
+
+
+def fetch_in_steps(
+    reading: Reading, start: int, rows: int, fetch: Callable[[int, int], Sequence[Body]]
+) -> Iterator[tuple[int, Sequence[Body]]]:
+    """Read ``rows`` messages from ``start`` on; yield the position and messages of each call.
+
+    Calls are retried while Redis is unreachable.
+
+    Args:
+        reading: has the number of messages per call. If it is not set, calls read 1, 2, 4, …
+            messages, up to about a mebibyte.
+        start: the position of the first message.
+        rows: the number of messages.
+        fetch: ``fetch(start, count)`` reads ``count`` messages.
+    """
+    at, stop = start, start + rows
+    size = reading.fetch_size or 1
+    while at < stop:
+        count = min(size, stop - at)
+        bodies = retry(partial(fetch, at, count), reading.retry_timeout)
+        yield at, bodies
+        at += count
+        if reading.fetch_size is None:
+            size = next_size(bodies, MAX_PER_CALL)
 
 
 # Cached, so that a reused process keeps its connections; it imports only what it reads.

@@ -274,26 +274,46 @@ def _link(path: Path, target: Path) -> None:
 
 _LOG = Path(__file__).with_name("log4j2.properties").as_uri()
 PARQUET_TIMES = "spark.sql.parquet.outputTimestampType"
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 #: Default settings of the session. Java would print its own warnings to stdout.
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Others read Spark's INT96 as another year where nanoseconds since 1970 overflow.
     PARQUET_TIMES: "TIMESTAMP_MICROS",
-    "spark.driver.defaultJavaOptions": "-Xlog:disable -Xlog:all=warning:stderr"
-    f" -Dlog4j2.configurationFile={_LOG}",
+    _JAVA_OPTIONS: f"-Xlog:disable -Xlog:all=warning:stderr -Dlog4j2.configurationFile={_LOG}",
 }
+
+
+#: In a short session, Java's second compiler takes more time than it saves.
+SHORT = "-XX:TieredStopAtLevel=1"
+#: Where users set options of Java that Spark's settings would override.
+_JAVA_VARIABLES = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 
 
 @contextmanager
 def quiet_session(
-    name: str, settings: Mapping[str, str], existing: SparkSession | None
+    name: str,
+    settings: Mapping[str, str],
+    existing: SparkSession | None,
+    *,
+    is_short: bool = False,
 ) -> Iterator[SparkSession]:
-    """Yield ``existing``, or a new session that ends with the block."""
+    """Yield ``existing``, or a new session that ends with the block.
+
+    Args:
+        name: the name of the application.
+        settings: of Spark.
+        existing: the session of the caller; None: there is none.
+        is_short: start Java with `SHORT`, unless the user has chosen compilers.
+    """
     if existing is not None:
         yield existing
         return
-    config = {**SETTINGS, **settings}
+    defaults = dict(SETTINGS)
+    if is_short and not any("Tiered" in os.environ.get(each, "") for each in _JAVA_VARIABLES):
+        defaults[_JAVA_OPTIONS] += f" {SHORT}"  # before the user's own, which win
+    config = {**defaults, **settings}
     if is_submitted():
         config = _not_submitted(config)
     else:

@@ -1,15 +1,20 @@
-"""Offsets as stored in a checkpoint: source, batch and version."""
+"""What Spark knows of a batch: its end, as an offset in the checkpoint, and its partitions."""
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from ackq.errors import ConfigurationError
+from ackq.spark.options import Reading
 
 Offset: TypeAlias = dict[str, Any]
 
 VERSION = 2
+#: Minimum rows for an additional partition, unless the number of partitions is set.
+MIN_ROWS = 10_000
 
 
 def now() -> int:
@@ -49,3 +54,21 @@ def read(offset: Offset, source: str, *fields: str) -> tuple[int, ...]:
             " checkpoint if you change the queue, the topic or the group of a query"
         )
     return tuple(offset[field] for field in fields)
+
+
+def split(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield start and length of partitions of nearly equal length.
+
+    Args:
+        rows: the total number of rows.
+        reading: has the number of tasks, the minimum of partitions and their maximum length.
+        parts: the number of ranges that share the partitions.
+    """
+    tasks = reading.parallelism or os.cpu_count() or 1
+    wanted = reading.min_partitions or min(tasks, -(-rows // MIN_ROWS))
+    slices = min(rows, max(-(-wanted // parts), -(-rows // reading.max_records)))
+    first = 0
+    for at in range(slices):
+        stop = rows * (at + 1) // slices
+        yield first, stop - first
+        first = stop

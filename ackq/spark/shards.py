@@ -8,9 +8,8 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ackq.core.claim_groups import Claim
 from ackq.core.client import Client
@@ -18,10 +17,9 @@ from ackq.core.io.outside import SYSTEM
 from ackq.delay.claims_client import DelayClaims
 from ackq.delay.client import DelayQueue
 from ackq.delay.staged_rows import move, spec_of
-from ackq.errors import CheckpointMismatch, Fenced
+from ackq.errors import CheckpointMismatch, ClaimLost, Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
-from ackq.queue.inspection import total
 from ackq.spark.claim_reader import delay_claims, list_claims
 from ackq.spark.connection import retry
 from ackq.spark.options import Reading
@@ -45,14 +43,6 @@ UNLIMITED = 2**53 - 1
 #: If the clock is behind the last number, the next one is higher by a random number up to this one.
 #: So a Redis that was restored from a backup does not use a number again.
 STEP = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The part of a batch that comes from one list."""
-
-    queue: str
-    rows: int
 
 
 def open_queue(reading: Reading, queue: str) -> Queue | DelayQueue:
@@ -89,12 +79,14 @@ class Shards:
     """
 
     def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        opened = delay_claims if reading.target.kind == "delayQueue" else list_claims
-        # Not those that this process has opened before: they are of an epoch.
-        self._claims = [opened.__wrapped__(reading, name) for name in reading.target.lists]
-        self._queues = [open_queue(reading, name) for name in reading.target.lists]
-        self._commits = DelayCommits(reading) if reading.target.kind == "delayQueue" else None
+        self._reading, self.source = reading, reading.source
+        names = reading.target.lists
+        is_delay = reading.target.kind == "delayQueue"
+        # Not the claims that this process has opened to read: these have an epoch.
+        opened = (delay_claims if is_delay else list_claims).__wrapped__
+        self._claims: list[Claims | DelayClaims] = [opened(reading, name) for name in names]
+        self._queues = [open_queue(reading, name) for name in names]
+        self._commits = DelayCommits(reading) if is_delay else None
         #: The highest numbers of claims that are known and acked, and whether Redis knew the group.
         self._last = self._acked = 0
         self._is_known = False
@@ -113,7 +105,7 @@ class Shards:
             else:
                 self._try(claim.begin)
         self.check_group()
-        numbers = [self._try(claim.numbers) for claim in self._claims]
+        numbers = self._each(lambda claim: claim.numbers())
         self._last, self._acked = (max(each) for each in zip(*numbers, strict=True))
         self._is_known = any(claim.epoch > 1 for claim in self._claims)
         self._clock = self._try(self._claims[0].now) - _monotonic()
@@ -139,7 +131,7 @@ class Shards:
         """
         if not planned:
             return  # an empty checkpoint begins with whatever is not acked
-        about = f"{self._reading.source}: "
+        about = f"{self.source}: "
         if self._acked > planned:
             raise CheckpointMismatch(
                 f"{about}the checkpoint is older than Redis: it ends with batch {planned}, but"
@@ -177,43 +169,30 @@ class Shards:
         if failed is not None:
             raise failed
 
-    def open(self) -> list[Claim]:
-        """Return the unacked claims, oldest first, added up over the lists."""
-        rows: dict[int, int] = {}
-        for each in self._claims:
-            for claim in self._try(each.open):
-                rows[claim.batch] = rows.get(claim.batch, 0) + claim.rows
-        return [Claim(batch, rows[batch]) for batch in sorted(rows)]
+    def open(self) -> dict[int, Claim]:
+        """Return the unacked claims by number, oldest first, added up over the lists."""
+        rows = Counter[int]()
+        for claims in self._each(lambda each: each.open()):
+            for claim in claims:
+                rows[claim.batch] += claim.rows
+        return {batch: Claim(batch, rows[batch]) for batch in sorted(rows)}
 
     def claim(self, after: int, messages: int) -> Claim | None:
         """Claim the next batch, with a share of each list; None if no message is ready."""
         self._finish_commits()
-        size = self._reading.max_bytes
         # Also if no message is ready: each list has seen the number, and refuses a lower one.
         batch = self._last = self._following(after)
-        rows = 0
-        for left, each in zip(range(len(self._claims), 0, -1), self._in_turn(batch), strict=True):
-            share = messages if messages == UNLIMITED else -((rows - messages) // left)
-            part = size and -(-size // len(self._claims))
+        lists = len(self._claims)
+        size, first, rows = self._reading.max_bytes, batch % lists, 0
+        part = -(-size // lists) if size else None
+        # Each batch starts with a different list, so that none starves.
+        for left, each in enumerate(self._claims[first:] + self._claims[:first]):
+            share = messages if messages == UNLIMITED else -((rows - messages) // (lists - left))
             if share:
-                rows += self._claim_one(each, after, batch, share, part)
-        if not rows:
-            return None
-        return Claim(batch, rows)
-
-    def check_unacked(self, batch: int) -> None:
-        """Check that a batch, which the checkpoint has only planned, is not acked and deleted.
-
-        Raises:
-            CheckpointMismatch: it is.
-        """
-        if self._acked >= batch:
-            raise CheckpointMismatch(
-                f"{self._reading.source}: the checkpoint is older than Redis: batch {batch} is"
-                " planned in it, but was acked, so a run has finished it. The newest file in the"
-                " folder commits of the checkpoint is missing. Restore it, or begin with an empty"
-                " checkpoint: the messages that are not acked are read first, and none is lost"
-            )
+                claim = partial(each.claim, after, messages=share, size=part, batch=batch)
+                claimed = self._try(claim)
+                rows += claimed.rows if claimed else 0
+        return Claim(batch, rows) if rows else None
 
     def _following(self, after: int) -> int:
         """Return the number of the next claim, which no claim of the group has had.
@@ -223,32 +202,54 @@ class Shards:
         known = max(after, self._last)
         return max(known + 1 + secrets.randbelow(STEP), self.now())
 
+    def planned(self, claim: Claim) -> dict[str, int]:
+        """Return how many messages of a batch each list has, where there are any.
+
+        Raises:
+            Fenced: another query, or another reader in this query, took over the group.
+            CheckpointMismatch: the batch is acked and deleted.
+            ClaimLost: some messages are gone, and ``failOnDataLoss`` is set.
+        """
+        # Two readers in one query fence each other here, before a batch has run.
+        self.check_group()
+        batch = claim.batch
+        parts = self._each(lambda each: each.readable(batch, batch))
+        named = zip(self._reading.target.lists, parts, strict=True)
+        found = {name: part[0].rows for name, part in named if part}
+        if (rows := sum(found.values())) == claim.rows:
+            return found
+        if self._acked >= batch:
+            raise CheckpointMismatch(
+                f"{self.source}: the checkpoint is older than Redis: batch {batch} is"
+                " planned in it, but was acked, so a run has finished it. The newest file in the"
+                " folder commits of the checkpoint is missing. Restore it, or begin with an empty"
+                " checkpoint: the messages that are not acked are read first, and none is lost"
+            )
+        lost = (
+            f"{self.source}: the checkpoint planned batch {batch} with {claim.rows} messages, but"
+            f" {rows} are left. The others returned to the queue (the lease of claimTimeoutMs"
+            " ended, or the claim was released), were purged, or were lost by Redis"
+        )
+        if self._reading.fail_on_data_loss:
+            raise ClaimLost(
+                f"{lost}. Set failOnDataLoss=false to go on without them",
+                group=self._reading.group,
+                batch=batch,
+            )
+        _LOG.warning("%s. failOnDataLoss is false, so the query goes on", lost)
+        return found
+
     def ack(self, up_to: int, keep: float) -> int:
         """Ack the finished batches; return the number of messages that were still claimed.
 
         ``keep`` applies to list queues only. A delay queue deletes its messages at once.
         """
-
-        def ack(each: Claims | DelayClaims) -> int:
-            if isinstance(each, DelayClaims):
-                return each.ack(up_to)
-            return each.ack(up_to, keep=keep)
-
-        return sum(self._try(partial(ack, claim)) for claim in self._claims)
+        kept: dict[str, Any] = {} if self._commits else {"keep": keep}
+        return sum(self._each(lambda each: each.ack(up_to, **kept)))
 
     def forget(self, up_to: int) -> None:
         """Delete the messages that were kept after their ack."""
-        for claim in self._claims:
-            if isinstance(claim, Claims):
-                self._try(partial(claim.forget, up_to))
-
-    def parts(self, batch: int) -> list[Part]:
-        """Return the locations of the readable messages of a batch."""
-        parts = []
-        for each in self._claims:
-            for claim in self._try(partial(each.readable, batch, batch)):
-                parts.append(Part(each.name, claim.rows))
-        return parts
+        self._each(lambda each: each.forget(up_to) if isinstance(each, Claims) else None)
 
     def ready(self) -> int:
         """Return the number of messages that can be claimed now."""
@@ -256,39 +257,25 @@ class Shards:
         return self._try(lambda: sum(queue.stats().ready for queue in self._queues))
 
     def counts(self) -> dict[str, int]:
-        """Count the messages by state, without retries."""
-        lists = [queue.stats() for queue in self._queues if isinstance(queue, Queue)]
-        if lists:
-            counts = total(lists)
-            return {name: getattr(counts, name) for name in COUNTED}
-        totals = Counter(dict.fromkeys(COUNTED, 0))
+        """Count the messages by state, for the progress of a query, without retries."""
+        totals = Counter[str]()
         for queue in self._queues:
-            stats, claimed = queue.stats(), sum(claim.rows for claim in queue.claims())
-            totals.update(
-                ready=stats.ready,
-                delayed=stats.delayed,
-                dead=stats.dead,
-                claimed=claimed,
-                in_flight=max(0, stats.in_flight - claimed),
-            )
-        return dict(totals)
+            stats = queue.stats()
+            totals += Counter(ready=stats.ready, delayed=stats.delayed, dead=stats.dead)
+            if isinstance(queue, Queue):
+                totals += Counter(claimed=stats.claimed, in_flight=stats.in_flight)
+            else:
+                claimed = sum(claim.rows for claim in queue.claims())
+                in_flight = max(0, stats.in_flight - claimed)
+                totals += Counter(claimed=claimed, in_flight=in_flight)
+        return {state: totals[state] for state in COUNTED}
 
     def _finish_commits(self) -> None:
         if self._commits is not None:
             self._try(self._commits.finish)
 
-    def _in_turn(self, batch: int) -> list[Claims | DelayClaims]:
-        """Return the lists, starting with a different one for each batch, so that none starves."""
-        first = batch % len(self._claims)
-        return self._claims[first:] + self._claims[:first]
-
-    def _claim_one(
-        self, each: Claims | DelayClaims, after: int, batch: int, messages: int, size: int | None
-    ) -> int:
-        claim = self._try(
-            lambda: each.claim(after, messages=messages, size=size or None, batch=batch)
-        )
-        return claim.rows if claim else 0
+    def _each(self, call: Callable[[Claims | DelayClaims], T]) -> list[T]:
+        return [self._try(partial(call, claims)) for claims in self._claims]
 
     def _try(self, call: Callable[[], T]) -> T:
         try:

@@ -16,15 +16,14 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from ackq.core.claim_groups import Claim
-from ackq.errors import ClaimLost, Fenced, redact
+from ackq.errors import Fenced, redact
 from ackq.spark import offsets
 from ackq.spark.claim_reader import ClaimReader, Slice
 from ackq.spark.columns import columns_of
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
-from ackq.spark.partitions import split
 from ackq.spark.polling import Polling
-from ackq.spark.shards import KEEP, UNLIMITED, Part, Shards
+from ackq.spark.shards import KEEP, UNLIMITED, Shards
 
 _LOG = logging.getLogger("ackq.spark")
 
@@ -47,6 +46,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, reading: Reading, schema: StructType) -> None:
         self._reading = reading
+        self._source = reading.source
         self._columns = columns_of(reading, schema)
         self._driver: _Driver | None = None
 
@@ -56,7 +56,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:
         """Return the initial offset of a new query, always the same."""
-        return offsets.make(self._reading.source, batch=0, rows=0)
+        return offsets.make(self._source, batch=0, rows=0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit from ``maxMessagesPerTrigger``."""
@@ -68,15 +68,14 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the batch after ``start``: an existing claim, or a new one."""
-        after, _ = offsets.read(start, self._reading.source, "batch", "rows")
+        after, _ = offsets.read(start, self._source, "batch", "rows")
         driver = self._started_driver(after, after)
         messages = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
         claim = driver.next(after, messages)
         if claim is None:
             return start
-        return offsets.make(
-            self._reading.source, batch=claim.batch, rows=claim.rows, received=offsets.now()
-        )
+        now = offsets.now()
+        return offsets.make(self._source, batch=claim.batch, rows=claim.rows, received=now)
 
     def reportLatestOffset(self) -> Offset | None:
         """Return the counts for the progress of the query."""
@@ -84,20 +83,20 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the slices of the claim that ``end`` names."""
-        before, _ = offsets.read(start, self._reading.source, "batch", "rows")
-        batch, rows = offsets.read(end, self._reading.source, "batch", "rows")
+        before, _ = offsets.read(start, self._source, "batch", "rows")
+        batch, rows = offsets.read(end, self._source, "batch", "rows")
         if batch == before:
             return []
         parts = self._started_driver(before, batch).planned(Claim(batch, rows))
         return [
-            Slice(part.queue, batch, first, count, end.get("received"))
-            for part in parts
-            for first, count in split(part.rows, self._reading, len(parts))
+            Slice(queue, batch, first, count, end.get("received"))
+            for queue, rows in parts.items()
+            for first, count in offsets.split(rows, self._reading, len(parts))
         ]
 
     def commit(self, end: Offset) -> None:
         """Finish all batches up to ``end``, which Spark never reads again."""
-        batch, _ = offsets.read(end, self._reading.source, "batch", "rows")
+        batch, _ = offsets.read(end, self._source, "batch", "rows")
         self._started_driver(batch, batch).done(batch)
 
     def stop(self) -> None:
@@ -135,7 +134,7 @@ class _Driver:
         self._shards.begin()
         self.heartbeat = Heartbeat(self._shards.renew_leases, reading.claim_timeout)
         #: Unacked claims, which are offered to Spark again. Only this process adds claims.
-        self._open = {claim.batch: claim for claim in self._shards.open()}
+        self._open = self._shards.open()
         self._acked = 0
         self._is_checked = False
         #: Messages that a query with AvailableNow may still claim; None: another trigger.
@@ -214,33 +213,9 @@ class _Driver:
             return False
         return self._shards.ready() < least
 
-    def planned(self, claim: Claim) -> list[Part]:
-        """Return the locations of the messages of a batch.
-
-        Raises:
-            Fenced: another query, or another reader in this query, took over the group.
-            ClaimLost: some messages are gone, and ``failOnDataLoss`` is set.
-        """
-        # Two readers in one query fence each other here, before a batch has run.
-        self._shards.check_group()
-        parts = self._shards.parts(claim.batch)
-        rows = sum(part.rows for part in parts)
-        if rows != claim.rows:
-            self._shards.check_unacked(claim.batch)
-            target = self._reading.target
-            lost = (
-                f"{target.kind} {target.name!r}, group {self._reading.group!r}: the checkpoint"
-                f" planned batch {claim.batch} with {claim.rows} messages, but {rows} are left."
-                " The others returned to the queue (the lease of claimTimeoutMs ended, or the claim"
-                " was released), were purged, or were lost by Redis"
-            )
-            if self._reading.fail_on_data_loss:
-                raise ClaimLost(
-                    f"{lost}. Set failOnDataLoss=false to go on without them",
-                    group=self._reading.group,
-                    batch=claim.batch,
-                )
-            _LOG.warning("%s. failOnDataLoss is false, so the query goes on", lost)
+    def planned(self, claim: Claim) -> dict[str, int]:
+        """Return how many messages of a batch each list has; see `Shards.planned`."""
+        parts = self._shards.planned(claim)
         self._claim_ahead(claim)
         return parts
 
@@ -256,7 +231,7 @@ class _Driver:
             _LOG.warning(
                 "%s: %d of %d messages up to batch %d were no longer claimed: their lease"
                 " (claimTimeoutMs) ended before they were acked, so they are delivered again%s",
-                self._reading.source,
+                self._shards.source,
                 claimed - acked,
                 claimed,
                 batch,
@@ -276,12 +251,8 @@ class _Driver:
         return self._counted or self._offset()
 
     def _offset(self, **counts: int) -> Offset:
-        return offsets.make(
-            self._reading.source,
-            batch=self._batch,
-            open=len(self._open),
-            **counts,
-        )
+        source = self._shards.source
+        return offsets.make(source, batch=self._batch, open=len(self._open), **counts)
 
 
 def claim_ahead(claim: Callable[[], Claim | None]) -> Future[Claim | None]:

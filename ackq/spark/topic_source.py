@@ -19,11 +19,11 @@ from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import PlaceLost
 from ackq.spark import offsets
+from ackq.spark.claim_reader import fetch_in_steps
 from ackq.spark.columns import Columns, columns_of
 from ackq.spark.connection import Connection, retry
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
-from ackq.spark.partitions import fetch_in_steps, split
 from ackq.spark.polling import Polling
 from ackq.spark.rows import Rows
 from ackq.staging.recovery import UnfinishedCommits
@@ -175,7 +175,7 @@ class _TopicSource:
         return newest + 1 if oldest is None else oldest
 
     def _ranges(self, first: int, last: int, received: int | None = None) -> list[Indexes]:
-        slices = split(last - first + 1, self._reading)
+        slices = offsets.split(last - first + 1, self._reading)
         return [Indexes(first + at, count, received) for at, count in slices]
 
     def _try(self, call: Callable[[], T]) -> T:

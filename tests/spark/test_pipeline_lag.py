@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import redis
 
+from ackq import Queue
 from ackq.spark import launch
 from ackq.spark.connection import retry
 from ackq.spark.options import Reading
+from ackq.spark.pipeline import Pipeline, run
 from ackq.spark.pipeline.status import Lag
 
 
@@ -56,6 +58,48 @@ def test_a_call_is_repeated_after_longer_and_longer_pauses(monkeypatch: pytest.M
     with pytest.raises(redis.AuthenticationError):
         retry(call, 60.0)
     assert len(pauses) == 7
+
+
+class Started(Exception):
+    """Spark would have been started."""
+
+
+@pytest.mark.parametrize(
+    ("once", "most", "chosen", "is_short"),
+    [
+        (True, 1, "", True),
+        (False, 1, "", False),
+        (True, 0, "", False),
+        (True, 1, "-XX:-TieredCompilation", False),
+    ],
+)
+def test_a_short_run_starts_java_with_one_compiler_unless_the_user_chose(
+    queue: Queue,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    once: bool,
+    most: int,
+    chosen: str,
+    is_short: bool,
+) -> None:
+    options: list[str] = []
+
+    def start(name: str, config: dict[str, str]) -> None:
+        options.append(config["spark.driver.defaultJavaOptions"])
+        raise Started
+
+    monkeypatch.setattr(launch, "session", start)
+    monkeypatch.setattr(launch, "find_java", lambda: "/opt/java")
+    monkeypatch.setattr(launch, "without_module", lambda home: home)
+    monkeypatch.setattr(run, "FEW_MESSAGES", most)
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", chosen)
+    queue.push({"a": "x"})
+    source = {"queue": queue.name, "options": {"url": url}}
+    sections = {"source": source, "schema": {"ddl": "a STRING"}, "sink": {"path": "out"}}
+    with pytest.raises(Started):
+        Pipeline({"name": "p", "checkpoint": "state", **sections}).run(once=once)
+    assert (launch.SHORT in options[0]) is is_short
 
 
 def test_a_session_whose_java_is_gone_ends_without_an_error(

@@ -8,9 +8,10 @@ import redis
 from ackq.errors import Fenced
 from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats
+from ackq.spark.claim_reader import fetch_in_steps
 from ackq.spark.connection import retry
+from ackq.spark.offsets import split
 from ackq.spark.options import Reading
-from ackq.spark.partitions import fetch_in_steps, split
 from ackq.spark.shards import Shards
 from ackq.spark.stream import Heartbeat
 from ackq.spark.topic_source import bodies_of

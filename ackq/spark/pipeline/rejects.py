@@ -16,11 +16,10 @@ from ackq.core.page_size import TARGET
 from ackq.errors import PlaceLost
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
-from ackq.spark.claim_reader import bodies_at
+from ackq.spark.claim_reader import MAX_PER_CALL, bodies_at
 from ackq.spark.connection import retry
 from ackq.spark.formats.misfit import Misfit
 from ackq.spark.options import Parsing, Reading
-from ackq.spark.partitions import MAX_PER_CALL
 from ackq.spark.pipeline.plan import UNPARSED
 from ackq.spark.topic_source import bodies_of
 from ackq.spark.values import MISFITS, converter, fitting

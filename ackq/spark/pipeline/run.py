@@ -43,6 +43,9 @@ SOURCE = AckqDataSource
 #: Seconds between two checks of a query.
 WATCH_INTERVAL = 0.2
 
+#: Messages up to which a run with ``once`` is short for Java; see `ackq.spark.launch.SHORT`.
+FEW_MESSAGES = 1_000_000
+
 OnProgress = Callable[[Progress], None]
 
 
@@ -169,13 +172,13 @@ class Pipeline:
             progress = Progress(self.config.name, lag=lag.count(None))
             if on_progress is not None:
                 on_progress(progress)
-            with self._session() as spark:
+            once = once or self.config.once
+            is_short = once and progress.lag is not None and progress.lag <= FEW_MESSAGES
+            with self._session(is_short) as spark:
                 self.plan.check(spark)
                 if self._spark is None:
                     quicken(spark, self.config.checkpoint)
-                return _Run(self, spark, reading, lag, progress, on_progress).run(
-                    once or self.config.once
-                )
+                return _Run(self, spark, reading, lag, progress, on_progress).run(once)
 
     @property
     def stops(self) -> int:
@@ -191,13 +194,13 @@ class Pipeline:
             ) from error
 
     @contextmanager
-    def _session(self) -> Iterator[SparkSession]:
+    def _session(self, is_short: bool = False) -> Iterator[SparkSession]:
         with ExitStack() as stack:
             name = f"ackq pipeline {self.config.name}"
             if self._spark is None and not is_submitted():
                 check_places(self.config.where, self.config.spark)
             try:
-                session = quiet_session(name, self.config.spark, self._spark)
+                session = quiet_session(name, self.config.spark, self._spark, is_short=is_short)
                 spark = stack.enter_context(session)
             except (*NO_REPLY, PySparkException) as error:
                 raise PipelineConfigError(
