@@ -126,10 +126,10 @@ def session(
     Raises:
         ConfigurationError: PySpark or Java is missing, or ``url`` was passed too late.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'") from None
+    from pyspark.sql import SparkSession
+
+    from ackq.spark import source  # noqa: F401 - it says if PySpark is missing or too old
+
     running = _running()
     if url is not None:
         if running is not None and os.environ.get("ACKQ_REDIS_URL") != url:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from ackq.errors import ConfigurationError
+
+try:
+    import pyspark.sql.streaming.datasource  # noqa: F401 - only to say what is missing
+    from pyspark.sql.datasource import DataSource
+except ModuleNotFoundError:
+    raise ConfigurationError(
+        "the format 'ackq' needs PySpark 4.2 or later: pip install 'ackq[spark]'"
+    ) from None
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (

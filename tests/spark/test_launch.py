@@ -59,6 +59,16 @@ def test_the_module_for_spark_never_raises() -> None:
     assert python("import pyspark_ackq; print(pyspark_ackq.DefaultSource.name())") == "ackq"
 
 
+def test_an_older_pyspark_is_named_in_one_sentence() -> None:
+    hidden = "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None;"
+    logged = "import logging; logging.basicConfig(stream=sys.stdout, format='%(message)s');"
+    said = "the format 'ackq' needs PySpark 4.2 or later: pip install 'ackq[spark]'"
+    shown = python(f"{hidden} {logged} import pyspark_ackq")
+    assert shown == f"the format 'ackq' cannot be used: {said}"
+    code = "from ackq.spark import session\ntry: session()\nexcept Exception as error: print(error)"
+    assert python(f"{hidden}\n{code}") == said
+
+
 def test_the_java_of_the_machine_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old = tmp_path / "old" / "bin" / "java"
     old.parent.mkdir(parents=True)
