@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
@@ -92,6 +92,19 @@ class ClaimGroup(ABC):
             " this one",
             group=self.name,
         )
+
+
+class Operations(Protocol):
+    """The operations on the claims of one kind of queue: a module."""
+
+    def begin(self, group: Any, /) -> Operation[int]: ...
+    def open_claims(self, group: Any, /) -> Operation[list[Claim]]: ...
+    def claim(
+        self, group: Any, after: int, messages: int, size: int | None, batch: int | None, /
+    ) -> Operation[Claim | None]: ...
+    def beat(self, group: Any, /) -> Operation[None]: ...
+    def readable(self, group: Any, first: int, last: int, /) -> Operation[list[Claim]]: ...
+    def release(self, group: Any, /) -> Operation[int]: ...
 
 
 def begin(group: ClaimGroup) -> Operation[int]:

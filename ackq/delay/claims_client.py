@@ -5,7 +5,6 @@ from __future__ import annotations
 import redis
 
 from ackq.config import QueueConfig, Seconds, in_seconds
-from ackq.core.claim_groups import Claim
 from ackq.core.claims_client import ClaimsBase
 from ackq.core.io.outside import SYSTEM
 from ackq.delay import claims
@@ -37,6 +36,7 @@ class DelayClaims(ClaimsBase):
     """
 
     _group: claims.Group
+    _operations = claims
 
     def __init__(
         self,
@@ -63,49 +63,6 @@ class DelayClaims(ClaimsBase):
         self._group = claims.Group(name, keys, group, SYSTEM, in_seconds(timeout))
         super().__init__(client, name)
 
-    def begin(self) -> int:
-        """Take over the group, and return its epoch. A driver calls this once, first.
-
-        The previous driver is fenced. Its open claims do not change. Call `beat` next, since
-        their leases may end soon. If a release was interrupted, this finishes it. Cost: two round
-        trips.
-        """
-        return self._run(claims.begin(self._group))
-
-    def open(self) -> list[Claim]:
-        """List the claims that are neither acked nor being returned, oldest first.
-
-        A claim that its process did not finish is included, with the messages claimed so far. A
-        claim keeps its rows even if messages left it. Cost: three round trips, and one per claim.
-
-        Raises:
-            Fenced: another process took over the group, and may be claiming.
-        """
-        return self._run(claims.open_claims(self._group))
-
-    def claim(
-        self, after: int, *, messages: int, size: int | None = None, batch: int | None = None
-    ) -> Claim | None:
-        """Claim the next ready messages as a batch, by ready time; None if there are none.
-
-        Each claim counts as a delivery of its messages, but no claim dead-letters them: the limit
-        ``max_receives`` is one of consumers. If this raises, call it again with the same
-        arguments: it continues the claim, until `begin` is called again or a later ``after`` is
-        given. Cost: one round trip, and one per 300 messages.
-
-        Args:
-            after: as in `ackq.queue.Claims.claim`.
-            messages: how many at most.
-            size: as in `ackq.queue.Claims.claim`.
-            batch: as in `ackq.queue.Claims.claim`.
-
-        Raises:
-            Fenced: another process took over the group; nothing more was claimed.
-            ConfigurationError: `begin` was not called, or ``batch`` was used before.
-            KeyTypeError: a key of the queue has another type; nothing was changed.
-        """
-        return self._run(claims.claim(self._group, after, messages, size, batch))
-
     def ack(self, up_to: int) -> int:
         """Delete the messages of all claims up to batch ``up_to``, and return how many.
 
@@ -118,24 +75,6 @@ class DelayClaims(ClaimsBase):
         """
         return self._run(claims.ack(self._group, up_to))
 
-    def beat(self) -> None:
-        """Renew leases of open claims that have less than two thirds of ``timeout`` left.
-
-        Cost: one round trip, one per claim, and one per 500 leases to renew.
-
-        Raises:
-            Fenced: another process took over the group.
-            ConfigurationError: `begin` was not called.
-        """
-        self._run(claims.beat(self._group))
-
-    def readable(self, first: int, last: int) -> list[Claim]:
-        """List the open claims from batch ``first`` to ``last``.
-
-        Cost: two round trips, and one per open claim.
-        """
-        return self._run(claims.readable(self._group, first, last))
-
     def read(self, batch: int, start: int, count: int) -> list[ClaimedMessage | None]:
         """Read up to ``count`` messages of a claim from place ``start`` on, counted from 0.
 
@@ -146,16 +85,3 @@ class DelayClaims(ClaimsBase):
             stands for a message that left the claim, or for one that the claim never had.
         """
         return self._run(claims.read(self._group, batch, start, count))
-
-    def release(self) -> int:
-        """Return all open claims to the queue, fence the group, and return how many messages.
-
-        The messages are ready since their former times, so they keep their order, and these
-        deliveries do not count. After `begin`, this needs the epoch. Without `begin`, it releases
-        all claims of the group, for operators. If it is interrupted, call it or `begin` again;
-        otherwise the rest is ready when the leases end. Cost: one round trip per 300 messages.
-
-        Raises:
-            Fenced: another process took over the group.
-        """
-        return self._run(claims.release(self._group))

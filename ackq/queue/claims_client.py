@@ -8,7 +8,6 @@ import redis
 from redis.exceptions import ResponseError
 
 from ackq.config import PopFrom, QueueConfig, Seconds, in_seconds
-from ackq.core.claim_groups import Claim
 from ackq.core.claims_client import ClaimsBase
 from ackq.core.effects import Operation
 from ackq.core.io.outside import SYSTEM
@@ -47,6 +46,7 @@ class Claims(ClaimsBase):
     """
 
     _group: claims.Group
+    _operations = claims
 
     def __init__(
         self,
@@ -77,53 +77,6 @@ class Claims(ClaimsBase):
         self._group = claims.Group(spec, group, in_seconds(timeout))
         super().__init__(client, name)
 
-    def begin(self) -> int:
-        """Take over the group, and return its epoch. A driver calls this once, first.
-
-        The previous driver is fenced. Its open claims do not change. Call `beat` next, since
-        their leases may end soon. Cost: one round trip.
-        """
-        return self._run(claims.begin(self._group))
-
-    def open(self) -> list[Claim]:
-        """List the claims that are neither acked nor returned to the queue, oldest first.
-
-        A claim that its process did not finish is included, with the messages claimed so far.
-        Cost: one round trip, and one per 100 claims and committed lists of any group.
-
-        Raises:
-            Fenced: another process took over the group, and may be claiming.
-        """
-        return self._run(claims.open_claims(self._group))
-
-    def claim(
-        self, after: int, *, messages: int, size: int | None = None, batch: int | None = None
-    ) -> Claim | None:
-        """Claim the next messages as a batch; None if the queue is empty or paused.
-
-        Messages whose leases ended come first, then due messages, then the lists. Receive counts
-        are lost. If this raises, call it again with the same arguments: it continues the claim,
-        until `begin` is called again or a later ``after`` is given. Cost: two round trips for
-        1,000 messages, or for a whole queue of at most ``messages``; one more per 1,000 messages
-        or 1 MiB, or per 500 redelivered messages.
-
-        Args:
-            after: the last planned batch. The claim's number is higher, and higher than any that
-                the group has used.
-            messages: how many at most.
-            size: bytes of bodies after which no more messages are taken; the last message may
-                exceed it. Defaults to None, no limit.
-            batch: the claim's number, if not the next one, so that several queues can use the
-                same number. Then, if there are no messages, a claim of 0 rows is returned, and
-                stays one of 0 rows.
-
-        Raises:
-            Fenced: another process took over the group; nothing more was claimed.
-            ConfigurationError: `begin` was not called, or ``batch`` was used before.
-            KeyTypeError: a key of the queue has another type; nothing was changed.
-        """
-        return self._run(claims.claim(self._group, after, messages, size, batch))
-
     def ack(self, up_to: int, *, keep: Seconds = 600.0) -> int:
         """Ack all open claims up to batch ``up_to``, and return how many messages they had.
 
@@ -151,23 +104,6 @@ class Claims(ClaimsBase):
         """
         self._run(claims.forget(self._group, up_to))
 
-    def beat(self) -> None:
-        """Renew the leases of all open claims to ``timeout`` from now. Cost: two round trips.
-
-        Raises:
-            Fenced: another process took over the group.
-            ConfigurationError: `begin` was not called.
-        """
-        self._run(claims.beat(self._group))
-
-    def readable(self, first: int, last: int) -> list[Claim]:
-        """List the readable claims, open or kept, from batch ``first`` to ``last``.
-
-        Claims that are being returned to the queue, and claims of 0 rows, are not included. Cost:
-        one round trip, and one per batch that is not open.
-        """
-        return self._run(claims.readable(self._group, first, last))
-
     def read(self, batch: int, start: int, count: int) -> list[bytes]:
         """Read messages ``start`` to ``start + count - 1`` of a claim, oldest first, from 0.
 
@@ -177,15 +113,3 @@ class Claims(ClaimsBase):
             ClaimLost: some are gone: the claim was returned, or acked and deleted.
         """
         return self._run(claims.read(self._group, batch, start, count))
-
-    def release(self) -> int:
-        """Return all open claims to the queue, fence the group, and return how many messages.
-
-        The messages go to the front of the queue, in their order. After `begin`, this needs the
-        epoch. Without `begin`, it releases all claims of the group, for operators. If it is
-        interrupted, the rest is returned when the next consumer takes messages.
-
-        Raises:
-            Fenced: another process took over the group.
-        """
-        return self._run(claims.release(self._group))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ackq.spark.pipeline.failed_rows import Search
@@ -115,12 +115,7 @@ class Progress:
             "rows_per_second": round(self.rate, 1),
             "lag": self.lag,
             "elapsed": round(self.elapsed, 3),
-            "search": None
-            if self.search is None
-            else {
-                "jobs": self.search.jobs,
-                "found": self.search.found,
-            },
+            "search": None if self.search is None else asdict(self.search),
             "batch": None
             if batch is None
             else {

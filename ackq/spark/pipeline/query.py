@@ -81,36 +81,31 @@ class BatchCallback(ABC):
         """Write the micro-batch."""
 
 
-class Query(ABC):
+class Query(Protocol):
     """A query that calls a `BatchCallback` with each micro-batch of a source."""
 
     @property
-    @abstractmethod
     def is_active(self) -> bool:
         """Whether it runs."""
 
     @property
-    @abstractmethod
     def error(self) -> BaseException | None:
         """The error that ended it; None: it runs, or ended without one."""
 
     @property
-    @abstractmethod
     def committed(self) -> int:
         """The number of the last batch that is known to be in the commit log; -1: none."""
 
     @property
-    @abstractmethod
     def reached(self) -> Offset | None:
         """The offset of the last batch that this run finished; None: there is none yet."""
 
-    @abstractmethod
     def stop(self) -> None:
         """Stop, and abort a batch that runs."""
 
 
-class SparkQuery(Query):
-    """A query of Structured Streaming."""
+class SparkQuery:
+    """A `Query` of Structured Streaming."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
@@ -130,15 +125,12 @@ class SparkQuery(Query):
 
     @property
     def reached(self) -> Offset | None:
-        return self._progress("endOffset")
+        last = self._query.lastProgress
+        text = None if last is None else last.sources[0].endOffset
+        return json.loads(text) if text else None
 
     def stop(self) -> None:
         self._query.stop()
-
-    def _progress(self, name: str) -> Offset | None:
-        last = self._query.lastProgress
-        text: Any = getattr(last.sources[0], name) if last is not None else None
-        return json.loads(text) if text else None
 
 
 #: Seconds between two attempts to cancel the jobs of a batch, and how many there are.
@@ -161,8 +153,8 @@ class _Read:
                 yield from self._reader.read(self._partitions[number])
 
 
-class BacklogQuery(Query):
-    """Calls a source and a callback in the order in which Structured Streaming does.
+class BacklogQuery:
+    """A `Query` that calls a source and a callback in the order in which Structured Streaming does.
 
     That saves the processes that Spark starts for a source and for each plan of a query. The
     checkpoint is Spark's, so runs with and without Structured Streaming may follow each other.
@@ -192,9 +184,9 @@ class BacklogQuery(Query):
         self._reader: DataSourceStreamReader = reader
         self._schema, self._prepare = schema, prepare
         self._log, self._callback = log, callback
-        self._committed = log.committed()
-        self._reached: Offset | None = None
-        self._error: BaseException | None = None
+        self.committed = log.committed()
+        self.reached: Offset | None = None
+        self.error: BaseException | None = None
         self._id = log.query_id()
         callback.start(self._id)
         self._thread: threading.Thread = InheritableThread(target=self._run, daemon=True)
@@ -203,18 +195,6 @@ class BacklogQuery(Query):
     @property
     def is_active(self) -> bool:
         return self._thread.is_alive()
-
-    @property
-    def error(self) -> BaseException | None:
-        return self._error
-
-    @property
-    def committed(self) -> int:
-        return self._committed
-
-    @property
-    def reached(self) -> Offset | None:
-        return self._reached
 
     def stop(self) -> None:
         self._callback.stopping = True
@@ -234,7 +214,7 @@ class BacklogQuery(Query):
             while not self._callback.stopping and self._step():
                 pass
         except BaseException as error:
-            self._error = error
+            self.error = error
 
     def _activate(self) -> None:
         """Make the copy the active session of this thread, where Spark looks for formats."""
@@ -244,7 +224,7 @@ class BacklogQuery(Query):
 
     def _step(self) -> bool:
         """Process the next batch; return whether there was one."""
-        batch = self._committed + 1
+        batch = self.committed + 1
         before = self._before(batch)
         end = self._log.planned(batch)
         if end is None:
@@ -256,7 +236,7 @@ class BacklogQuery(Query):
                 self._reader.commit(before)
         self._callback(self._prepare(self._rows(before, end)), batch)
         self._log.commit(batch)
-        self._committed, self._reached = batch, end
+        self.committed, self.reached = batch, end
         return True
 
     def _before(self, batch: int) -> Offset:

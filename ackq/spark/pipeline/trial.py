@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -50,10 +50,7 @@ class Trial:
         return {
             "rows": self.rows,
             "accepted": self.accepted,
-            "rejected": {
-                reason: {"count": each.count, "examples": each.examples}
-                for reason, each in self.rejected.items()
-            },
+            "rejected": {reason: asdict(each) for reason, each in self.rejected.items()},
             "fields": dict(self.fields),
         }
 
