@@ -19,7 +19,7 @@ from ackq.delay import (
     PartitionedDelayQueue,
     claims,
 )
-from ackq.errors import ClaimLost, Fenced
+from ackq.errors import ClaimLost
 from tests.spark.batches import Batches
 from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
 from tests.staging.test_staging import commit_and_die
@@ -83,30 +83,6 @@ def test_each_partition_has_a_part_of_every_batch(
         assert times == sorted(times)
     assert parts.stats().in_flight == 0
     assert parts.claims() == []
-
-
-def test_a_driver_that_dies_while_claiming_continues_with_its_claim(
-    start: Start, delayed: DelayQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delayed.push_many(DelayEntry(f"{n:05}", b"x", at=1) for n in range(2500))
-    log = Checkpoint()
-    doomed = start(log, maxMessagesPerTrigger=2200)
-    step, calls = claims.step, []
-
-    def dying(*args: Any) -> Any:
-        calls.append(args)
-        if len(calls) == 2:
-            raise Died
-        return step(*args)
-
-    monkeypatch.setattr(claims, "step", dying)
-    with pytest.raises(Died):
-        doomed.run()
-    monkeypatch.undo()
-    assert delayed.stats().in_flight == 300
-    start(log, maxMessagesPerTrigger=2200).run()
-    assert log.sizes() == [300, 2200]
-    assert log.ids() == [f"{n:05}" for n in range(2500)]
 
 
 def test_a_driver_that_dies_while_acking_deletes_the_rest_later(
@@ -195,21 +171,6 @@ def test_a_claim_that_nobody_touched_is_replayed_after_its_lease(
     assert log.ids() == keys
 
 
-def test_a_lease_lasts_while_the_query_beats(start: Start, delayed: DelayQueue) -> None:
-    delayed.push("a", b"x")
-    engine = start(Checkpoint(), claimTimeoutMs=1000)
-    engine.run_until("planned", 0)
-    first = claimed_until(delayed)
-    wait_until(lambda: claimed_until(delayed) > first + 1.2, "renewals that outlast the timeout")
-    assert delayed.take() == []
-
-
-def claimed_until(queue: DelayQueue) -> float:
-    (message,) = queue.peek(1, "in_flight")
-    assert message.at is not None
-    return message.at
-
-
 def test_claims_count_as_deliveries_and_the_limit_is_that_of_consumers(
     start: Start, plain_client: redis.Redis, token: str
 ) -> None:
@@ -231,23 +192,6 @@ def test_claims_count_as_deliveries_and_the_limit_is_that_of_consumers(
         assert queue.take() == []
         (letter,) = queue.dead_letters(10)
         assert (letter.id, letter.reason, letter.receive_count) == (key, "max receives", 2)
-
-
-def test_a_released_claim_returns_in_order_and_fences_the_query(
-    start: Start, delayed: DelayQueue
-) -> None:
-    keys = push(delayed, 6)
-    engine = start(Checkpoint(), maxMessagesPerTrigger=4)
-    engine.run_until("claimed", 0)
-    (held,) = delayed.claims()
-    assert (held.group, held.rows) == ("spark", 4)
-    assert held.lease_ends_in == pytest.approx(7 * 86_400, abs=60)
-    assert delayed.release_claims("spark") == 4
-    assert delayed.claims() == []
-    engine.die_at("logged", 99)
-    with pytest.raises(Fenced):
-        engine.run()
-    assert [each.key for each in delayed.take(10)] == keys
 
 
 def test_an_interrupted_release_is_finished_by_the_next_query(

@@ -59,31 +59,6 @@ def test_a_new_checkpoint_is_offered_all_that_a_dead_query_left_in_order(
     assert log.ids() == ids[10:]
 
 
-def test_a_driver_that_dies_while_claiming_continues_with_its_claim(
-    start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = queue.push_many({"n": n} for n in range(5000))
-    log = Checkpoint()
-    doomed = start(log, maxMessagesPerTrigger=4500)
-    from ackq.queue import claims
-
-    step, calls = claims._step, []
-
-    def dying(*args: Any) -> Any:
-        calls.append(args)
-        if len(calls) == 2:
-            raise Died
-        return step(*args)
-
-    monkeypatch.setattr(claims, "_step", dying)
-    with pytest.raises(Died):
-        doomed.run()
-    monkeypatch.undo()
-    assert 0 < queue.stats().claimed < 4500
-    start(log, maxMessagesPerTrigger=4500).run()
-    assert log.ids() == ids
-
-
 def test_a_driver_that_dies_between_two_shards_loses_nothing(
     start: Start, url: str, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,13 +83,6 @@ def test_a_driver_that_dies_between_two_shards_loses_nothing(
         assert sharded.stats().in_flight == 0
 
 
-def test_a_trigger_takes_no_more_than_its_limit(start: Start, queue: Queue) -> None:
-    queue.push_many({"n": n} for n in range(25))
-    log = Checkpoint()
-    start(log, maxOffsetsPerTrigger=10).run()
-    assert log.sizes() == [10, 10, 5]
-
-
 def test_a_heartbeat_that_is_fenced_ends_the_query(
     start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,25 +95,6 @@ def test_a_heartbeat_that_is_fenced_ends_the_query(
     wait_until(lambda: heartbeat._fenced, "the heartbeat to notice")
     with pytest.raises(Fenced):
         first._reader.reportLatestOffset()
-
-
-def test_a_lease_lasts_while_the_query_beats(start: Start, queue: Queue) -> None:
-    queue.push({"n": 0})
-    engine = start(Checkpoint(), claimTimeoutMs=1000)
-    engine.run_until("planned", 0)
-    seen: list[float] = []
-    wait_until(lambda: _renewals(queue, seen) > 3, "renewals that outlast the timeout")
-    assert queue.pop() is None
-
-
-def _renewals(queue: Queue, seen: list[float]) -> int:
-    """Count how often the end of the lease moved away."""
-    left = queue.claims()[0].lease_ends_in
-    assert left is not None
-    if not seen or left > seen[-1]:
-        seen.append(left)
-    seen[-1] = left
-    return len(seen)
 
 
 def test_an_offset_of_another_version_is_refused(start: Start, queue: Queue) -> None:
@@ -317,18 +266,6 @@ def test_a_query_that_reads_its_queue_twice_ends_before_its_first_batch(
         left.stop()
         right.stop()
     assert queue.stats().claimed == 2
-
-
-def test_a_claim_that_was_released_fences_the_query(
-    start: Start, queue: Queue, url: str, token: str
-) -> None:
-    queue.push_many({"n": n} for n in range(2))
-    engine = start(Checkpoint(), maxMessagesPerTrigger=1)
-    engine.step()
-    with Claims.from_url(url, token, "spark") as operator:
-        operator.release()
-    with pytest.raises(Fenced):
-        engine.step()
 
 
 def test_a_paused_queue_gives_nothing(start: Start, queue: Queue) -> None:

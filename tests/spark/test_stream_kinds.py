@@ -8,11 +8,13 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.delay import DelayEntry, DelayQueue
+from ackq.delay import DelayClaims, DelayEntry, DelayQueue
+from ackq.delay import claims as delay_claims
 from ackq.errors import ClaimLost, Fenced
+from ackq.queue import Claims, claims
 from ackq.spark import stream
 from ackq.spark.shards import Shards
-from tests.spark.engine import STAGES, Checkpoint, Engine, Stage
+from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
 from tests.waiting import wait_until
 
 
@@ -20,6 +22,9 @@ class Listed:
     """A list queue."""
 
     option = "queue"
+    #: What claims some messages in one call.
+    step: tuple[Any, str] = (claims, "_step")
+    claims: type[Claims | DelayClaims] = Claims
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self.queue: Any = Queue(client, name)
@@ -55,13 +60,15 @@ class Delayed(Listed):
     """A delay queue."""
 
     option = "delayQueue"
+    step = (delay_claims, "step")
+    claims = DelayClaims
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self.queue = DelayQueue(client, name)
 
     def push(self, count: int, first: int = 0, body: bytes = b"") -> list[str]:
         # In the opposite order of their keys.
-        keys = [f"k{999 - n:03}" for n in range(first, first + count)]
+        keys = [f"k{9999 - n}" for n in range(first, first + count)]
         self.queue.push_many(
             DelayEntry(key, body or {"n": int(key[1:])}, at=1000.0 + n)
             for n, key in enumerate(keys, first)
@@ -226,3 +233,64 @@ def test_leases_end_without_heartbeats(start: Start, kind: Listed) -> None:
     start(log, failOnDataLoss="false").run()
     assert log.ids() == ids[1:]
     assert kind.settle(message) == 1
+
+
+def test_a_driver_that_dies_while_claiming_continues_with_its_claim(
+    start: Start, kind: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = kind.push(2500)
+    kind.push_later()
+    log = Checkpoint()
+    doomed = start(log, maxMessagesPerTrigger=2200)
+    step, calls = getattr(*kind.step), []
+
+    def dying(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise Died
+        return step(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*kind.step, dying)
+        with pytest.raises(Died):
+            doomed.run()
+    assert 0 < kind.claimed()[0] < 2200
+    start(log, maxMessagesPerTrigger=2200).run()
+    assert log.ids() == ids
+
+
+def test_a_lease_lasts_while_the_query_beats(start: Start, kind: Listed) -> None:
+    kind.push(1)
+    start(Checkpoint(), claimTimeoutMs=1000).run_until("planned", 0)
+    seen: list[float] = []
+
+    def renewals() -> int:
+        (left,) = (claim.lease_ends_in for claim in kind.queue.claims())
+        if not seen or left > seen[-1]:
+            seen.append(left)
+        seen[-1] = left
+        return len(seen)
+
+    wait_until(lambda: renewals() > 3, "renewals that outlast the timeout")
+    assert kind.take() is None
+
+
+def test_a_released_claim_returns_in_order_and_fences_the_query(
+    start: Start, kind: Listed, url: str, token: str
+) -> None:
+    ids = kind.push(6)
+    kind.push_later()
+    engine = start(Checkpoint(), maxMessagesPerTrigger=4)
+    engine.run_until("claimed", 0)
+    (held,) = kind.queue.claims()
+    assert (held.group, held.rows) == ("spark", 4)
+    assert held.lease_ends_in == pytest.approx(7 * 86_400, abs=60)
+    with kind.claims.from_url(url, token, "spark") as operator:
+        assert operator.release() == 4
+    assert kind.claimed() == (0, 6)
+    engine.die_at("logged", 99)
+    with pytest.raises(Fenced):
+        engine.run()
+    log = Checkpoint()
+    start(log).run()
+    assert log.ids() == ids
