@@ -10,6 +10,7 @@ from redis.exceptions import ResponseError
 from ackq.core.effects import Operation, Request
 from ackq.core.names import HISTORY, SUFFIXES, WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
+from ackq.ops.kinds.delays import partitions_of
 from ackq.ops.kinds.kind import has_type
 from ackq.ops.readings import Found, KindName
 from ackq.ops.sharded import shard_names_of
@@ -43,10 +44,12 @@ class Search:
     groups: set[str] = field(default_factory=set)
     #: Whether all keys were examined once.
     complete: bool = False
-    #: The shards of the sharded queues whose records were seen, wherever these shards are.
+    #: The shards and partitions of the queues whose records were seen, wherever they are. A part
+    #: that is empty has no keys, but its counters are those of the queue.
     shards: set[Found] = field(default_factory=set)
     _namespaces: set[str] = field(default_factory=set)
     _sharded: set[str] = field(default_factory=set)
+    _delays: set[str] = field(default_factory=set)
     _past: set[str] = field(default_factory=set)
     _cursor: bytes = b"0"
     _consumers_cursor: bytes = b"0"
@@ -64,6 +67,10 @@ class Search:
             # They may have messages and no keys beside them, if no consumer has come yet.
             name = self._sharded.pop()
             self.shards |= {Found("list", shard) for shard in (yield from shard_names_of(name))}
+        while self._delays:
+            name = self._delays.pop()
+            number = yield from partitions_of(name)
+            self.shards |= {Found("delay", f"{name}:{each}") for each in range(number)}
         while self._past:
             # A list that was left behind when its last consumer ended.
             name = self._past.pop()
@@ -99,6 +106,8 @@ class Search:
         elif part == b"group" and (text := _name(name)):
             # A sharded queue has a group for each number of shards that it has had.
             self.groups.add(_NUMBERED.sub(r"\1", text))
+            if not _NUMBERED.match(text):
+                self._delays.add(text)
         elif part == b"shards" and (match := _SHARDED.fullmatch(_name(name) or "")):
             self.groups.add(match[0])
             self._sharded.add(match["name"])

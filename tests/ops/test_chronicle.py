@@ -139,19 +139,20 @@ def test_a_client_that_may_not_count_takes_nothing_away(driver: Driver, key: byt
     assert found[1].states[0] == 4
 
 
+@pytest.mark.parametrize("tasks", [minutes.MAX_TASKS, 300])
 def test_a_quiet_day_is_a_few_rows_and_a_busy_one_has_a_bound(
-    driver: Driver, key: bytes, plain_client: redis.Redis
+    driver: Driver, key: bytes, plain_client: redis.Redis, tasks: int
 ) -> None:
     for minute in range(3 * 60):
         note(driver, key, minute * MINUTE, ready=7)
     assert 3 <= len(rows(driver, key, NOON + 3 * 3600)) <= 4
     work = Work(Durations.of([9] * 16))
-    for number in range(300):
+    for number in range(tasks):
         work.task(f"task {number} of a module with a long name").durations.add(0.1)
     row = Minute(int(NOON), 60, 10, (1, 2, 3, 4), 9.5, {"acked": 10}, {"rejected": 1}, work)
     (again,) = rows_in(encoded(row))
     assert len(encoded(row)) <= minutes.MAX_ROW
-    assert sum(sum(each.durations.counts) for each in again.work.tasks.values()) == 300
+    assert sum(sum(each.durations.counts) for each in again.work.tasks.values()) == tasks
     assert again.work.durations == row.work.durations
     for minute in range(26 * 60):
         note(driver, key, 86_400 + minute * MINUTE, acked=minute)

@@ -16,7 +16,7 @@ from ackq.config import QueueConfig
 from ackq.core.io import driver as driver_module
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import SingleRoute
-from ackq.delay import DelayQueue
+from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.errors import KeyTypeError
 from ackq.membership.shards import whole
 from ackq.ops import overview as overview_module
@@ -405,3 +405,25 @@ def steady(reading: Reading | Exception) -> Any:
     ]
     timeless = replace(stats, next_event_in=None, lease_ends_in=None)
     return ages, replace(reading, oldest_ready=None, overdue=None, lease_age=None, stats=timeless)
+
+
+def test_the_counters_of_partitions_that_are_empty_count(client: Client, token: str) -> None:
+    with PartitionedDelayQueue(client, f"{{{token}}}", 3) as queue:
+        queue.push("a", b"body")  # the others have no message, then none has
+        queue.delete(*queue.take(1, timeout=5))
+
+        def counted() -> dict[str, int]:
+            with Overview(client, window=60.0) as overview:
+                (reading,) = overview.read().queues
+            assert len(reading.parts) == 3
+            assert reading.totals is not None
+            return {name: reading.totals.counts[name] for name in ("pushed", "acked")}
+
+        assert counted() == {"pushed": 0, "acked": 0}
+        for number in range(20):
+            queue.push(str(number), b"body")
+        while taken := queue.take(5):
+            queue.delete(*taken)
+        assert counted() == {"pushed": 20, "acked": 20}
+        queue.push("last", b"body")
+        assert counted() == {"pushed": 21, "acked": 20}

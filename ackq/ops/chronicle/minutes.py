@@ -257,7 +257,7 @@ def _sums(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
 def encoded(row: Minute) -> bytes:
     """Return a row as one line: a list in JSON, without the last values if they are empty."""
     tasks = dict(row.work.tasks)
-    while len(line := orjson.dumps(_values(row, tasks))) > MAX_ROW and tasks.keys() > {OTHERS}:
+    while len(line := orjson.dumps(_values(row, tasks))) > MAX_ROW and tasks.keys() - {OTHERS}:
         least = min(tasks.keys() - {OTHERS}, key=lambda name: sum(tasks[name].durations.counts))
         others = TaskWork()
         others.include(tasks.pop(least))

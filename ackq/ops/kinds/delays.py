@@ -28,7 +28,7 @@ def _open(client: Redis, name: str, partitions: int | None = None) -> Opened:
     from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 
     if partitions is None:
-        partitions = _run(client, name, _partitions(name))
+        partitions = _run(client, name, partitions_of(name))
     if not partitions:
         queue = DelayQueue(client, name)
         return Opened(
@@ -62,7 +62,7 @@ def _has_keys(client: Redis, names: Sequence[str]) -> bool:
     return bool(_run(client, names[0], count()))
 
 
-def _partitions(name: str) -> Operation[int]:
+def partitions_of(name: str) -> Operation[int]:
     """Return the number of partitions that the consumers recorded; 0: there are none."""
     request = Request((b"HGET", f"{name}:group", b"shares"), resend=True)
     shares = yield from unless_denied(request)
@@ -104,7 +104,7 @@ def _look_up(name: str) -> Operation[list[Found]]:
     """Return the queue, and its partitions."""
     waiting = yield from has_type(f"{name}:z", b"zset")
     dead = yield from has_type(f"{name}:dead", b"stream")
-    partitions = yield from _partitions(name)
+    partitions = yield from partitions_of(name)
     parts = [Found("delay", f"{name}:{number}") for number in range(partitions)]
     return [Found("delay", name)] * (waiting or dead) + parts
 
