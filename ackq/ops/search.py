@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.names import HISTORY, SUFFIXES, WORKERS_SEEN, check_name
+from ackq.core.names import HISTORY, SCHEDULES, SUFFIXES, WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
 from ackq.ops.kinds.delays import partitions_of
 from ackq.ops.kinds.kind import has_type
@@ -23,7 +23,9 @@ MAX_CONSUMERS = 1000
 _PATTERN = b"*[A-Z:adesu][DFNPSTdpstxz]"
 _CONSUMERS = b":consumers:"
 #: A list queue's side keys. COUNTERS is none of them: reading the counters of a queue makes it.
-_SIDE = tuple(ending.encode() for ending in (*SUFFIXES, WORKERS_SEEN) if ending != "COUNTERS")
+_SIDE = tuple(
+    ending.encode() for ending in (*SUFFIXES, WORKERS_SEEN, SCHEDULES) if ending != "COUNTERS"
+)
 #: The key with the past of a list queue, which is there for a day. All others may be gone.
 _PAST = f"{HISTORY}list".encode()
 #: What comes before the name of the record of a sharded queue's shards.

@@ -6,16 +6,20 @@ import contextlib
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from ackq.config import Seconds, check_integer, check_seconds
 from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
+from ackq.ops.attention.marks import Marks
+from ackq.ops.attention.model import Details, Limits, Trouble, troubles_of_queue
 from ackq.ops.chronicle.durations import BUCKETS
+from ackq.ops.readings import Reading, Totals
 from ackq.setting_types import checked
 from ackq.worker.effects import Call, Routine
 from ackq.worker.feeder import TAKE_TIMEOUT
@@ -42,7 +46,8 @@ class Health(Closable):
     Args:
         file: exists while the worker is healthy, and is touched every ``interval``. It is removed
             when the worker hangs. If the whole process is frozen, the file only gets older.
-        port: serves ``/`` and ``/healthz``: status 200 or 503, with the reason as JSON; and
+        port: serves ``/`` and ``/healthz``: status 200 or 503, with the reason as JSON, and
+            ``troubles``, such as that all deliveries fail, in which a restart does not help; and
             ``/metrics`` for Prometheus, which needs ``ackq[metrics]``. 0 picks a free port.
         host: the address to listen on, IPv4 or IPv6. Defaults to loopback.
         stalled_after: seconds. Choose more than the longest handler takes, if such handlers can
@@ -74,6 +79,7 @@ class Health(Closable):
         self.figures: Figures | None = Figures() if port is not None else None
         #: The figures to serve; those of all processes, if there are several.
         self.served: Served | None = self.figures
+        self._limits, self._marks = Limits(), dict[str, Marks]()
         self._server: HttpServer | None = None
         self._next = 0.0
         self._seen = time.monotonic()
@@ -194,7 +200,25 @@ class Health(Closable):
         if asked not in PATHS:
             return Answer.of_json(404, {"error": f"nothing here; ask for {' or '.join(PATHS)}"})
         reason = self.reason
-        return Answer.of_json(503 if reason else 200, {"healthy": not reason, "reason": reason})
+        shown = {"healthy": not reason, "reason": reason, "troubles": self._troubles()}
+        return Answer.of_json(503 if reason else 200, shown)
+
+    def _troubles(self) -> list[dict[str, Any]]:
+        """Return what needs a person, and no restart, as far as the handlers show it."""
+        assert self.served is not None
+        seen, now = self.served.snapshot(), time.time()
+        by_queue: dict[str, Counter[str]] = {}
+        for name, handled in seen.queues.items():
+            by_queue.setdefault(name.partition("\0")[0], Counter()).update(handled.outcomes)
+        found: list[Trouble] = []
+        for name, ended in by_queue.items():
+            counts = {"acked": ended["ack"], "nacked": ended["nack"], "returned": ended["lost"]}
+            totals = Totals(seen.since, counts, {"rejected": ended["reject"]})
+            reading = Reading("list", name, 0, totals=totals)
+            marks = self._marks.setdefault(name, Marks())
+            marks.advance(reading, now, new=True)
+            found += troubles_of_queue(reading, marks, Details(), self._limits, now)
+        return [each.as_dict() for each in found if each.key.kind == "all_fail"]
 
     def _metrics(self, headers: Mapping[str, str]) -> Answer:
         assert self.served is not None

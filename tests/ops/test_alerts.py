@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -144,6 +147,46 @@ def test_what_nobody_takes_is_given_up_in_the_end(
     assert 300 < attempts < 500  # once a minute for six hours
     assert sum("given up" in each.message for each in caplog.records) == 5
     assert "ConnectionRefusedError" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "BadStatusLine"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "BadStatusLine"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 101 + b"\r\n", "HTTPException"),
+        (b"", "RemoteDisconnected"),
+        (None, "no answer within 0.3 s"),  # a byte now and then
+    ],
+)
+def test_no_answer_holds_up_or_ends_the_webhook(
+    answer: bytes | None, problem: str, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(webhook, "TIMEOUT", 0.3)
+    ended, requests = threading.Event(), []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                requests.append(connection.recv(65_536))
+                connection.sendall(answer if answer is not None else b"H")
+                while answer is None and not ended.wait(0.05):
+                    connection.sendall(b"T")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://me:s3cret%40@127.0.0.1:{server.getsockname()[1]}/s3cret"
+        hook, clock = Webhook(url, lambda: 0.0), time.monotonic()
+        hook.add(report(1))
+        hook.send()
+        assert time.monotonic() - clock < 5
+        ended.set()
+        thread.join()
+    assert hook.wait() == 1.0
+    assert [each.message.rpartition(": ")[2] for each in caplog.records] == [problem]
+    assert b"Authorization: Basic " + b64encode(b"me:s3cret@") in requests[0]
     assert "s3cret" not in caplog.text
 
 

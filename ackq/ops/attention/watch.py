@@ -77,7 +77,7 @@ class Attention(Closable):
         self._once = once
         self._route = route_of(client, b"")
         self._log = OperationLog(client)
-        self._steady = Steady(replace(self._limits, unreadable=1e-9) if once else self._limits)
+        self._steady = Steady(replace(self._limits, unreadable=-1.0) if once else self._limits)
         self._marks: dict[tuple[str, str], Marks] = {}
         self._details: dict[tuple[str, str], Details] = {}
         self._looked = False
