@@ -108,8 +108,8 @@ def stage(client: redis.Redis, stack: ExitStack) -> None:
         recorder.note(overview.read())  # what is recorded before it begins
     for _ in range(10):
         fails.nack(*fails.pop_many(2), delay=0)
-    dies.reject(dies.pop(), reason="no good")
-    stops.reject(stops.pop(), reason="no good")
+    dies.reject(*dies.pop_many(1), reason="no good")
+    stops.reject(*stops.pop_many(1), reason="no good")
     created = {"id": "1", "specversion": "1.0", "time": "2020-01-01T00:00:00Z"}
     stack.enter_context(Queue(client, "old")).purge()
     opened("old").push(created)
@@ -127,11 +127,7 @@ def stage(client: redis.Redis, stack: ExitStack) -> None:
         alive = {"interval": 20.0, "age": 500.0} if workers == 1 else {}
         record = encode_record(fields | alive, [("killer", 0.5)])
         for number in range(workers):
-            queue.execute(
-                lambda spec, number=number, record=record: heartbeat(
-                    spec, f"w{number}", record, 60.0, b""
-                )
-            )
+            queue.execute(heartbeat, f"w{number}", record, 60.0, b"")
     for queue in (cut, opened("grows")):
         queue.push_many([{"id": f"more {number}"} for number in range(120)])
         queue.pop()

@@ -41,7 +41,7 @@ def test_it_is_red_only_while_ready_messages_are_not_taken(tmp_path: Path, rig: 
     health = Health(file=file, port=0, stalled_after=0.5, interval=0.05)
     made = rig.work(queue, concurrency=1, health=health)
     wait_until(file.exists, "the file of an idle worker")
-    assert ask(health) == (200, {"healthy": True, "reason": ""})
+    assert ask(health) == (200, {"healthy": True, "reason": "", "troubles": []})
     idle = wait_until(lambda: health._next, "a look") + 0.7
     wait_until(lambda: health._next > idle, "a long idleness")
     assert file.exists()

@@ -238,16 +238,42 @@ def test_the_answers_to_each_path() -> None:
     health = Health(port=0)
     for path in ("/", "/healthz", "/?a=1?b"):
         answer = health._answer(path, {})
-        assert (answer.status, _body(answer)) == (200, {"healthy": True, "reason": ""})
+        expected = {"healthy": True, "reason": "", "troubles": []}
+        assert (answer.status, _body(answer)) == (200, expected)
     health.show("why")
     answer = health._answer("/healthz", {})
-    assert (answer.status, _body(answer)) == (503, {"healthy": False, "reason": "why"})
+    assert (answer.status, _body(answer)) == (
+        503,
+        {"healthy": False, "reason": "why", "troubles": []},
+    )
     for path in ("/x", "/METRICS", "/healthz/"):
         answer = health._answer(path, {})
         assert (answer.status, _body(answer)) == (
             404,
             {"error": "nothing here; ask for / or /healthz or /metrics"},
         )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fails"), [("nack", True), ("reject", True), ("release", False)]
+)
+def test_it_says_that_every_delivery_fails_and_stays_green(outcome: str, fails: bool) -> None:
+    health = Health(port=0)
+    assert health.figures is not None
+
+    def seen() -> list[tuple[str, str]]:
+        answer = health._answer("/healthz", {})
+        assert answer.status == 200
+        return [(each["kind"], each["queue"]) for each in _body(answer)["troubles"]]
+
+    for number in range(19):
+        health.figures.add("jobs", outcome, 0.1, None, task=f"task {number % 2}")
+    health.figures.add("other", "nack", 0.1, None)
+    assert seen() == []
+    health.figures.add("jobs", outcome, 0.1, None)
+    assert seen() == [("all_fail", "jobs")] * fails
+    health.figures.add("jobs", "ack", 0.1, None)
+    assert seen() == []
 
 
 def test_the_metrics_are_those_of_the_handlers() -> None:
