@@ -27,7 +27,8 @@ if kind and (used or kind ~= (busy and 'groups' or 'left')) then
   return 0
 end
 if kind and busy then
-  redis.call('UNLINK', busy, turns, flight, runs, woken, rates, room, stopped, letters)
+  redis.call('UNLINK', busy, turns, flight, runs, woken, rates, room, stopped, letters,
+    limits, pauses)
 end
 redis.call('UNLINK', record)
 return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -13,8 +14,8 @@ import click
 
 from ackq.cli import NOTHING
 from ackq.cli.confirmation import ask
-from ackq.cli.options import examples, json_option, yes_option
-from ackq.cli.output import print_json
+from ackq.cli.options import examples, json_option, seconds_option, yes_option
+from ackq.cli.output import print_count, print_json
 from ackq.cli.queues import on_queue, open_any
 from ackq.cli.tables import print_table
 from ackq.config import Groups, RateLimit
@@ -24,6 +25,7 @@ from ackq.ops.sharded import is_sharded
 from ackq.queue import group_stats, inspection, record
 from ackq.queue.client import Queue
 from ackq.queue.group_names import group_of
+from ackq.queue.messages import GroupStats
 
 if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
@@ -45,6 +47,16 @@ SETTINGS: dict[str, Callable[[str], Any]] = {
 
 def _rate(count: str, seconds: str, burst: str | None = None) -> RateLimit:
     return RateLimit(int(count), float(seconds), None if burst is None else int(burst))
+
+
+def _limit(ctx: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+    """Read a limit, such as 10/60 or 40; "none" is None, and without the option, it is kept."""
+    if text is None or text == "none":
+        return "keep" if text is None else None
+    try:
+        return SETTINGS[str(parameter.name)](text)
+    except (ValueError, TypeError) as error:
+        raise click.BadParameter(f"{text!r} is no such limit") from error
 
 
 class Settings(click.ParamType):  # type: ignore[type-arg]
@@ -79,6 +91,9 @@ class Settings(click.ParamType):  # type: ignore[type-arg]
         "ackq groups charges --by oldest --top 5",
         "ackq groups charges --on field=customer,on_dead=stop",
         "ackq groups calls --on field=service,rate=10/60,max_in_flight=40",
+        "ackq groups calls --in-flight 3 --rate 10/60",
+        "ackq groups calls --limit c-17 --in-flight 5",
+        "ackq groups charges --pause c-17 --for 30",
         "ackq groups charges --resume c-17",
         "ackq groups charges --off --yes",
     )
@@ -96,9 +111,34 @@ class Settings(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--off", is_flag=True, help="Remove the groups of QUEUE: one order for all messages.")
 @click.option(
+    "--in-flight", callback=_limit, metavar="N", help="Change in_flight while consumers work."
+)
+@click.option(
+    "--rate", callback=_limit, metavar="N/SECONDS", help="Change the rate; none removes it."
+)
+@click.option(
+    "--on-dead", callback=_limit, metavar="continue|stop", help="Change what a dead letter does."
+)
+@click.option(
+    "--max-in-flight", callback=_limit, metavar="N", help="Change max_in_flight; none removes it."
+)
+@click.option(
+    "--limit",
+    metavar="GROUP",
+    help="With --in-flight or --rate: limit GROUP alone. With neither: remove its own limits.",
+)
+@click.option("--pause", metavar="GROUP", help="Deliver no messages of GROUP until --resume.")
+@seconds_option("--for", "for_", help="With --pause: for this many seconds only.")
+@click.option(
     "--resume",
     metavar="GROUP",
-    help="Let GROUP go on without the dead letters that stop it, which stay dead.",
+    help="Let GROUP go on that is paused, or without the dead letters that stop it, which stay"
+    " dead.",
+)
+@click.option(
+    "--cancel",
+    metavar="GROUP",
+    help="Move the ready and delayed messages of GROUP to the dead letters.",
 )
 @click.option(
     "--top", type=click.IntRange(1, 10_000), default=20, metavar="N", help="Groups to show.  [20]"
@@ -118,34 +158,41 @@ def groups(
     url: str | None,
     on: dict[str, Any] | None,
     off: bool,
+    limit: str | None,
+    pause: str | None,
+    for_: float | None,
     resume: str | None,
+    cancel: str | None,
     top: int,
     by: group_stats.Order,
     containing: str | None,
     yes: bool,
     as_json: bool,
+    **limits: Any,
 ) -> None:
-    """Show the groups of QUEUE with the longest backlogs, or turn groups on and off.
+    """Show the groups of QUEUE with the longest backlogs, change their limits, or turn them on.
 
     waiting counts the ready messages that consumers have moved aside; those still on the list are
     not counted by group. in flight counts the messages that were delivered and are not settled,
     including those that wait for a retry. oldest is the time since the first waiting message was
     moved aside, and turn for the time since it became this group's turn; that is empty while the
-    group has as many messages in flight as it may have, waits for its rate or is stopped. See the
-    messages with `ackq peek --group`. stopped by is the dead letter for which the group waits:
-    redrive or drop it with `ackq dead`, or use --resume. If a message behind it has its id, and one
-    of the two was pushed with --unique, only `ackq dead redrive --force` redrives it. Stopped
-    groups come first.
+    group has as many messages in flight as it may have, waits for its rate, is paused or stopped.
+    See the messages with `ackq peek --group`. stopped by is a pause, or the dead letter for which
+    the group waits: redrive or drop it with `ackq dead`, or use --resume. If a message behind it
+    has its id, and one of the two was pushed with --unique, only `ackq dead redrive --force`
+    redrives it. Stopped groups come first, then paused ones.
 
     A sharded queue gets its groups when it is created, see `ackq sharded create`.
 
-    Stop all consumers before you turn groups on or off: those with other settings are refused. To
-    change a setting, use --off and then --on.
+    --in-flight, --rate, --on-dead and --max-in-flight change limits while consumers work: these use
+    them from their next pop on, whatever they were given. --on, --off and another field need all
+    consumers to be stopped: those with other groups are refused.
     --off puts every message back on the list, as `ackq drain` does: leases end, delayed messages
     become ready, and receive counts are lost. Dead letters stay.
     """
-    if (on is not None) + off + (resume is not None) > 1:
-        raise click.UsageError("give --on, --off or --resume")
+    changed = any(each != "keep" for each in limits.values())
+    if (on is not None) + off + sum(map(bool, (resume, pause, cancel, limit or changed))) > 1:
+        raise click.UsageError("give --on, --off, --resume, --pause, --cancel or limits")
     changes = on is not None or off
     if changes:
         _check_unsharded(url, queue)
@@ -157,6 +204,17 @@ def groups(
             _turn_off(client, yes)
         elif resume is not None:
             _resume(client, resume)
+        elif pause is not None:
+            client.pause_group(pause, for_)
+            click.echo(f"{pause} is paused" + ("" if for_ is None else f" for {for_:g} s"))
+        elif cancel is not None:
+            print_count(client.cancel_group(cancel), "message", "canceled")
+        elif limit is not None:
+            _limit_one(client, limit, limits)
+        elif changed:
+            client.set_groups(**limits)
+            settings = client.config.settings()
+            click.echo(f"{client.name} has {record.in_words(settings)}")
         else:
             _show(client, top, by, containing or "", as_json)
 
@@ -200,11 +258,20 @@ def _turn_off(queue: Queue, yes: bool) -> None:
 
 
 def _resume(queue: Queue | ShardedQueue, group: str) -> None:
-    count = queue.resume_group(group)
-    if not count:
-        click.echo(f"ackq: no dead letter stops {group!r} of {queue.name}", err=True)
+    if not queue.resume_group(group):
+        click.echo(f"ackq: {group!r} of {queue.name} is neither paused nor stopped", err=True)
         sys.exit(NOTHING)
-    click.echo(f"{group} goes on without {count:,} dead letter{'s' * (count != 1)}")
+    click.echo(f"{group} goes on")
+
+
+def _limit_one(queue: Queue | ShardedQueue, group: str, limits: dict[str, Any]) -> None:
+    own = {name: each for name, each in limits.items() if each not in ("keep", None)}
+    if not own.keys() <= {"in_flight", "rate"}:
+        raise click.UsageError("--limit takes --in-flight and --rate")
+    queue.limit_group(group, **own)
+    click.echo(
+        f"{group} has " + (", ".join(map("{0[0]}={0[1]}".format, own.items())) or "no own limits")
+    )
 
 
 def _show(
@@ -219,17 +286,25 @@ def _show(
     letters = [_letters(queue, each.stopped_by) for each in found]
     if as_json:
         for each, stopped_by in zip(found, letters, strict=True):
-            print_json({**asdict(each), "stopped_by": stopped_by})
+            paused = each.paused_for is not None
+            print_json({**asdict(each), "stopped_by": stopped_by, "paused": paused})
         return
     rows = [
         (
             *(each.name, each.waiting, each.in_flight),
             *map(_seconds, (each.oldest, each.turn_for)),
-            _first(stopped_by),
+            _held(each) or _first(stopped_by),
         )
         for each, stopped_by in zip(found, letters, strict=True)
     ]
     print_table(("group", "waiting", "in flight", "oldest", "turn for", "stopped by"), rows)
+
+
+def _held(group: GroupStats) -> str:
+    """Return how long a group is paused; empty if it is not."""
+    if group.paused_for is None:
+        return ""
+    return "a pause" + ("" if math.isinf(group.paused_for) else f" for {group.paused_for:.1f} s")
 
 
 def _warn_without_groups(queue: Queue, field: str) -> None:

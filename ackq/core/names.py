@@ -57,7 +57,7 @@ GROUPS = tuple(
     f"GROUPS:{name}"
     for name in (
         *("BUSY", "PARKED", "TURNS", "FLIGHT", "RUNS", "WOKEN", "RATES"),
-        *("ROOM", "STOPPED", "LETTERS", "CLOSED"),
+        *("ROOM", "STOPPED", "LETTERS", "LIMITS", "PAUSES", "CLOSED"),
     )
 )
 #: Keys of format 1, which only the doctor reads.

@@ -24,7 +24,7 @@ SLOTS = 16384
 #: The format of a new queue's shards, and what stands for that of a queue with groups.
 NEWEST, GROUPED = 2, 3
 #: The fields of the record that only a queue with groups has.
-_SETTINGS = ("kind", "in_flight", "rate", "on_dead", "max_in_flight", "field")
+_SETTINGS = ("kind", "in_flight", "rate", "on_dead", "max_in_flight", "field", "changed")
 _WHOLE = re.compile(r"\{([^{}]+)\}:all")
 
 
@@ -39,6 +39,7 @@ class Shards:
         version: counts the changes of the record; 0 for format 1.
         draining: former numbers, whose shards may still have messages.
         groups: the record of the queue's groups; empty if it has none.
+        changed: whether its limits were changed since it was created.
     """
 
     format: int
@@ -46,6 +47,7 @@ class Shards:
     version: int = 0
     draining: tuple[int, ...] = ()
     groups: str = ""
+    changed: bool = False
 
     def names(self, name: str) -> tuple[str, ...]:
         """Return the names of the shards of queue ``name``, in order."""
@@ -188,6 +190,7 @@ def _known(
     number: int, version: int, draining: tuple[int, ...], settings: Sequence[bytes]
 ) -> Shards:
     """Return what is known of shards, with groups if their settings are recorded."""
-    if text := b" ".join(settings).decode():
-        return Shards(GROUPED, number, version, draining, f"{NEWEST} {text}")
+    if settings:
+        text, changed = b" ".join(settings[:-1]).decode(), bool(settings[-1])
+        return Shards(GROUPED, number, version, draining, f"{NEWEST} {text}", changed)
     return Shards(NEWEST, number, version, draining)

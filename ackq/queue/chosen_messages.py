@@ -82,8 +82,8 @@ def _cancel_recorded(spec: QueueSpec, chosen: Sequence[Arg], running: bool) -> O
     return canceled
 
 
-def cancel_moved_aside(spec: QueueSpec, keys: Sequence[str]) -> Operation[int]:
-    """Cancel messages that were moved aside, because their groups were busy."""
+def cancel_moved_aside(spec: QueueSpec, keys: Sequence[Arg]) -> Operation[int]:
+    """Cancel messages that were moved aside: these, or those of a group if the first is empty."""
     passed = spec.keys.passed("groups/cancel")
     canceled = 0
     for first in range(0, len(keys), PICK_CHUNK):

@@ -17,14 +17,22 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[list[AuditFinding]]:
     """
     findings: list[AuditFinding] = []
     for walk in ("slots", "turns"):
-        after = b""
-        while True:
-            args = (*spec.keys.passed("groups/audit"), walk, after, int(repair))
-            request = Request(args, scripts.load("groups/audit"), resend=True)
-            after, *found = yield from call(spec, request)
-            for at in range(0, len(found), 2):
-                problem, tag = found[at].decode(), found[at + 1]
-                findings.append(AuditFinding(f"group: {problem}", shown_name(tag), repair))
-            if not after:
-                break
+        found = yield from compare(spec, walk, repair)
+        findings += [
+            AuditFinding(f"group: {problem.decode()}", shown_name(tag), repair)
+            for problem, tag in found
+        ]
     return findings
+
+
+def compare(spec: QueueSpec, walk: str, repair: bool) -> Operation[list[tuple[bytes, bytes]]]:
+    """Compare the slots or the turns, and return each problem with its group."""
+    problems: list[tuple[bytes, bytes]] = []
+    after = b""
+    while True:
+        args = (*spec.keys.passed("groups/audit"), walk, after, int(repair))
+        request = Request(args, scripts.load("groups/audit"), resend=True)
+        after, *found = yield from call(spec, request)
+        problems += zip(found[::2], found[1::2], strict=True)
+        if not after:
+            return problems

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ackq.config import RateLimit
 from ackq.core.counters import Counters
 from ackq.core.creation_time import created_at
 from ackq.core.effects import Arg
@@ -282,7 +283,7 @@ class GroupCounts:
 
 @dataclass(frozen=True, slots=True)
 class GroupStats:
-    """A group of a queue: it has messages in flight, or ready ones moved aside, or is stopped."""
+    """A group with messages in flight or moved aside, or one that is stopped, paused or limited."""
 
     #: A name of over 512 bytes is shown as "sha1:" and its hash.
     name: str
@@ -298,6 +299,13 @@ class GroupStats:
     oldest: float | None = None
     #: The dead letters that stop the group, by `DeadLetter.entry`; see `Groups.on_dead`.
     stopped_by: tuple[str, ...] = ()
+    #: Seconds until the end of its pause, `math.inf` if it lasts until `resume_group`. None if the
+    #: group is not paused.
+    paused_for: float | None = None
+    #: How many of its messages may be in flight, if `limit_group` has said so.
+    limit: int | None = None
+    #: Its own rate, if `limit_group` has given it one.
+    rate: RateLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)

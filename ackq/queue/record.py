@@ -28,6 +28,8 @@ RECHECK = 10.0
 FIELDS = ("format", "kind", "in_flight", "rate", "on_dead", "max_in_flight", "field")
 #: The field of a shard from which consumers must not take yet; see `ackq.sharded.resize`.
 WAITS = b"waits"
+#: The field of a record whose limits apply to all clients, whatever these were given.
+CHANGED = b"changed"
 
 
 @dataclass
@@ -47,6 +49,13 @@ class HasSettings(Protocol):
     @property
     def config(self) -> QueueConfig:
         """Its settings."""
+
+    @property
+    def given(self) -> str | None:
+        """The record of the settings that the client was given, if it uses others."""
+
+    def adopt(self, settings: Mapping[str, Any]) -> None:
+        """Use other limits from now on."""
 
 
 def fields_of(config: QueueConfig) -> dict[str, str]:
@@ -135,7 +144,8 @@ def record(spec: HasSettings) -> Operation[None]:
             shard from which consumers must not take yet.
         KeyTypeError: a key has another type.
     """
-    if not (wanted := fields_of(spec.config)):
+    given = spec.config if spec.given is None else spec.config.changed(settings_of(spec.given))
+    if not (wanted := fields_of(given)):
         return
     args = [part for pair in wanted.items() for part in pair]
     reply = yield from _call(spec.keys, "record", *args)
@@ -208,12 +218,28 @@ def compare(spec: HasSettings) -> Operation[None]:
 def check(spec: HasSettings, stored: Mapping[bytes, bytes]) -> None:
     """Compare the settings of this client with a record, if there is one.
 
+    If the limits were changed while consumers worked, the client uses them from now on.
+
     Raises:
         PopFromMismatch: the queue is popped from the other end.
         GroupsMismatch: the groups or limits differ.
     """
-    if stored and _text(stored) != text_of(spec.config):
+    text = _text(stored)
+    if not stored or text == text_of(spec.config):
+        return
+    if text != spec.given and not (CHANGED in stored and have_one_field(spec.config, text)):
         _raise_mismatch(spec, stored)
+    spec.adopt(settings_of(text))
+
+
+def have_one_field(config: QueueConfig, text: str) -> bool:
+    """Return whether a record and these settings have the same groups, with other limits or not."""
+    theirs = QueueConfig(**settings_of(text))
+    return (
+        config.grouped
+        and theirs.grouped
+        and getattr(config.groups, "field", "") == getattr(theirs.groups, "field", "")
+    )
 
 
 def raise_for_reply(
@@ -289,8 +315,9 @@ def _raise_mismatch(spec: HasSettings, stored: Mapping[bytes, bytes]) -> NoRetur
             recorded=end,
         )
     advice = (
-        "Use the same groups and the same max_in_flight in all clients. To change them, stop the"
-        f" consumers, then run: ackq groups {name} --off, then --on with the new settings"
+        "Use the same groups and the same max_in_flight in all clients. To change limits, run: ackq"
+        f" groups {name} --in-flight N. To change the field, stop the consumers, then run: ackq"
+        f" groups {name} --off, then --on"
     )
     if not stored:
         why = "has no groups, and consumers without groups hold messages of it now"

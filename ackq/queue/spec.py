@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from redis.exceptions import ResponseError
 
@@ -33,6 +34,14 @@ class QueueSpec:
     emptiness: Emptiness = field(default_factory=Emptiness, init=False, repr=False, compare=False)
     #: Checks the end onto which this client pushes.
     push_check: PushCheck = field(default_factory=PushCheck, init=False, repr=False, compare=False)
+    #: The record of the settings that this client was given, once it uses others; see `adopt`.
+    given: str | None = field(default=None, repr=False, compare=False)
+
+    def adopt(self, settings: Mapping[str, Any]) -> None:
+        """Use the recorded limits from now on: they were changed while this client worked."""
+        object.__setattr__(self, "given", self.given or record.text_of(self.config))
+        object.__setattr__(self, "config", self.config.changed(settings))
+        self.__dict__.pop("pop_settings", None)
 
     @cached_property
     def lease(self) -> int:

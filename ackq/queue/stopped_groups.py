@@ -10,7 +10,7 @@ from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import ConfigurationError
 from ackq.queue import group_stats
-from ackq.queue.group_names import shown_name, tags_of
+from ackq.queue.group_names import shown_name, tags_of, text_of_group
 from ackq.queue.messages import AuditFinding
 from ackq.queue.spec import QueueSpec
 
@@ -18,20 +18,28 @@ from ackq.queue.spec import QueueSpec
 CHUNK = 100
 
 
-def resume(spec: QueueSpec, group: str | int) -> Operation[int]:
-    """Let a group go on without its dead letters; see `ackq.Queue.resume_group`."""
-    if not spec.keys.grouped:
+def tags_in(spec: QueueSpec, group: str | int) -> tuple[bytes, ...]:
+    """Return what stands for a group in the keys; see `tags_of`.
+
+    Raises:
+        ConfigurationError: the queue has no groups, or no group can have this name.
+    """
+    if spec.config.groups is None:
         raise ConfigurationError(f"queue {spec.name!r} has no groups")
-    resumed = 0
-    for tag in tags_of(str(group)):
-        if resumed:
-            break
-        # Not resent: a repeat would return 0.
-        request = Request(
-            (*spec.keys.passed("groups/resume"), tag), script=scripts.load("groups/resume")
-        )
-        resumed = yield from call(spec, request)
-    return resumed
+    if (name := text_of_group(group)) is None:
+        raise ConfigurationError(f"a group is a text or an integer below 2**53, not {group!r}")
+    return tags_of(name)
+
+
+def resume(spec: QueueSpec, group: str | int) -> Operation[int]:
+    """Let a group go on without its dead letters or pause; see `ackq.Queue.resume_group`."""
+    held = 0
+    for tag in tags_in(spec, group):
+        if not held:
+            # Not resent: a repeat would return 0.
+            args = (*spec.keys.passed("groups/limit"), tag, -1)
+            held = yield from call(spec, Request(args, scripts.load("groups/limit")))
+    return held
 
 
 def missing(

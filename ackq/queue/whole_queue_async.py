@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ackq.config import Seconds
+from ackq.config import OnDead, RateLimit, Seconds
 from ackq.core.effects import Operation
 from ackq.core.inspection_results import Found
 from ackq.core.search_terms import WITHIN, OnProgress
-from ackq.queue import chosen_messages, group_stats, inspection, places, stopped_groups
+from ackq.queue import (
+    chosen_messages,
+    group_limits,
+    group_stats,
+    inspection,
+    places,
+    stopped_groups,
+)
+from ackq.queue.group_limits import Keep
 from ackq.queue.messages import GroupStats, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 
@@ -79,9 +87,9 @@ class AsyncWholeQueue:
     ) -> list[GroupStats]:
         """Return the groups with the most ready messages that were moved aside, the largest first.
 
-        Groups that a dead letter stops come before all others. Consumers move a message aside when
-        they find its group busy. Before that it is on the list, where messages are not counted by
-        group. Cost: a round trip for about 100 groups; on each shard.
+        Groups that a dead letter stops come first, then paused ones. Consumers move a message aside
+        when they find its group busy. Before that it is on the list, where messages are not counted
+        by group. Cost: a round trip for about 100 groups; on each shard.
 
         Args:
             n: how many groups, 1 to 10000. Defaults to 20.
@@ -99,21 +107,109 @@ class AsyncWholeQueue:
 
         return await self._on_all(joined, group_stats.first, n, within, by, containing)
 
-    async def resume_group(self, group: str | int) -> int:
-        """Let a group go on without the dead letters that stop it; return how many these were.
+    async def set_groups(
+        self,
+        *,
+        in_flight: int | Keep = "keep",
+        rate: RateLimit | Keep | None = "keep",
+        on_dead: OnDead | Keep = "keep",
+        max_in_flight: int | Keep | None = "keep",
+    ) -> None:
+        """Change the limits of all groups, or of the queue, while consumers work.
 
-        For queues whose dead letters stop their groups; see `Groups`. The dead letters stay. If
-        one is redriven later, its message comes behind those of its group that are there then. To
-        have it in its place, use `redrive` instead.
+        Guarantee: no lease ends and no count is lost. All consumers use the new limits at their
+        next pop, whatever they were given, and so do those that start later: from now on, the
+        record decides. Messages that are in flight stay so; a lower limit holds for what is
+        delivered from now on. Of a sharded queue, the shards change one by one: repeat an
+        interrupted call. Cost: three round trips, and with ``in_flight`` one per 100 groups that
+        have messages moved aside; on each shard.
+
+        Args:
+            in_flight: as in `Groups`. Defaults to "keep", no change; so do the others.
+            rate: as in `Groups`; None: no rate.
+            on_dead: as in `Groups`. With "continue", all stopped groups go on, and their dead
+                letters stay.
+            max_in_flight: as in `Queue`; None: no limit.
+
+        Raises:
+            ConfigurationError: a setting is out of range; the queue has no groups, and only
+                ``max_in_flight`` can be changed; a sharded queue is resized now; or ``on_dead``
+                is to become "stop" while messages are in flight.
+            GroupsMismatch: the groups of this client have another field.
+        """
+        limits = {"in_flight": in_flight, "rate": rate, "on_dead": on_dead}
+        await self._change_limits({**limits, "max_in_flight": max_in_flight})
+
+    async def _change_limits(self, changes: Mapping[str, Any]) -> None:
+        await self._on_all(_nothing, group_limits.change, changes)
+
+    async def pause_group(self, group: str | int, for_: Seconds | None = None) -> None:
+        """Deliver no messages of a group for some time, or until `resume_group`.
+
+        Messages in flight can be settled. A redelivered message of the group waits, too, and may
+        come up to 5 seconds after the end of the pause. A pause that ends later stays: to shorten
+        it, end it first. Cost: two round trips; on each shard.
 
         Args:
             group: its name, or as `GroupStats.name` shows it.
+            for_: seconds, up to 1e9. Defaults to None, until `resume_group`.
 
         Raises:
-            ConfigurationError: the queue has no groups.
+            ConfigurationError: the queue has no groups, or an argument is out of range.
+        """
+        await self._on_all(_nothing, group_limits.pause, group, for_)
+
+    async def limit_group(
+        self, group: str | int, *, in_flight: int | None = None, rate: RateLimit | None = None
+    ) -> None:
+        """Give a group limits of its own, in place of its former ones.
+
+        They last until they are replaced, even while the group has no messages; of a sharded queue,
+        until it is resized. Cost: two round trips; on each shard.
+
+        Args:
+            group: as in `pause_group`.
+            in_flight: as in `Groups`. Defaults to None, as the other groups.
+            rate: as in `Groups`. Defaults to None, as the other groups.
+
+        Raises:
+            ConfigurationError: the queue has no groups, or an argument is out of range.
+        """
+        await self._on_all(_nothing, group_limits.limit, group, in_flight, rate)
+
+    async def cancel_group(self, group: str | int) -> int:
+        """Move the messages of a group that are ready or delayed to the dead letters.
+
+        Returns how many. As with `cancel`, the reason is "canceled", and `redrive` makes them ready
+        again. Messages in flight are left alone. Those on the list are canceled by their ids: one
+        without an id stays, and one of another group with the same id is canceled, too. Messages
+        that are pushed meanwhile may stay. Cost: as of `search` through the whole queue, and one
+        round trip per 100 messages or 1 MiB that are canceled.
+
+        Args:
+            group: as in `pause_group`.
+
+        Raises:
+            ConfigurationError: the queue has no groups, or no group can have this name.
+            UnknownOutcome: a reply was lost, so some may be canceled. Repeat the call.
+        """
+        return await self._on_each(group_limits.cancel, group)
+
+    async def resume_group(self, group: str | int) -> int:
+        """Let a group go on; return how many dead letters stopped it, plus 1 if it was paused.
+
+        For `pause_group`, and for queues whose dead letters stop their groups; see `Groups`. The
+        dead letters stay. If one is redriven later, its message comes behind those of its group
+        that are there then. To have it in its place, use `redrive` instead.
+
+        Args:
+            group: as in `pause_group`.
+
+        Raises:
+            ConfigurationError: the queue has no groups, or no group can have this name.
             UnknownOutcome: the reply was lost, so the group may or may not go on. Repeat the call.
         """
-        return await self._on_each(stopped_groups.resume, group)
+        return await self._on_all(max, stopped_groups.resume, group)
 
     async def counters(self, window: Seconds = 10.0) -> QueueCounters:
         """Return what happened to messages since counting began, and keep counting.

@@ -28,7 +28,7 @@ from ackq.errors import AckqError, ConfigurationError, GroupsMismatch, KeyTypeEr
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, shard_names, whole
-from ackq.queue import inspection, stages, take
+from ackq.queue import group_limits, inspection, stages, take
 from ackq.queue import unique as uniqueness
 from ackq.queue.client import Queue
 from ackq.queue.dedup import DedupKeys, keys_of
@@ -730,7 +730,7 @@ class ShardedQueue(WholeQueue, Closable):
                 self._next_read = time.monotonic() + READ_AGAIN_LATER
                 return
             recorded = former.recorded if stored is None else stored
-        operations.check_groups(self.name, recorded, self.config)
+        self._home.execute(operations.check_groups, self.name, recorded)
         if former is None or recorded != former.recorded:
             draining = recorded.draining_names(self.name)
             self._stages = dict.fromkeys(draining if recorded.groups else (), "closed")
@@ -750,6 +750,25 @@ class ShardedQueue(WholeQueue, Closable):
 
     def _change(self, version: int, number: int, draining: Iterable[int]) -> int:
         return self._home.execute(resize.change, self.name, version, number, draining)
+
+    def _change_limits(self, changes: Mapping[str, Any]) -> None:
+        """Change the record of the queue, then those of its shards; see `set_groups`."""
+        is_changed = 0
+        while not is_changed:
+            now = self._reopened().recorded
+            if now.draining:
+                raise ConfigurationError(
+                    f"sharded queue {self.name!r} is resized now: change its groups when its former"
+                    " shards are empty"
+                )
+            fields = group_limits.fields_of(self.name, self.config, changes)
+            if "max_in_flight" in fields:
+                raise ConfigurationError("a sharded queue has no max_in_flight")
+            is_changed = self._home.execute(
+                resize.change, self.name, now.version, now.number, (), fields
+            )
+        super()._change_limits(changes)
+        self._reopened()
 
     def _resize_groups(self, opened: ShardSet, shards: int) -> bool:
         """Change the number of shards of a queue with groups; return False to look again.
@@ -793,7 +812,8 @@ class ShardedQueue(WholeQueue, Closable):
             return True
         if not version:
             return False
-        revived = [shard.beginning(resize.revive, version) for shard in now.used]
+        changed = now.recorded.changed
+        revived = [shard.beginning(resize.revive, version, changed) for shard in now.used]
         results = run(revived, tolerates=redis.ResponseError)
         return any(done is True for done in results)  # others were refused: this user may not
 

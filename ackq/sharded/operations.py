@@ -28,7 +28,7 @@ from ackq.membership.shards import Shards
 from ackq.queue import group_names, settle
 from ackq.queue.messages import Message, check_message
 from ackq.queue.push import account as account_of_one
-from ackq.queue.record import fields_of, in_words, settings_of, text_of
+from ackq.queue.record import fields_of, have_one_field, in_words, settings_of, text_of
 from ackq.queue.spec import QueueSpec
 
 #: Longest wait on a shard in seconds, after which a consumer checks its assignment again.
@@ -52,18 +52,25 @@ def read(spec: QueueSpec, name: str, create: int = 0) -> Operation[Shards | None
     return shards.read(name, create, fields_of(spec.config) if spec.config.grouped else {})
 
 
-def check_groups(name: str, recorded: Shards, config: QueueConfig) -> None:
-    """Compare the groups of this client with the record of the shards.
+def check_groups(spec: QueueSpec, name: str, recorded: Shards) -> Operation[None]:
+    """Compare the groups of this client with the record of the shards; use changed limits.
 
     Raises:
         GroupsMismatch: they differ.
     """
-    if recorded.groups != (text_of(config) if config.grouped else ""):
-        known = in_words(settings_of(recorded.groups))
+    yield from ()
+    config, text = spec.config, recorded.groups
+    if text == (text_of(config) if config.grouped else ""):
+        return
+    if text == spec.given or (recorded.changed and have_one_field(config, text)):
+        spec.adopt(settings_of(text))
+    else:
+        known = in_words(settings_of(text))
         raise GroupsMismatch(
             f"sharded queue {name!r} has {known}; this client has {in_words(config.settings())}."
             " Nothing was changed. Producers, too, need the groups: these decide the shard. To have"
-            " others, create another queue: ackq sharded create --groups",
+            f" other limits, run: ackq groups {name} --in-flight N; to have another field, create"
+            " another queue: ackq sharded create --groups",
             recorded=known,
         )
 

@@ -20,7 +20,8 @@ Every client that reads the record in the meantime goes on with these steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from redis.exceptions import ResponseError
 
@@ -29,19 +30,29 @@ from ackq.core.call import Keys, call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.membership.shards import Shards
 from ackq.queue.keys import QueueKeys
-from ackq.queue.record import fields_of
+from ackq.queue.record import CHANGED, fields_of
 from ackq.queue.spec import QueueSpec
 
 
 def change(
-    spec: QueueSpec, name: str, version: int, number: int, draining: Iterable[int]
+    spec: QueueSpec,
+    name: str,
+    version: int,
+    number: int,
+    draining: Iterable[int],
+    limits: Mapping[str, str] = MappingProxyType({}),
 ) -> Operation[int]:
-    """Change the record of queue ``name``; return its new version, or 0 if ``version`` is old."""
+    """Change the record of queue ``name``; return its new version, or 0 if ``version`` is old.
+
+    With limits, it is the groups that change, and not the number of shards.
+    """
     record = f"{{{name}}}:shards".encode()
     former = " ".join(map(str, sorted(draining)))
     # A second application finds a newer version.
     request = Request(
-        (1, record, version, number, former), script=scripts.load("sharded/change"), resend=True
+        (1, record, version, number, former, *(part for pair in limits.items() for part in pair)),
+        script=scripts.load("sharded/change"),
+        resend=True,
     )
     changed: int = yield from call(Keys(f"sharded queue {name!r}", {record: "hash"}), request)
     return changed
@@ -52,12 +63,19 @@ def retire(spec: QueueSpec, version: int) -> Operation[bool]:
     return bool((yield _request("sharded/retire", spec, version)))
 
 
-def revive(spec: QueueSpec, version: int) -> Operation[bool]:
+def revive(spec: QueueSpec, version: int, changed: bool = False) -> Operation[bool]:
     """Open a shard again, unless it was retired at ``version`` or later; return whether it was.
 
     With groups, consumers cannot take from it until its `release`.
+
+    Args:
+        spec: of the shard.
+        version: of the record that names it.
+        changed: whether the limits of its groups were changed since the queue was created.
     """
     fields = fields_of(spec.config) if spec.keys.grouped else {}
+    if changed:
+        fields |= {CHANGED.decode(): "1"}
     settings = [part for pair in fields.items() for part in pair]
     return bool((yield _request("sharded/revive", spec, version, *settings)))
 

@@ -159,7 +159,8 @@ class ShardSet:
         closing = [shard.beginning(resize.close, version) for shard in self.draining]
         if not all(closed is True for closed in run(closing, ResponseError)):
             return False
-        opening = [shard.beginning(resize.revive, version) for shard in self.used]
+        changed = self.recorded.changed
+        opening = [shard.beginning(resize.revive, version, changed) for shard in self.used]
         opened = run(opening, ResponseError)
         return not any(isinstance(each, Exception) for each in opened)
 

@@ -160,7 +160,8 @@ class AsyncShardSet:
         closing = [shard.beginning(resize.close, version) for shard in self.draining]
         if not all(closed is True for closed in await run(closing, ResponseError)):
             return False
-        opening = [shard.beginning(resize.revive, version) for shard in self.used]
+        changed = self.recorded.changed
+        opening = [shard.beginning(resize.revive, version, changed) for shard in self.used]
         opened = await run(opening, ResponseError)
         return not any(isinstance(each, Exception) for each in opened)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -186,6 +187,21 @@ class Arguments:
         except ConfigurationError as error:
             if not (early and isinstance(error.__cause__, NameError | AttributeError)):
                 raise
+
+    def check_pushed(self, name: str) -> None:
+        """Check that a parameter exists, and that its argument is pushed.
+
+        Raises:
+            ConfigurationError: it does not, or it is filled in by the worker.
+        """
+        names = [*self._parameters]
+        with suppress(ConfigurationError):  # an annotation names what its module defines later
+            names = [each for each in names if each not in self.injected]
+        if name not in names:
+            raise ConfigurationError(
+                f"task {self._task!r}: group is the name of a parameter, one of"
+                f" {', '.join(names)}, not {name!r}"
+            )
 
     # --- values ---------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
+import msgspec
+
 from ackq.config import (
     Confirm,
     RateLimit,
@@ -23,7 +25,7 @@ from ackq.core.ids import key_of_id
 from ackq.core.limits import MAX_DEDUP_WINDOW
 from ackq.core.names import check_name, is_unicode
 from ackq.core.task_name import MAX_NAME
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, InvalidArguments
 from ackq.queue import push_options
 from ackq.queue.dedup import check_key
 from ackq.queue.group_names import text_of_group
@@ -73,6 +75,7 @@ class Settings(TypedDict, total=False):
     expires: Seconds | None
     on_expiry: OnExpiry
     breaker: Breaker | None
+    group: str | None
     options: Options | None
 
 
@@ -93,6 +96,8 @@ class Definition:
     circuit: Circuit | None = None
     #: How many messages the function gets at once. None: one, and not as a list.
     batch: Batch | None = None
+    #: The parameter whose argument is the group of a message.
+    group: str | None = None
     #: Options of each push, unless a push has its own.
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -102,6 +107,23 @@ class Definition:
     def __post_init__(self) -> None:
         """Look at the function once, since each message needs to know."""
         self.is_async = inspect.iscoroutinefunction(self.function)
+
+    def with_group(self, arguments: bytes, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a push of these arguments, with the group that one of them names.
+
+        Raises:
+            InvalidArguments: its value cannot be a group.
+        """
+        if self.group is None or options.get("group") is not None:
+            return options
+        value = msgspec.to_builtins(getattr(self.arguments.decode(arguments), self.group))
+        if not isinstance(value, str | int) or text_of_group(value) is None:
+            raise InvalidArguments(
+                f"$.{self.group} is the group of the message, so it is a text that is not empty, or"
+                " an integer below 2**53",
+                task=self.name,
+            )
+        return {**options, "group": value}
 
     def parameters(self, messages: list[Message], state: Any) -> dict[str, Any]:
         """Return the arguments that the worker fills in.
@@ -168,6 +190,8 @@ def define(
         expires = check_seconds(expires, "expires")
     arguments = Arguments(name, function, batch=batch is not None)
     arguments.check(early=True)
+    if (group := settings.get("group")) is not None:
+        arguments.check_pushed(group)
     return Definition(
         name=name,
         queue=queue,
@@ -187,6 +211,7 @@ def define(
         on_expiry=settings.get("on_expiry", "dead"),
         circuit=None if breaker is None else Circuit(breaker),
         batch=batch,
+        group=group,
         options=check_options(settings.get("options") or {}),
     )
 

@@ -22,10 +22,11 @@ class Later(Release):
 
     Args:
         delay: seconds until the message is ready again.
+        group: as in `Release`. Defaults to False.
     """
 
-    def __init__(self, delay: Seconds) -> None:
-        super().__init__(delay)
+    def __init__(self, delay: Seconds, *, group: bool = False) -> None:
+        super().__init__(delay, group=group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.core.names import check_name
 from ackq.errors import ConfigurationError
 from ackq.queue.client_async import AsyncQueue
+from ackq.queue.group_names import grouped
 from ackq.queue.messages import Message, Pushed
 from ackq.queue.schedules import CatchUp, zone_of
 from ackq.queue.unique import Uniqueness
@@ -105,8 +106,10 @@ class AsyncTask(Generic[P, R]):
         Raises:
             InvalidArguments: they do not fit the signature; nothing was sent.
         """
-        written_arguments = self._definition.arguments.encode(args, kwargs)
-        return await self._tasks.store(self._definition, written_arguments, self._options)
+        definition = self._definition
+        arguments = definition.arguments.encode(args, kwargs)
+        options = definition.with_group(arguments, self._options)
+        return await self._tasks.store(definition, arguments, options)
 
     def options(self, **options: Unpack[Options]) -> Self:
         """Return the task with options for its pushes; those of this one are kept.
@@ -243,6 +246,8 @@ class AsyncTasks(Closable):
             on_expiry: "dead" makes an expired message a dead letter, "drop" acks it. Defaults to
                 "dead".
             breaker: after failures in a row, the messages of the task pause.
+            group: the name of a parameter: its argument, a text or an integer, is the group of the
+                message. The queue needs groups. Defaults to None: a push may name the group.
             options: of each push; see `AsyncTask.options`.
 
         Raises:
@@ -348,7 +353,10 @@ class AsyncTasks(Closable):
             def message(tick: datetime) -> dict[str, Any]:
                 now = tick.timestamp()
                 expires_at = expiry(definition.expires, now, {})
-                return written(definition.name, encoded, None, expires_at, now, self._source)
+                body = written(definition.name, encoded, None, expires_at, now, self._source)
+                named = definition.with_group(encoded, definition.options).get("group")
+                groups = self._settings.get("groups")
+                return body if groups is None else dict(grouped(body, groups.field, named))
 
             title, queue = definition.name if name is None else name, definition.queue
             times = {"every": every, "cron": cron, "tz": zone_of(zone)}

@@ -86,9 +86,9 @@ class Actions:
                 ask,
                 "Resume a group",
                 f"The group {short(ask.group)} of {short(ask.name)} goes on with its next message,"
-                " without the dead letters that stop it. They stay. To keep the order, redrive them"
-                " instead. If a unique message with the id of one is in the queue, only ackq dead"
-                " redrive --force redrives it.",
+                " without its pause and the dead letters that stop it. These stay. To keep the order,"
+                " redrive them instead. If a unique message with the id of one is in the queue, only"
+                " ackq dead redrive --force redrives it.",
                 "If they are redriven later, they come behind the other messages of the group.",
             )
         if ask.action == "stop_worker":
@@ -149,7 +149,7 @@ class Actions:
     def _resume_group(self, ask: Ask) -> str:
         with opened(self._client, ask.kind, ask.name, "groups") as queue:
             count = queue.client.resume_group(ask.group)
-        return f"goes on without {dead(count)}" if count else "nothing: it is not stopped"
+        return "goes on" if count else "nothing: it is not stopped"
 
     def _set_paused(self, ask: Ask, paused: bool) -> str:
         with opened(self._client, ask.kind, ask.name, "pause") as queue:

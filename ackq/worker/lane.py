@@ -85,9 +85,6 @@ class Lane:
         #: After how many deliveries a message is dead. The worker decides that: its queue has the
         #: highest limit there is, so that no pop of it buries a message that other crashes killed.
         self.max_receives = max_receives
-        groups = queue.config.groups
-        #: Whether messages of a group are handled one by one.
-        self.in_order: bool = groups is not None and groups.in_flight == 1
         self.take = Take(bell)
         self.upkeep = Upkeep()
         #: Collects its messages if its handler gets batches.
@@ -100,6 +97,11 @@ class Lane:
     def remaining(self, message: Message, now: float) -> float:
         """Return how many seconds the lease still lasts, or up to 66 ms more."""
         return message.lease_expires_at - self.clocks.get(message.queue, 0.0) - now
+
+    def in_order(self, message: Message) -> bool:
+        """Return whether messages of a group are handled one by one in the queue of this one."""
+        groups = self.queue_of(message).config.groups
+        return groups is not None and groups.in_flight == 1
 
     def queue_of(self, message: Message) -> Any:
         """Return the queue of a message: of a sharded queue, that of its shard."""

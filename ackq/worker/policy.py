@@ -118,6 +118,7 @@ class Settlement(NamedTuple):
 
     verb: str  #: "nack", "reject" or "release"
     argument: float | str = 0.0  #: seconds of delay, or a reason
+    pauses: bool = False  #: whether its group is paused for as long
 
 
 def settlement_of(
@@ -144,8 +145,8 @@ def _asked_for(error: BaseException) -> Settlement | None:
     if not issubclass(type(error), Verdict):
         return None  # whose class may fail when it is matched
     match error:
-        case Release(delay=delay):
-            return Settlement("release", _delay(delay, error))
+        case Release(delay=delay, group=pauses):
+            return Settlement("release", _delay(delay, error), pauses is True)
         case Reject(reason=reason):
             return Settlement("reject", as_text(reason)[:MAX_REASON])
         case Again(delay=delay) if delay is not None:

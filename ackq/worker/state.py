@@ -221,7 +221,7 @@ class State:
         if self.handling.hooks:
             call(self.handling.hooks, "taken", lane.queue.name, messages)
         messages = self._without_running(lane, messages)
-        if lane.in_order:
+        if messages and lane.in_order(messages[0]):
             messages = self.feed.runs.begin(messages)
         messages = self._without_suspects(messages)
         if lane.collector is not None:
@@ -260,7 +260,7 @@ class State:
             lane.upkeep.returned.append((message, Settlement("release", STILL_RUNNING_PAUSE)))
         self.upkeep_bell.ring()
         left = [taken for taken in messages if taken not in again]
-        if not lane.in_order:
+        if not lane.in_order(again[0]):
             return left
         busy = {message.group for message in again} - {None}
         self.give_back(taken for taken in left if taken.group in busy)
@@ -508,7 +508,7 @@ class State:
     def _finished(self, slot: Slot, message: Message, outcome: str) -> None:
         handling, feed = self.handling, self.feed
         seconds, lane = self.clock() - slot.started, self.by_name[message.queue]
-        if lane.in_order:
+        if message.group is not None:
             self._go_on(message, outcome)
         slot.message = None
         feed.pace.finished(seconds)

@@ -74,12 +74,27 @@ def _return(state: State, lane: Lane) -> Routine[None]:
         groups.setdefault((message.queue, settlement), []).append(message)
     # They stay there until all of that is done: a drain ends when there is nothing to settle.
     for (_, settlement), messages in groups.items():
+        yield from _pause(lane, settlement, messages)
         if not (yield from _settle(state, lane, _settle_call(lane, settlement, messages))):
             returned.extend((message, settlement) for message in messages)
         else:
             state.died(messages, settlement)
     for _ in now:
         returned.popleft()
+
+
+def _pause(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Routine[None]:
+    """Pause the groups of messages whose handlers asked for it, before these are returned."""
+    if not (settlement.pauses and settlement.argument):
+        return
+    for group in {message.group for message in messages} - {None}:
+        pause = lane.queue_of(messages[0]).pause_group
+        try:
+            yield Call(pause, (group,), {"for_": settlement.argument})
+        except Exception as error:
+            # If the server is away, the messages are returned in a later round, and this is tried
+            # again.
+            log.error("group %r of queue %r is not paused: %s", group, lane.queue.name, error)
 
 
 def _by_shard(messages: Iterable[Message]) -> list[list[Message]]:

@@ -80,13 +80,17 @@ class Release(Verdict):
 
     Args:
         delay: seconds until it is ready again. Defaults to 0, at once.
+        group: whether the other messages of its group wait for as long, see `Queue.pause_group`.
+            Those that a worker has taken go on. Defaults to False.
     """
 
     delay: float = 0.0
+    group: bool = False
 
-    def __init__(self, delay: Seconds = 0.0) -> None:
+    def __init__(self, delay: Seconds = 0.0, *, group: bool = False) -> None:
         super().__init__(delay)
         self.delay = checked_delay(delay, type(self).__name__)
+        self.group = group
 
 
 def checked_delay(delay: Any, name: str) -> float:

@@ -8,6 +8,7 @@
 -- KEYS[6] {name}GROUPS:RUNS    ZSET    messages of one group that one call delivered
 -- KEYS[7] {name}GROUPS:WOKEN   STRING  the message moved to the list to wake a consumer
 -- KEYS[8] {name}GROUPS:STOPPED HASH    group -> ids of the dead letters that stop it
+-- KEYS[9] {name}GROUPS:LIMITS  HASH    group -> its own limits
 --
 -- ARGV[1] walk             slots|turns   compare BUSY and RUNS with FLIGHT, or TURNS with PARKED
 -- ARGV[2] after            text          where to go on, from the reply before; empty: first
@@ -21,7 +22,7 @@
 -- of bodies.
 -- Roles: operator, doctor
 local record, busy, parked, turns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local flight, runs, woken, stopped = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local flight, runs, woken, stopped, limits = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local walk, after, repair = ARGV[1], ARGV[2], ARGV[3]
 
 local MOST = 1000 -- messages in flight whose slots are compared; groups that are read at once
@@ -40,6 +41,7 @@ redis.call('ZCARD', turns)
 redis.call('HLEN', flight)
 redis.call('ZCARD', runs)
 redis.call('HLEN', stopped)
+local has_limits = redis.call('HLEN', limits) > 0
 local woken_tag = string.match(redis.call('GET', woken) or '',
   '^[^ ]* [^ ]* %d%d%d(.*)' .. string.rep('%d', PLACE) .. '$')
 local reply = {''}
@@ -55,6 +57,12 @@ local function start_in(member)
   local size = string.match(member, '^%d%d%d')
   local start = size and string.sub(member, 1, 3 + tonumber(size))
   return start and string.find(member, '^' .. string.rep('%d', PLACE), #start + 1) and start
+end
+
+-- Return how many messages of a group may be in flight.
+local function limit_of(tag)
+  local own = has_limits and string.match(redis.call('HGET', limits, tag) or '', '^[1-9]%d*')
+  return own and tonumber(own) or limit
 end
 
 -- Report a problem of a group; return whether to mend it.
@@ -73,14 +81,16 @@ local function compare_slot(tag, known, number)
   end
 end
 
--- Compare the messages in flight of each group with its run.
+-- Compare the messages in flight of each group with its run. They need not be in one if several may
+-- be in flight, or might be before a change.
 local function compare_runs(entries, numbers)
-  local members = {}
+  local known = redis.call('HMGET', record, 'changed', 'limited')
+  local members, must_run = {}, limit == 1 and not known[1] and not known[2]
   for i = 1, #entries, 2 do
     local tag = string.sub(entries[i + 1], PLACE + 2)
     local member = start_of(tag) .. string.sub(entries[i + 1], 2, PLACE + 1) .. entries[i]
-    members[member] = limit == 1 and numbers[tag] > 1
-    if members[member] and not redis.call('ZSCORE', runs, member)
+    members[member] = numbers[tag] > 1
+    if must_run and members[member] and not redis.call('ZSCORE', runs, member)
       and report('not in its run', tag) then
       redis.call('ZADD', runs, '0', member)
     end
@@ -128,7 +138,7 @@ local function compare_turns()
     if member and not start then
       report('not a message', '')
     elseif member and tag ~= woken_tag and not redis.call('ZSCORE', turns, tag)
-      and (tag == '' or (tonumber(redis.call('HGET', busy, tag) or nil) or 0) < limit
+      and (tag == '' or (tonumber(redis.call('HGET', busy, tag) or nil) or 0) < limit_of(tag)
         and redis.call('HEXISTS', stopped, tag) == 0)
       and report('no turn', tag) then
       redis.call('ZADD', turns, string.format('%.0f', now + looked), tag)

@@ -1,5 +1,5 @@
--- groups/cancel: make chosen messages that were moved aside dead letters, with the reason
--- "canceled".
+-- groups/cancel: make messages that were moved aside dead letters, with the reason "canceled":
+-- chosen ones, or those of a group.
 --
 -- KEYS[1] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[2] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
@@ -9,7 +9,7 @@
 -- KEYS[6] {name}GROUPS:TURNS   ZSET  group that has parked messages -> its turn, µs
 --
 -- ARGV[1] after            text    a place that an earlier reply ended with; empty: from the first
--- ARGV[2] ids              1..1000 lease keys
+-- ARGV[2] ids              1..1000 lease keys; or an empty text and a group, as it is in TURNS
 --
 -- Returns {after, canceled}. after is empty if there are no others. A message that stays parked
 -- during all calls is looked at once. Call pick.lua and cancel.lua, too: a message may be on a
@@ -30,13 +30,16 @@ local SHORT = 4096 -- bytes
 local PLACE = 16 -- digits of the place of a message
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
-if #ARGV < 2 or #ARGV > 1001 then
+if #ARGV < 2 or #ARGV > 1001 or (ARGV[2] == '' and (#ARGV ~= 3 or ARGV[3] == '')) then
   return redis.error_reply('ACKQ_ARGUMENT groups/cancel: 1..1000 ids')
 end
 if after ~= '' and not string.find(after, string.rep('%d', PLACE) .. '$') then
   return redis.error_reply('ACKQ_ARGUMENT groups/cancel: after is a place, or empty')
 end
-local wanted = {}
+local wanted, group = {}, nil
+if ARGV[2] == '' then
+  group = ARGV[3]
+end
 for i = 2, #ARGV do
   wanted[ARGV[i]] = true
 end
@@ -60,7 +63,7 @@ local function look(member)
   end
   local name = 3 + tonumber(string.sub(member, 1, 3))
   local before, body = decoded, string.sub(member, name + PLACE + 1)
-  local key = wanted_key(body)
+  local key = group and (natural_key(body) or '') or not group and wanted_key(body)
   if (decoded > DECODE_BUDGET and before > 0) or (key and #found == CANCELED) then
     return false
   end
@@ -75,9 +78,11 @@ local function look(member)
 end
 
 local function look_through()
+  local head = group and string.format('%03d', #group) .. group
+  local first, last = head and '[' .. head or '-', head and '(' .. head .. ':' or '+'
   while looked < SEEN and bytes < BODY_BUDGET do
-    local from = after == '' and '-' or from_behind(after)
-    local members, size = redis.call('ZRANGEBYLEX', parked, from, '+', 'LIMIT', '0', slice), 0
+    local from = after == '' and first or from_behind(after)
+    local members, size = redis.call('ZRANGEBYLEX', parked, from, last, 'LIMIT', '0', slice), 0
     for _, member in ipairs(members) do
       if not look(member) then
         return

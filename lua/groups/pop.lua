@@ -66,8 +66,9 @@ if has_side then
   redis.call('LLEN', handoff)
   redis.call('XLEN', dead)
 end
-local are_parked, woken_note, are_stopped, has_runs = read_types()
+local are_parked, woken_note, are_stopped, are_apart, has_runs = read_types()
 are_stopped = are_stopped and rules.stops
+local is_timed = rules.each or are_apart -- whether groups with a free slot may have to wait
 
 -- include: holds, settle, mark, groups/rates, groups/slots, groups/slot_changes
 -- include: groups/stop, groups/free, groups/wake, groups/admit
@@ -96,7 +97,7 @@ local has_taken = {} -- lease key -> true, of messages delivered or that came ba
 
 -- include: count_up, spend, dead_letter, failures, notes
 
-if rules.each then
+if is_timed then
   renew_rates()
 end
 local has_turns = are_due()
@@ -185,5 +186,5 @@ end
 if sweep_all() then
   return {'again', refused}
 end
-local wait = next_event(backup, delayed, rules.each and turns or nil)
+local wait = next_event(backup, delayed, is_timed and turns or nil)
 return {'empty', refused, wait == 0 and 1 or wait, is_waiting and waiters(true) or nil}

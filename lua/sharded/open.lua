@@ -9,8 +9,8 @@
 -- ARGV[1] shards          integer 0..1024   create the record with this number; 0: only read
 -- ARGV[2] settings        pairs of a field and its value, see record.lua, of a queue with groups
 --
--- Returns {format, shards, version, draining, kind, in_flight, rate, on_dead, max_in_flight,
--- field}: the record, without kind and what follows if the queue has no groups;
+-- Returns {format, shards, version, draining, kind, in_flight, rate, on_dead, max_in_flight, field,
+-- changed}: the record, without kind and what follows if the queue has no groups;
 -- {1, shards}: a queue of format 1, with the number that its consumers have;
 -- {0}: neither is there, and shards is 0.
 -- Atomic because two clients may create it at once with different numbers.
@@ -40,8 +40,8 @@ if redis.call('EXISTS', record) == 0 then
     'draining', '', 'version', '1', unpack(ARGV, 2))
 end
 local found = redis.call('HMGET', record, 'format', 'shards', 'version', 'draining', 'kind',
-  'in_flight', 'rate', 'on_dead', 'max_in_flight', 'field')
+  'in_flight', 'rate', 'on_dead', 'max_in_flight', 'field', 'changed')
 for i = 1, 3 do
   found[i] = tonumber(found[i])
 end
-return {unpack(found, 1, found[5] and 10 or 4)}
+return {unpack(found, 1, found[5] and 11 or 4)}

@@ -22,6 +22,8 @@
 -- KEYS[19] {shard}GROUPS:STOPPED HASH    group -> the dead letters that stop it
 -- KEYS[20] {shard}GROUPS:RATES   ZSET    group -> when its rate allows the next message, µs
 -- KEYS[21] {shard}NOTES          HASH    notes of messages, all of which are gone
+-- KEYS[22] {shard}GROUPS:LIMITS  HASH    group -> its own limits
+-- KEYS[23] {shard}GROUPS:PAUSES  ZSET    group -> until when it is paused, µs
 --
 -- Returns 1 if it is retired, now or before; 2 if so, but it has dead letters; 0 if it
 -- has messages or a stopped group, is paused, or is not closed.

@@ -35,6 +35,7 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
     (first, _) = map(json.loads, shown.splitlines())
     assert 0 < first.pop("oldest") < 60
     expected = {"name": "a", "waiting": 2, "in_flight": 1, "turn_for": None, "stopped_by": []}
+    expected |= {"paused": False, "paused_for": None, "limit": None, "rate": None}
     assert first == expected
     assert ackq("peek", name, "--group", "a").stdout.splitlines() == [
         f"{n}\t0\t-\t{bodies[n].decode()}" for n in (1, 3)
@@ -68,7 +69,7 @@ def test_a_stopped_group_is_shown_with_its_dead_letters_and_resumed(
     assert stopped_by == [
         {"entry": entry, "id": f"a{n}", "reason": "bad"} for n, entry in enumerate(entries)
     ]
-    assert ackq("groups", name, "--resume", "a").stdout == "a goes on without 2 dead letters\n"
+    assert ackq("groups", name, "--resume", "a").stdout == "a goes on\n"
     assert "no dead letter stops 'a'" in ackq("groups", name, "--resume", "a", code=1).stderr
     assert ackq("pop", name).stdout == '{"id":"a2","of":"a"}\n'
 
@@ -144,3 +145,36 @@ def test_a_stopped_group_whose_dead_letter_cannot_be_redriven_has_a_way_on(
         assert message is not None
         assert message.json() == {"id": "x", "of": "a"} | ({} if way == "force" else {"n": 2})
         queue.ack(message)
+
+
+def test_limits_change_and_one_group_is_held(ackq: Run, url: str, name: str) -> None:
+    ackq("groups", name, "--on", "field=of")
+    changed = ackq("groups", name, "--in-flight", "3", "--rate", "10/60", "--max-in-flight", "9")
+    assert "in_flight=3, rate=RateLimit(count=10, per=60.0, burst=1)" in changed.stdout
+    ackq("groups", name, "--rate", "none", "--max-in-flight", "none")
+    with Queue.from_url(url, name, groups=Groups("of")) as queue:
+        queue.push_many([{"id": "a0"}, {"id": "a1"}], group="a")
+        assert ackq("groups", name, "--pause", "a").stdout == "a is paused\n"
+        assert (
+            ackq("groups", name, "--pause", "b", "--for", "30").stdout == "b is paused for 30 s\n"
+        )
+        assert queue.pop() is None
+        shown = ackq("groups", name).stdout.splitlines()
+        assert shown[0].startswith("a\t2\t0\t")
+        assert (shown[0].endswith("\ta pause"), "a pause for " in shown[1]) == (True, True)
+        limits = ackq("groups", name, "--limit", "a", "--in-flight", "1")
+        assert limits.stdout == "a has in_flight=1\n"
+        assert ackq("groups", name, "--resume", "a").stdout == "a goes on\n"
+        assert [message.id for message in queue.pop_many(1) + queue.pop_many(1)] == ["a0"]
+        assert ackq("groups", name, "--cancel", "a").stdout == "1\n"
+        assert ackq("groups", name, "--limit", "a").stdout == "a has no own limits\n"
+        for wrong in (
+            ["--rate", "x"],
+            ["--pause", "a", "--off"],
+            ["--limit", "a", "--on-dead", "stop"],
+        ):
+            ackq("groups", name, *wrong, code=2)
+        ackq("groups", name, "--in-flight", "0", code=3)
+        assert "are in flight" in ackq("groups", name, "--on-dead", "stop", code=3).stderr
+        ackq("groups", name, "--resume", "a", code=1)
+        queue.drain()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
-from ackq.config import Confirm, Groups, QueueConfig
+from ackq.config import Confirm, Groups, QueueConfig, RateLimit
 from ackq.core import claim_groups
 from ackq.core.effects import Clock, Operation, Pipeline, Request
 from ackq.core.limits import LATEST
@@ -24,6 +24,7 @@ from ackq.queue import (
     chosen_messages,
     claims,
     group_audit,
+    group_limits,
     group_stats,
     held_lists,
     inspection,
@@ -415,6 +416,10 @@ def grouped() -> Traces:
     yield "audit groups", group_audit.audit(of, False)
     yield "audit stopped groups", stopped_groups.missing(of, [(b"e", b"5-1")], True)
     yield "resume a group", stopped_groups.resume(of, "c-17")
+    changes = {"in_flight": 3, "rate": None, "on_dead": "keep", "max_in_flight": 9}
+    yield "change the limits of groups", group_limits.change(of, changes)
+    yield "pause a group", group_limits.pause(of, "c-17", 3.0)
+    yield "limit a group", group_limits.limit(of, "c-17", 5, RateLimit(10, 1))
     yield "list groups", group_stats.first(of, 5, 100, "waiting", "")
     yield "peek at what was moved aside", moved_aside.page(of, b"", 5, 7)
     yield "forget the groups", record.forget(of.keys)

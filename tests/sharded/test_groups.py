@@ -121,3 +121,34 @@ def test_clients_without_the_groups_are_refused(
             with pytest.raises(ackq.GroupsMismatch, match="Producers, too, need the groups"):
                 act()
     assert queue.pop().group == "c"
+
+
+def test_limits_change_on_all_shards_and_one_group_is_held(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue, consumer = make_sharded(groups=CUSTOMER), make_sharded(groups=CUSTOMER)
+    for name in NAMES:
+        queue.push_many([{"id": f"{name}-{n}"} for n in range(4)], group=name)
+    consumer.pop_many(1)
+    queue.set_groups(in_flight=2, rate=None)
+    records: list[Any] = [target.control.hgetall(f"{each}RECORD") for each in names(token)]
+    assert {each[b"in_flight"] for each in records} == {b"2"}
+    queue.pause_group(NAMES[0])
+    queue.limit_group(NAMES[1], in_flight=3)
+    taken: list[str] = []
+    while found := [*consumer.pop_many(20), *make_sharded(groups=CUSTOMER).pop_many(20)]:
+        taken += [message.group for message in found]
+    counts = {name: taken.count(name) for name in NAMES[:3]}
+    assert counts[NAMES[1]] in (2, 3)  # one may have been taken before
+    assert counts[NAMES[0]] <= 1
+    [held] = [each for each in queue.groups() if each.paused_for]
+    assert (held.name, held.waiting, len(queue.groups())) == (NAMES[0], 4, 12)
+    wait_until(lambda: consumer.pop() or consumer.config.groups.in_flight == 2, "it is known")
+    assert (queue.resume_group(NAMES[0]), queue.cancel_group(NAMES[0])) == (1, 4)
+    for wrong in ({"max_in_flight": 5}, {"in_flight": 0}):
+        with pytest.raises(ackq.ConfigurationError):
+            queue.set_groups(**wrong)
+    queue.resize(5)
+    with pytest.raises(ackq.ConfigurationError, match="is resized now"):
+        queue.set_groups(in_flight=9)
+    assert make_sharded(None, groups=CUSTOMER).config.groups.in_flight == 1  # until its first call

@@ -1008,3 +1008,42 @@ def test_tasks_of_a_queue_with_groups_run_in_the_order_of_each_group(url: str, t
         assert sorted(ran, key=lambda what: what[:3]) == [
             f"{customer}: {number}" for customer in ("c-1", "c-2") for number in range(3)
         ]
+
+
+def test_the_group_of_a_task_is_one_of_its_arguments(url: str, token: str) -> None:
+    groups = Groups("customer", in_flight=2)
+    with (
+        Queue.from_url(url, f"{token}grouped", groups=groups) as queue,
+        Tasks(queue) as tasks,
+    ):
+
+        @tasks.task(name="charge", group="customer")
+        def charge(what: str, customer: int | str | float = "c-0") -> Later:
+            return Later(30, group=True)
+
+        @tasks.batch(10, queue=f"{token}others", name="notify", group="names")
+        def notify(names: list[str]) -> None: ...
+
+        charge.push("a", 17)
+        charge.push("b", customer="c-1")
+        charge.push("c")
+        charge.options(unique="done", id="d", group="c-2").push("d", 17)
+        notify.push("c-3")
+        for wrong in ("", 1.5, 2**53, 2.0):
+            with pytest.raises(InvalidArguments, match=r"\$\.customer is the group"):
+                charge.push("x", wrong)
+        peeked = [*queue.peek(9), *queue.beside(f"{token}others").peek()]
+        named = [orjson.loads(each.body)["customer"] for each in peeked]
+        assert named == [17, "c-1", "c-0", "c-2", "c-3"]
+        for wrong in ("client", "message"):
+            with pytest.raises(ConfigurationError, match=f"one of what, not {wrong!r}"):
+
+                @tasks.task(name="other", group=wrong)
+                def other(what: str, message: Message = injected) -> None: ...
+
+        queue.push({"task": "charge", "args": {"what": "e"}}, group=17)
+        tasks.run(drain=True)
+        paused = {each.name: each.paused_for for each in queue.groups()}
+        assert paused.keys() == {"17", "c-1", "c-0", "c-2"}
+        assert all(25 < each <= 30 for each in paused.values() if each)
+        queue.beside(f"{token}others").purge()

@@ -8,3 +8,5 @@
 -- With groups: KEYS[+8] {name}GROUPS:ROOM LIST
 -- With groups: KEYS[+9] {name}GROUPS:STOPPED HASH
 -- With groups: KEYS[+10] {name}GROUPS:LETTERS HASH
+-- With groups: KEYS[+11] {name}GROUPS:LIMITS HASH
+-- With groups: KEYS[+12] {name}GROUPS:PAUSES ZSET

@@ -1,3 +1,3 @@
 -- include: groups/bound
 
-local handoff, looks = KEYS['+11'], KEYS['+12']
+local handoff, looks = KEYS['+13'], KEYS['+14']

@@ -1,2 +1,2 @@
--- With groups: KEYS[+11] {name}HANDOFF LIST front of the ready list
--- With groups: KEYS[+12] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
+-- With groups: KEYS[+13] {name}HANDOFF LIST front of the ready list
+-- With groups: KEYS[+14] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately

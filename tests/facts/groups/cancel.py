@@ -8,11 +8,12 @@ from tests.facts.groups.list import PARKED
 
 FACTS = Facts(
     "groups/cancel",
-    calls=(("", "a"), ("001a0000000000000000", "a", "b")),
+    calls=(("", "a"), ("001a0000000000000000", "a", "b"), ("", "", "a")),
     fewest=2,
     refused={
         "no place": ("001a", "a"),
         "no id": ("",),
+        "no group": ("", "", ""),
         "1,001 ids": ("", *["id"] * 1001),
     },
     named_arguments="some",

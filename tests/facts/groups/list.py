@@ -5,7 +5,7 @@ from tests.facts.facts import Facts
 
 FACTS = Facts(
     "groups/list",
-    calls=(("busy", 0, 100), ("turns", 0, 100), ("stopped", 0, 100)),
+    calls=(*((which, 0, 100) for which in ("busy", "turns", "stopped", "limits", "pauses")),),
     changes_nothing=True,
     fewest=3,
     refused={

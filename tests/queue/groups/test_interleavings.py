@@ -353,8 +353,8 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     ),
     "a stopped group goes on with what comes back": (
         "groups/pop",
-        "return has_stopped(tag) or rules.limit == 1",
-        "return rules.limit == 1",
+        "return has_stopped(tag) or rules_for(tag).limit == 1",
+        "return rules_for(tag).limit == 1",
     ),
     "an ack frees two slots": ("ack", "add_slots(tag, -known[tag])", "add_slots(tag, -2)"),
     "a woken message goes behind the others": (

@@ -28,8 +28,8 @@ def listed(space: Space, which: str, wanted: int = 100) -> list[list[Any]]:
     while True:
         now, cursor, *columns = space.frozen().call("groups/list", which, cursor, wanted)
         assert now == NOW
-        rows = [columns[at : at + 6] for at in range(0, len(columns), 6)]
-        found |= {row[0].decode(): row if row[5] else row[:5] for row in rows}
+        rows = [columns[at : at + 8] for at in range(0, len(columns), 8)]
+        found |= {row[0].decode(): row if any(row[5:]) else row[:5] for row in rows}
         if cursor == b"0":
             return [found[name][1:] for name in sorted(found)]
 
@@ -47,8 +47,16 @@ def test_stopped_groups_are_listed_with_their_dead_letters(space: Space) -> None
     fill(space, {"a": 1}, ["a", "b"], {"c": NOW})
     letters = {"a": "7-0 8-0", "b": "9-0"}
     space.client.hset(space.key("GROUPS:STOPPED"), mapping=letters)
-    assert listed(space, "busy") == [[1, 1, 0, FIRST, b"7-0 8-0"]]
-    assert listed(space, "stopped") == [[0, 1, 0, FIRST + 1, b"9-0"]]
+    assert listed(space, "busy") == [[1, 1, 0, FIRST, 0, b"", b"7-0 8-0"]]
+    assert listed(space, "stopped") == [[0, 1, 0, FIRST + 1, 0, b"", b"9-0"]]
+
+
+def test_groups_are_listed_with_their_limits_and_pauses(space: Space) -> None:
+    fill(space, {}, ["a"], {})
+    space.client.hset(space.key("GROUPS:LIMITS"), mapping={"a": "5 0/0/0"})
+    space.client.zadd(space.key("GROUPS:PAUSES"), {"a": NOW + 7, "b": NOW})
+    limited, paused = [0, 1, 0, FIRST, NOW + 7, b"5 0/0/0", b""], [0, 0, 0, 0, NOW, b"", b""]
+    assert (listed(space, "limits"), listed(space, "pauses")) == ([limited], [limited, paused])
 
 
 def test_many_groups_are_listed_in_several_calls(space: Space) -> None:
@@ -66,8 +74,8 @@ def test_of_groups_with_long_messages_only_some_are_read(space: Space) -> None:
         member = f"{len(name):03}{name}{FIRST}{'x' * 100_000}"
         space.client.zadd(space.key("GROUPS:PARKED"), {member: 0})
     metered = space.weigh("groups/list", "turns", "0", 100)
-    assert metered.reply[6::6].count(FIRST) == 11
-    assert metered.reply[4::6] == [1] * 30
+    assert metered.reply[6::8].count(FIRST) == 11
+    assert metered.reply[4::8] == [1] * 30
 
 
 def pages(space: Space, wanted: int, *group: str) -> list[list[bytes]]:

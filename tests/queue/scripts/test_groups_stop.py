@@ -191,9 +191,9 @@ def test_a_resumed_group_goes_on_without_its_dead_letters(space: Space) -> None:
     start(space, "a1", "a2", "a3")
     held = pop(space, 2)
     space.reject((held.deadline, "a1", "a2"))
-    assert space.call("groups/resume", "b") == 0
+    assert space.call("groups/limit", "b", -1) == 0
     assert stopped(space).keys() == {b"a"}
-    assert space.call("groups/resume", "a") == 2
+    assert space.call("groups/limit", "a", -1) == 2
     assert stopped(space) == {}
     assert len(letters(space)) == 2
     held = pop(space, 1)

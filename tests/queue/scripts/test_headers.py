@@ -27,7 +27,7 @@ LOCALS = {
         f"GROUPS:{name.upper()}": name
         for name in (
             *("busy", "parked", "turns", "flight", "runs", "woken", "rates"),
-            *("room", "stopped", "letters"),
+            *("room", "stopped", "letters", "limits", "pauses"),
         )
     },
 }
@@ -96,6 +96,8 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
         "GROUPS:ROOM": "list",
         "GROUPS:STOPPED": "hash",
         "GROUPS:LETTERS": "hash",
+        "GROUPS:LIMITS": "hash",
+        "GROUPS:PAUSES": "zset",
     }
     found = header(scripts_directory, script)
     for slot in filter(None, (*found.keys, *found.grouped, found.note)):

@@ -8,7 +8,7 @@ local function goes_home(tag, at)
     return false
   end
   local head = head_of(tag)
-  return has_stopped(tag) or rules.limit == 1
+  return has_stopped(tag) or rules_for(tag).limit == 1
     and redis.call('ZLEXCOUNT', parked, '[' .. head, '(' .. head .. at) > 0
 end
 
@@ -33,6 +33,7 @@ local function park_back(zset, key, body, tag, count, at)
   full = full or bytes >= BODY_BUDGET
 end
 
+local LOOKS_AGAIN = 5000000 -- µs after which a message asks again whether its group is paused
 local RECOVERED = 200 -- messages that came back, of each kind, in one call
 local queued = {} -- group -> its messages that wait for its rate now
 
@@ -74,8 +75,9 @@ local function take_back(zset, keys, absent)
       -- The next one that waits gets the permit after this one.
       local before = queued[tag] or 0
       queued[tag], charged[tag] = before + 1, true
+      local pause = are_apart and math.min(pause_of(tag), LOOKS_AGAIN) or pause_of(tag)
       defer(zset, key, '=' .. string.sub(entry, 2), count - 1,
-        now + pause_of(tag) + math.ceil(before * rules.each))
+        now + pause + math.ceil(before * (rules_for(tag).each or 1)))
     elseif not entry and tag ~= '' and (has_turns or not may_pass(tag)) then
       park_back(zset, key, body, tag, count - 1)
     else

@@ -18,10 +18,10 @@ do
     reply[last + 5], reply[last + 6] = key, body
     has_taken[key], taken, bytes = true, taken + 1, bytes + #body
     full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
-    if rules.each then
+    if is_timed then
       take_permit(tag)
     end
-    if rules.limit > 1 or tag == '' then
+    if rules_for(tag).limit > 1 or tag == '' then
       return
     elseif not first_at[tag] then
       first_at[tag] = last + 5

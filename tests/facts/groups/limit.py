@@ -1,14 +1,18 @@
-"""The facts of groups/resume.lua: see `tests.facts.facts`."""
+"""The facts of groups/limit.lua: see `tests.facts.facts`."""
 
 from ackq import Groups
 from benchmarks.worst.scene import Act, Scene
 from tests.facts.facts import Facts
 
 FACTS = Facts(
-    "groups/resume",
-    calls=(("e",),),
-    fewest=1,
-    refused={"no group": ("",)},
+    "groups/limit",
+    calls=(("e", -1), ("e", 1), ("e", 0, 5, "10/1000000/1"), ("e", 0, 0, "0/0/0")),
+    fewest=2,
+    refused={
+        "no group": ("", -1),
+        "no rate": ("e", 0, 5),
+        "a rate in words": ("e", 0, 5, "fast"),
+    },
 )
 
 
