@@ -107,7 +107,7 @@ def _settle(held: Sequence[Held], queue: Queue) -> None:
     with suppress(LeaseLost):
         queue.release(*others)
     for one in overdue:
-        verb, argument, _ = one.settlement
+        verb, argument = one.settlement
         with suppress(LeaseLost):
             if verb == "reject":
                 queue.reject(one.message, reason=str(argument), error=one.error)

@@ -169,7 +169,7 @@ class HeldMessages(Supervised):
         with self._lock:
             for message in messages:
                 name = message.queue.encode()
-                (verb, argument, _), limit = self._limits.settlement(message, usual)
+                (verb, argument), limit = self._limits.settlement(message, usual)
                 reason = str(argument).encode() if verb == "reject" else b""
                 body = name + message.key + reason
                 if len(body) > _SIZE - _RECORD.size:

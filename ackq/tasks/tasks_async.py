@@ -350,13 +350,13 @@ class AsyncTasks(Closable):
             definition = task.definition
             encoded = definition.arguments.encode((), dict(args or {}))
 
-            def message(tick: datetime) -> dict[str, Any]:
+            def message(tick: datetime) -> Any:
                 now = tick.timestamp()
                 expires_at = expiry(definition.expires, now, {})
                 body = written(definition.name, encoded, None, expires_at, now, self._source)
                 named = definition.with_group(encoded, definition.options).get("group")
                 groups = self._settings.get("groups")
-                return body if groups is None else dict(grouped(body, groups.field, named))
+                return body if groups is None else grouped(body, groups.field, named)
 
             title, queue = definition.name if name is None else name, definition.queue
             times = {"every": every, "cron": cron, "tz": zone_of(zone)}

@@ -86,9 +86,9 @@ class Actions:
                 ask,
                 "Resume a group",
                 f"The group {short(ask.group)} of {short(ask.name)} goes on with its next message,"
-                " without its pause and the dead letters that stop it. These stay. To keep the order,"
-                " redrive them instead. If a unique message with the id of one is in the queue, only"
-                " ackq dead redrive --force redrives it.",
+                " without a pause or the dead letters that stop it. These stay. To keep the order,"
+                " redrive them instead. If a unique message with the id of one is in the queue,"
+                " only ackq dead redrive --force redrives it.",
                 "If they are redriven later, they come behind the other messages of the group.",
             )
         if ask.action == "stop_worker":

@@ -116,9 +116,8 @@ USUAL = Terms()
 class Settlement(NamedTuple):
     """How to settle a message that is not acked."""
 
-    verb: str  #: "nack", "reject" or "release"
+    verb: str  #: "nack", "reject", "release", or "pause": release it, and pause its group as long
     argument: float | str = 0.0  #: seconds of delay, or a reason
-    pauses: bool = False  #: whether its group is paused for as long
 
 
 def settlement_of(
@@ -146,7 +145,7 @@ def _asked_for(error: BaseException) -> Settlement | None:
         return None  # whose class may fail when it is matched
     match error:
         case Release(delay=delay, group=pauses):
-            return Settlement("release", _delay(delay, error), pauses is True)
+            return Settlement("pause" if pauses is True else "release", _delay(delay, error))
         case Reject(reason=reason):
             return Settlement("reject", as_text(reason)[:MAX_REASON])
         case Again(delay=delay) if delay is not None:

@@ -495,7 +495,7 @@ class State:
         return bool(slot.batch)
 
     def _settle(self, slot: Slot, message: Message, settlement: Settlement) -> None:
-        outcome = settlement.verb
+        outcome = "release" if settlement.verb == "pause" else settlement.verb
         if settlement is LAST_FAILURE:
             outcome = "nack"
         if message.lease_lost:

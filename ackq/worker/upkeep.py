@@ -85,7 +85,7 @@ def _return(state: State, lane: Lane) -> Routine[None]:
 
 def _pause(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Routine[None]:
     """Pause the groups of messages whose handlers asked for it, before these are returned."""
-    if not (settlement.pauses and settlement.argument):
+    if settlement.verb != "pause" or not settlement.argument:
         return
     for group in {message.group for message in messages} - {None}:
         pause = lane.queue_of(messages[0]).pause_group

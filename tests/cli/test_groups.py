@@ -70,7 +70,7 @@ def test_a_stopped_group_is_shown_with_its_dead_letters_and_resumed(
         {"entry": entry, "id": f"a{n}", "reason": "bad"} for n, entry in enumerate(entries)
     ]
     assert ackq("groups", name, "--resume", "a").stdout == "a goes on\n"
-    assert "no dead letter stops 'a'" in ackq("groups", name, "--resume", "a", code=1).stderr
+    assert "is neither paused nor stopped" in ackq("groups", name, "--resume", "a", code=1).stderr
     assert ackq("pop", name).stdout == '{"id":"a2","of":"a"}\n'
 
 

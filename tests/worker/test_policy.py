@@ -41,7 +41,7 @@ def test_jitter_only_shortens_a_delay_and_at_most_by_its_share() -> None:
     [
         (Release(), Settlement("release", 0.0)),
         (Release(5), Settlement("release", 5.0)),
-        (Release(5, group=True), Settlement("release", 5.0, True)),
+        (Release(5, group=True), Settlement("pause", 5.0)),
         (Release(2e9), Settlement("release", 1e9)),
         (Reject("why"), Settlement("reject", "why")),
         (Reject(), Settlement("reject", "rejected")),

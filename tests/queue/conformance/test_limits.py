@@ -166,17 +166,19 @@ def test_one_group_is_paused(make_queue: MakeQueue) -> None:
     queue.pause_group("b", for_=0.3)
     queue.release(held)  # a redelivered message waits, too
     assert queue.pop_many(9) == []
-    paused = {each.name: each.paused_for for each in queue.groups()}
+    paused = {each.name: each.paused_for or 0 for each in queue.groups()}
     assert paused["a"] == math.inf > 0.3 > paused["b"]
     assert ids([queue.pop(timeout=9), *queue.pop_many(9)]) == ["b0", "b1"]
     assert (queue.resume_group("a"), queue.resume_group("a")) == (1, 0)
     assert ids(queue.pop_many(9)) == ["a1"]
     wait_until(lambda: (again := queue.pop()) and again.id == "a0", "the released message", 20)
     assert queue.audit().findings == ()
-    for wrong in (0, -1, 2e9, math.nan, "30"):
+    seconds: tuple[Any, ...] = (0, -1, 2e9, math.nan, "30")
+    for wrong in seconds:
         with pytest.raises(ConfigurationError, match="for_ is"):
             queue.pause_group("a", wrong)
-    for wrong in ("", 1.5, None, True, 2**53):
+    groups: tuple[Any, ...] = ("", 1.5, None, True, 2**53)
+    for wrong in groups:
         with pytest.raises(ConfigurationError, match="a group is"):
             queue.pause_group(wrong)
 
