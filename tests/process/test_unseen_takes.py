@@ -11,6 +11,7 @@ from ackq import Groups
 from ackq.core.io.outside import SYSTEM
 from ackq.embedded import Server
 from ackq.process.abandoned_messages import Takes, settle
+from ackq.queue import take
 from ackq.sharded import ShardedQueue
 
 from .commands import working
@@ -46,7 +47,6 @@ def test_only_what_the_process_never_saw_is_given_back_uncounted(
     server: Server,
     token: str,
     monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
     make: Any,
     settings: Any,
     prepare: Any,
@@ -66,12 +66,32 @@ def test_only_what_the_process_never_saw_is_given_back_uncounted(
         for _ in range(2):  # a second look finds no more
             settle(server.url, [], takes)
             assert queue.stats().in_flight == len(others) + len(had)
-        assert not caplog.messages
         again = {each.id: each for _ in range(24) for each in queue.pop_many(24)}
         assert {each.id: each.receive_count for each in unseen[1:]}.items() <= {
             id: each.receive_count for id, each in again.items()
         }.items()
         assert queue.ack(*others, *had, *again.values()) == 24
+
+
+def test_what_was_settled_since_the_note_was_read_is_left_alone(
+    server: Server,
+    queue: ackq.Queue,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    queue.push({"id": "a"})
+    message = queue.pop()
+    assert message is not None
+    stale = ackq.Message(queue.name, message.key, b"", message.receipt, 1)
+    queue.ack(message)
+
+    def latest(*args: Any) -> Any:
+        yield from ()
+        return [stale]
+
+    monkeypatch.setattr(take, "latest", latest)
+    settle(server.url, [], Takes(TAKER, [(queue.config, queue.name, False)], ()))
+    assert not caplog.messages
 
 
 def test_the_note_of_a_take_expires_with_its_leases(

@@ -11,6 +11,8 @@ from ackq.config import QueueConfig
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
+from ackq.tasks.tasks import TasksWorker
+from ackq.tasks.tasks_async import AsyncTasksWorker
 from ackq.worker import Again, AsyncWorker, Backoff, RateLimit, Reject, Release, Worker
 from ackq.worker.feed import Pace, QueueOrder, StrictBuffer
 from ackq.worker.feeder import permit
@@ -133,8 +135,8 @@ def test_both_workers_are_one_api() -> None:
     public = {name for name in dir(Worker) if not name.startswith("_")}
     assert public == {name for name in dir(AsyncWorker) if not name.startswith("_")}
     assert inspect.iscoroutinefunction(AsyncWorker.run)
-    one, other = inspect.signature(Worker.run), inspect.signature(AsyncWorker.run)
-    assert one == other
+    kinds = (AsyncWorker, TasksWorker, AsyncTasksWorker)
+    assert {inspect.signature(kind.run) for kind in kinds} == {inspect.signature(Worker.run)}
 
 
 @pytest.mark.parametrize(
