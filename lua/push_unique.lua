@@ -26,7 +26,8 @@
 -- Returns {on the list, status, notes, status, notes, ...}. on the list: see push_front. status of
 -- each message: stored, replaced, queued (another one is in the queue), or search: search all lists
 -- of the queue for the id, the hand-off list after the ready list, then with groups what was moved
--- aside, and call again. notes is empty for the others.
+-- aside, and call again. notes is empty for the others, and for those that are only behind one of
+-- these.
 -- Atomic because another push of the id must not come between the look and the push.
 -- Cost: O(messages log in-flight), at most 100.
 -- Roles: scheduler, doctor
@@ -99,23 +100,25 @@ local function store_and_note(id, body)
   end
 end
 
-local reply = {0}
+-- Behind a message that has to be searched for, nothing is stored: the order would not be kept.
+local reply, searches = {0}, false
 for i = 1, messages do
   local id, body, found = ARGV[4 + 3 * i], ARGV[5 + 3 * i], ARGV[6 + 3 * i]
   local state, detail = state_of(id, string.match(found, '^%-(.*)$'))
-  local status = 'queued'
+  local status, is_free = 'queued', state == 'free' or state == 'leased' and unique == 'taken'
+  local is_replaced = state == 'delayed' and replace == '1'
   if state == 'search' and found == '+' .. detail then
     believe(id, expiry)
-  elseif state == 'search' then
-    status = 'search'
-  elseif state == 'free' or (state == 'leased' and unique == 'taken') then
+  elseif state == 'search' or searches and (is_free or is_replaced) then
+    status, searches = 'search', true
+  elseif is_free then
     store_and_note(id, body)
     status = 'stored'
-  elseif state == 'delayed' and replace == '1' and remove(detail) then
+  elseif is_replaced and remove(detail) then
     store_and_note(id, body)
     status = 'replaced'
   end
-  reply[2 * i], reply[2 * i + 1] = status, status == 'search' and detail or ''
+  reply[2 * i], reply[2 * i + 1] = status, status == state and detail or ''
 end
 -- The notes come last: without them a message may be stored twice, but no id is blocked.
 names.write()

@@ -5,9 +5,11 @@
 -- KEYS[6] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 -- KEYS[7] {name}NOTES      HASH    notes of unique messages and of those on lists; see README.md
 -- KEYS[8] {name}RECORD     HASH    the settings of the queue, see record.lua
--- With groups: KEYS[9] {name} LIST ready messages
+-- KEYS[9] {name}           LIST    ready messages
+-- KEYS[10] {name}HANDOFF   LIST    front of the ready list
+-- KEYS[11] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[12] {name}WAITERS:LOOKS STRING exists if a consumer has waited lately
 -- include: groups/keys
--- include: groups/waking_keys
 --
 -- ARGV[1] wanted           integer 1..1000     dead letters
 -- ARGV[2] after            start after this stream id; empty: at the oldest
@@ -23,8 +25,8 @@
 -- Roles: operator, doctor
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local counters, errors, notes = KEYS[5], KEYS[6], KEYS[7]
-local record, ready = KEYS[8], KEYS[9]
--- include: groups/waking_bound
+local record, ready, handoff, held, looks = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+-- include: groups/bound
 local wanted, after, force = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 -- include: outside, each_letter
@@ -42,6 +44,8 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', errors)
+local are_listed = redis.call('LLEN', ready) + redis.call('LLEN', handoff)
+  + redis.call('ZCARD', held) > 0
 local has_notes = redis.call('HLEN', notes) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
@@ -57,7 +61,8 @@ local redriven, refused, names = 0, {}, open_names()
 -- Return whether a message with this id is in the queue, if one of the two is of a unique push.
 local function is_queued(id, unique)
   for name, till in pairs(names.of(id)) do
-    if till ~= '' or redis.call('HEXISTS', context, names.key(id, name)) == 1 then
+    if till ~= '' and (are_listed or are_parked)
+      or till == '' and redis.call('HEXISTS', context, names.key(id, name)) == 1 then
       return true
     end
   end

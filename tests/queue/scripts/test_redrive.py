@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.queue.scripts.space import FUTURE, MIB, NOW, Space, body
+from tests.queue.scripts.space import FUTURE, MIB, NOW, SECOND, Space, body
 
 
 def test_a_redriven_message_is_due_now_with_its_key_its_body_and_no_count(space: Space) -> None:
@@ -113,6 +113,24 @@ def test_one_call_redrives_a_mebibyte_of_errors(space: Space, named: bool) -> No
     fields = {"body": b"x", "errors": b"1:7:" + b"x" * (5 * MIB // 8)}
     entries = [space.client.xadd(space.key("DEAD"), {**fields, "key": key}) for key in "abc"]
     assert space.call("redrive", 10, "", 0, *(entries if named else []))[:2] == [2, 2]
+
+
+@pytest.mark.parametrize("behind", ["", "HANDOFF", "HELD"])
+def test_the_id_of_a_message_that_a_bare_rpop_took_is_free_once_the_lists_are_empty(
+    space: Space, behind: str
+) -> None:
+    space.call("push_unique", "done", 0, 9 * SECOND, "now", 0, space.end, "a", body("a"), "")
+    space.reject((space.pop().deadline, "a"))
+    space.call("push_unique", "done", 0, 9 * SECOND, "now", 0, space.end, "a", body("a"), "")
+    key = space.key(behind)
+    if behind == "HELD":
+        space.client.zadd(key, {"list": FUTURE})
+    else:
+        space.client.lpush(key, body("b"))
+    assert space.client.rpop(space.key("")) == body("a")
+    assert space.call("redrive", 1, "", 0)[0] == 0
+    space.client.delete(key)
+    assert space.call("redrive", 1, "", 0)[0] == 1
 
 
 def test_a_queue_without_dead_letters_has_none_to_redrive(space: Space) -> None:
