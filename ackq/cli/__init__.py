@@ -157,7 +157,14 @@ class Commands(Group):
         """Parse the arguments, and handle --help and --version."""
         _prepare_streams()
         with _report_errors():
-            return super().make_context(info_name, args, parent, **extra)
+            try:
+                return super().make_context(info_name, args, parent, **extra)
+            except click.NoSuchOption as error:
+                option = error.option_name
+                if option not in ("--url", "--url-file"):
+                    raise
+                text = f"{option} stands after the command, as in ackq stats {option} … jobs"
+                raise click.UsageError(text, error.ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -165,8 +172,34 @@ class Commands(Group):
             return super().invoke(ctx)
 
 
-#: Redis's reply when it cannot write to its disk. From a script, the reply adds the line.
-_MISCONF = re.compile(r"MISCONF (?P<why>.*?)\.?( script: \w+, on .*)?$")
+#: Errors of Redis and of the network, and what to print instead; {0} is the error.
+_ADVICE = (
+    # From a script, the reply adds the line.
+    (
+        r"MISCONF (.*?)\.?( script: \w+, on .*)?$",
+        "Redis cannot write to its disk ({1}), so it neither takes messages nor hands them out."
+        " Make room: it goes on by itself",
+    ),
+    (
+        "no permissions|NOPERM",
+        "{0}. The ACL of this user does not permit it: ackq acl QUEUE prints the rules that each"
+        " role needs",
+    ),
+    (
+        "read only replica",
+        "{0} This server is a replica: use the URL of its primary, which ackq doctor shows",
+    ),
+    (
+        "used memory > 'maxmemory'",
+        "Redis is full, so nothing was stored. Consumers go on and make room. To take more"
+        " messages, raise maxmemory",
+    ),
+    ("DB index", "{0}: the URL names a database that this server does not have"),
+    (
+        "not known|name resolution|nodename",
+        "{0} Nothing has this name: check the host in the URL",
+    ),
+)
 
 
 @contextmanager
@@ -195,11 +228,10 @@ def _report_errors() -> Iterator[None]:
 
 def _fail(error: Exception, code: int) -> NoReturn:
     text = redact(str(error)) or type(error).__name__
-    if cause := _MISCONF.match(text):
-        text = (
-            f"Redis cannot write to its disk ({cause['why']}), so it neither takes messages nor"
-            " hands them out. Make room: it goes on by itself"
-        )
+    for pattern, advice in _ADVICE:
+        if found := re.search(pattern, text):
+            text = advice.format(text, *found.groups())
+            break
     with suppress(OSError):
         click.echo(f"ackq: {printable(' '.join(text.splitlines()))}", err=True)
     _drop_unwritten()

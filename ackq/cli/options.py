@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -95,6 +96,11 @@ def _limits(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ..
         raise click.BadParameter(str(error)) from None
 
 
+def max_body_option(help: str) -> Callable[[F], F]:
+    """Return the option --max-body, in bytes."""
+    return click.option("--max-body", type=click.IntRange(1), metavar="BYTES", help=help)
+
+
 def examples(*commands: str) -> str:
     """Return the Examples section of a command's help.
 
@@ -110,10 +116,26 @@ def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None)
     return value
 
 
+class _Duration(click.ParamType):  # type: ignore[type-arg]
+    """A number of seconds, or one with a unit: 500ms, 5m, 1.5h."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+        number, unit = re.fullmatch(r"(.*?)(ms|[smhd]?)", str(value), re.DOTALL).groups()  # type: ignore[union-attr]
+        try:
+            return float(number) * units.get(unit, 1)
+        except ValueError:
+            self.fail(f"{value!r} is not a number of seconds, nor one like 500ms, 5m or 1.5h")
+
+
 def seconds_option(*names: str, help: str, **settings: Any) -> Callable[[F], F]:
-    """Return an option that takes 0 or more seconds."""
+    """Return an option that takes 0 or more seconds, or another unit of time."""
     return click.option(
-        *names, type=float, callback=seconds, metavar="SECONDS", help=help, **settings
+        *names, type=_Duration(), callback=seconds, metavar="SECONDS", help=help, **settings
     )
 
 

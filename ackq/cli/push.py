@@ -15,9 +15,10 @@ from typing import Any, BinaryIO
 import click
 import orjson
 
-from ackq.cli.options import examples, seconds_option
+from ackq.cli.options import examples, max_body_option, seconds_option
 from ackq.cli.progress import progress
 from ackq.cli.queues import on_queue_end, open_any
+from ackq.config import QueueConfig
 from ackq.core.ids import key_of_id
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError, ConfigurationError, InvalidMessage
@@ -122,6 +123,7 @@ TIME = _Time()
     metavar="N",
     help="Skip the first N lines, which were pushed before an error.  [0]",
 )
+@max_body_option("Push nothing longer: consumers would not deliver it.  [1048576]")
 @click.option("--ids", is_flag=True, help="With lines: print the ids instead of the number.")
 def push(
     queue: str,
@@ -142,6 +144,7 @@ def push(
     time_field: str | None,
     skip: int,
     ids: bool,
+    max_body: int | None,
 ) -> None:
     """Push JSON objects onto QUEUE: the arguments, or the lines of --file or stdin.
 
@@ -165,6 +168,7 @@ def push(
         json = (_with_id(json[0], own_id),)
     if raw and group is not None:
         raise click.UsageError("--raw pushes messages unchanged: leave out --group")
+    most = QueueConfig().max_body_bytes if max_body is None else max_body
     with open_any(url, queue, "push", time_field=time_field) as opened:
         grouped = None if group is None else (_field_of(opened.client), group)
         when: dict[str, Any] = {"delay": delay, "at": at, "front": front}
@@ -173,21 +177,22 @@ def push(
             when |= {"unique_for": unique_for} if unique_for is not None else {}
         push_many = partial(opened.client.push_many, **when)
         if dedup is not None:
-            ((body,), _, _) = next(_chunks(arguments(json), 0, raw, time_field, (), grouped))
+            ((body,), _, _) = next(_chunks(arguments(json), 0, raw, time_field, (), grouped, most))
             pushed_once = opened.client.push(body, **when, dedup=dedup)
             _print([pushed_once])
             if not pushed_once.stored:
                 click.echo("ackq: not stored: the message with this id was pushed before", err=True)
             return
         if json:
-            for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field, unique_by, grouped):
+            chunks = _chunks(arguments(json), 0, raw, time_field, unique_by, grouped, most)
+            for chunk, _, _ in chunks:
                 _print(_reported(push_many(chunk)))
             return
         source = file or sys.stdin.buffer
         advice = "go on with --skip {count}"
         pushed = 0
         with progress("lines pushed", _size(source), advice, skip) as on_step:
-            chunks = _chunks(source, skip, raw, time_field, unique_by, grouped)
+            chunks = _chunks(source, skip, raw, time_field, unique_by, grouped, most)
             for chunk, number, read in chunks:
                 stored = _reported(push_many(chunk))
                 on_step(number, read)
@@ -268,11 +273,12 @@ def _chunks(
     lines: Iterable[bytes],
     skip: int,
     raw: bool,
-    time_field: str | None = None,
-    unique_by: Sequence[str] = (),
-    grouped: tuple[str, str] | None = None,
+    time_field: str | None,
+    unique_by: Sequence[str],
+    grouped: tuple[str, str] | None,
+    most: int,
 ) -> Iterator[tuple[list[bytes], int, int]]:
-    """Yield bodies, the number of their last line, and the bytes read so far."""
+    """Yield bodies of at most ``most`` bytes, the number of their last line, and the bytes read."""
     chunk: list[bytes] = []
     size = read = number = 0
     for line in lines:
@@ -285,6 +291,12 @@ def _chunks(
         if number > skip and (raw or body.strip()):
             if not raw:
                 body = _object(body, number, time_field, unique_by, grouped)
+            if len(body) > most:
+                raise NotPushed(
+                    f"line or argument {number} is {len(body):,} bytes, over the limit of {most:,}:"
+                    " store the content elsewhere and push a reference, or pass --max-body here and"
+                    " to its consumers"
+                )
             chunk.append(body)
             size += len(body)
     if chunk:

@@ -18,7 +18,14 @@ STYLES |= dict.fromkeys(("problem", "critical"), "bold red")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table in a terminal, or tab-separated lines without a header elsewhere."""
+    """Print a table in a terminal, or tab-separated lines without a header elsewhere.
+
+    If there are no rows, say so on stderr.
+    """
+    rows = [*rows]
+    if not rows:
+        click.echo("ackq: nothing to show", err=True)
+        return
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join(printable(cell) for cell in row))
@@ -30,14 +37,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
     console = Console(highlight=False)
     named = [printable(column) for column in columns]
-    cells = [list(row) for row in rows]
-    shown = [[_shown(cell)[:SHOWN] for cell in row] for row in cells]
+    shown = [[_shown(cell)[:SHOWN] for cell in row] for row in rows]
     natural = [max(map(cell_len, texts)) for texts in zip(named, *shown, strict=True)]
     fitting = widths(columns, natural, console.width)
     kept = [number for number, column in enumerate(columns) if column in fitting]
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for number in kept:
-        numbers = any(isinstance(row[number], int | float) for row in cells)
+        numbers = any(isinstance(row[number], int | float) for row in rows)
         table.add_column(
             Text(named[number]),
             width=fitting[columns[number]],

@@ -8,9 +8,14 @@ from typing import Any
 
 import click
 
-from ackq.cli.options import examples, seconds_option, time_field_option, url_option
+from ackq.cli.options import (
+    examples,
+    max_body_option,
+    seconds_option,
+    time_field_option,
+    url_option,
+)
 from ackq.errors import ConfigurationError
-from ackq.ops.kinds.kind import MAX_BODY_BYTES
 
 
 @click.command(
@@ -60,12 +65,7 @@ from ackq.ops.kinds.kind import MAX_BODY_BYTES
     metavar="N",
     help="Deliveries before a message becomes a dead letter; 0: no limit.  [25]",
 )
-@click.option(
-    "--max-body",
-    type=click.IntRange(1, MAX_BODY_BYTES),
-    metavar="BYTES",
-    help="A longer message becomes a dead letter.  [1048576]",
-)
+@max_body_option("A longer message becomes a dead letter.  [1048576]")
 @seconds_option(
     "--time-limit",
     help="Maximum run time of a handler.  [no limit]",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import NoReturn, ParamSpec, Self, TypeVar
 
 import redis
 
@@ -20,6 +20,7 @@ from ackq.core.io.settings import (
     block_limit_for,
     check_confirm_fits,
     check_database,
+    check_options,
     check_url,
     with_timeouts,
 )
@@ -64,6 +65,17 @@ class Client(Closable):
     def close(self) -> None:
         """Close the connections. Leases continue until they end."""
         self._driver.route.close()
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} has connections, which cannot be pickled: pass the URL and the name, and"
+            f" call {type(self).__name__}.from_url in the other process"
+        )
 
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self._key!r} on {self.address}>"
@@ -157,5 +169,6 @@ def client_of(url: str | None) -> redis.Redis:
     except ValueError as error:
         raise bad_url(url, error) from None
     pool = client.connection_pool
+    check_options(url, pool)
     pool.connection_kwargs = with_timeouts(pool.connection_kwargs)
     return client

@@ -67,10 +67,19 @@ def encode_many(
     bodies: list[bytes] = []
     iterator = iter(several(messages, "push_many"))
     while batch := list(islice(iterator, _AT_ONCE)):
-        if set(map(type, batch)) == {bytes}:
-            some_ids, some = _check_bodies(cast(list[bytes], batch), limit)
-        else:
-            some_ids, some = _encode_batch(batch, limit, draw_id, added)
+        try:
+            if set(map(type, batch)) == {bytes}:
+                some_ids, some = _check_bodies(cast(list[bytes], batch), limit)
+            else:
+                some_ids, some = _encode_batch(batch, limit, draw_id, added)
+        except (InvalidMessage, MessageTooLarge):
+            for position, message in enumerate(batch, len(ids)):
+                try:
+                    encode(message, limit, outside, time_field)
+                except (InvalidMessage, MessageTooLarge) as error:
+                    error.args = (f"messages[{position}]: {error}",)
+                    raise
+            raise
         ids += some_ids
         bodies += some
     return ids, bodies

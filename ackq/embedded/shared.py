@@ -28,7 +28,7 @@ from ackq.embedded.files import (
     unix_url,
     write_config,
 )
-from ackq.errors import AckqError
+from ackq.errors import AckqError, ConfigurationError
 
 #: Seconds to wait for the server, which may first read a long append-only log.
 SHARED_TIMEOUT = 60.0
@@ -107,8 +107,14 @@ def data_folder() -> Path:
     home = os.environ.get("ACKQ_HOME")
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     folder = Path(home) if home else Path(data) / "ackq"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise ConfigurationError(
+            f"ackq's own server cannot keep its data in {folder} ({error.strerror}): set ACKQ_HOME"
+            " to a folder that you may write to, or name a server with a URL"
+        ) from error
     return folder.resolve()
 
 

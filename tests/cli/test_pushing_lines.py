@@ -96,7 +96,7 @@ def test_lines_can_be_scheduled(ackq: Run, name: str, url: str) -> None:
 
 def test_a_chunk_is_small_enough_to_go_in_whole() -> None:
     lines = [b"x" * (3 * 2**20) + b"\n"] * 3 + [b"y\n"] * (CHUNK + 1)
-    chunks = list(_chunks(lines, 0, raw=True))
+    chunks = list(_chunks(lines, 0, True, None, (), None, 1 << 24))
     assert [len(chunk) for chunk, _, _ in chunks] == [1, 1, CHUNK, 2]
     assert [number for _, number, _ in chunks] == [1, 2, 2 + CHUNK, 4 + CHUNK]
     assert chunks[-1][2] == sum(map(len, lines))

@@ -87,7 +87,7 @@ def test_messages_move_between_a_list_and_a_sharded_queue(
 
 
 def test_workers_of_a_sharded_queue_are_found_by_its_name(ackq: Run, sharded: ShardedQueue) -> None:
-    assert ackq("workers", "-q", sharded.name).output == ""
+    assert ackq("workers", "-q", sharded.name).stdout == ""
 
 
 def test_commands_take_the_groups_of_a_sharded_queue_from_its_record(ackq: Run, name: str) -> None:

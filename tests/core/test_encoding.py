@@ -170,7 +170,7 @@ def test_what_cannot_be_a_message_is_refused_with_the_reason(message: Any, text:
         encode(message, 100, SYSTEM)
     with pytest.raises(InvalidMessage) as many:
         encode_many([{"id": "first"}, {"id": "n", "x": None}, message, {"id": "z"}], 100, SYSTEM)
-    assert (str(one.value), str(many.value)) == (text, text)
+    assert (str(one.value), str(many.value)) == (text, f"messages[2]: {text}")
 
 
 class Parcel(pydantic.BaseModel):
@@ -229,10 +229,10 @@ def test_a_message_may_be_as_long_as_the_limit() -> None:
             assert str(raised.value) == text.format(id)
             with pytest.raises(MessageTooLarge) as raised:
                 encode_many([b"y", message], 10, SYSTEM)
-            assert str(raised.value) == text.format(id)
+            assert str(raised.value) == f"messages[1]: {text.format(id)}"
     with pytest.raises(MessageTooLarge) as raised:
         encode_many([{"id": "a"}, {"id": "ab"}], 10, SYSTEM)
-    assert str(raised.value) == text.format("ab")
+    assert str(raised.value) == f"messages[1]: {text.format('ab')}"
 
 
 def test_members_are_added_to_mappings_that_lack_them_and_have_room() -> None:

@@ -147,6 +147,22 @@ def check_database(url: str) -> None:
         )
 
 
+def check_options(url: str, pool: Any) -> None:
+    """Raise an error for an option of a URL that the class of its connections does not know.
+
+    redis-py would raise a TypeError when it connects.
+
+    Raises:
+        ConfigurationError: there is such an option.
+    """
+    try:
+        pool.connection_class(**pool.connection_kwargs)
+    except TypeError as error:
+        unknown = re.search(r"unexpected keyword argument ('\w+')", str(error))
+        named = f"there is no option {unknown[1]}" if unknown else str(error)
+        raise bad_url(url, ValueError(named)) from None
+
+
 def check_no_pipeline(client: Any) -> None:
     """Refuse a pipeline: ackq would send over its own connections, outside of the transaction.
 
