@@ -10,7 +10,7 @@ FACTS = Facts(
     "delay/delete",
     calls=(GOOD,),
     fewest=1,
-    refused={"a receipt alone": (*GOOD, 1)}
+    refused={"a word behind": (*GOOD, "errors")}
     | cut(GOOD, 2, 3, 4)
     | bad(GOOD, {1: (0, 2, "x"), 2: (-1, 2**53, "nan"), 3: (0, 2, 4001)}),
     mistakes=r"""

@@ -10,7 +10,7 @@ FACTS = Facts(
     "delay/extend",
     calls=(GOOD,),
     fewest=3,
-    refused={"a receipt alone": (*GOOD, 1)}
+    refused={"a word behind": (*GOOD, "errors")}
     | cut(GOOD, 4, 5, 6)
     | bad(GOOD, {3: (2,), 4: ("x",), 5: (2,)}),
 )
