@@ -287,6 +287,7 @@ def test_a_lease_that_ended_before_its_shard_was_closed_is_lost(
         return record(target, token) == (6, b"")
 
     wait_until(drained, "the former shards to be closed")
+    assert frozen.pop_many(1, ack=held) == []
     for settle in (frozen.extend, frozen.ack, frozen.nack):
         with pytest.raises(ackq.LeaseLost) as lost:
             settle(*held)

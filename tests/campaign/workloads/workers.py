@@ -61,13 +61,13 @@ class _Handler(Hooks):
 
     def __init__(self, log: Log, label: str) -> None:
         self._deliveries = Deliveries(log, label)
-        self._tokens: dict[int, int] = {}
+        self._tokens: dict[tuple[bytes, int], int] = {}  #: by lease: a handler gets a copy
         self._unanswered: list[tuple[int, Message]] = []
         self._lock = threading.Lock()
 
     def begin(self, message: Message, body: bytes | None = None) -> float:
         """Log a delivery; return how long to work on it."""
-        self._tokens[id(message)] = self._deliveries.begin(message, body)
+        self._tokens[message.key, message.receipt] = self._deliveries.begin(message, body)
         draw = random.Random(f"{message.id} {message.receive_count}")
         if draw.random() < 0.05:
             return LEASE * draw.uniform(0.7, 2.7)
@@ -75,7 +75,7 @@ class _Handler(Hooks):
 
     def after(self, message: Message, outcome: str, seconds: float) -> None:
         # A task is not called if its message is given back before.
-        token = self._tokens.pop(id(message), None)
+        token = self._tokens.pop((message.key, message.receipt), None)
         if token is not None and outcome in ("ack", "nack", "release"):
             # It is settled within 50 ms, unless the process dies.
             call = self._deliveries.log.begin(outcome, of=[token])
