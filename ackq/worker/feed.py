@@ -48,7 +48,8 @@ class Runs:
         """Return the message to handle after this one, if any. It waits no longer."""
         with self._lock:
             waiting = self._waiting.get(_key(message))
-            if not waiting:
+            # One take has one receipt. A later run does not go on behind an earlier one.
+            if not waiting or waiting[0].receipt != message.receipt:
                 return None
             following = waiting.popleft()
             if not waiting:

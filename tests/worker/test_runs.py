@@ -164,6 +164,16 @@ def test_a_later_run_of_a_group_replaces_what_is_left_of_one_whose_leases_have_e
     assert [(each.id, each.receive_count) for each in state.feed.runs.copy()] == [("a2", 2)]
 
 
+def test_a_later_run_does_not_follow_a_message_whose_lease_has_ended() -> None:
+    state, time = grouped()
+    state.arrived(state.lanes[0], messages_of(time, "a1", "a2"))
+    time.now += 31
+    state.arrived(state.lanes[0], messages_of(time, "a1", "a2", count=2))
+    handle(state)
+    state.succeeded(state.slots[0])
+    assert (buffered(state), given_back(state)) == (["a1"], ["a2"])
+
+
 @pytest.mark.parametrize(
     ("suspect", "others", "returned"),
     [("a1", ["b1"], ["a2", "a3"]), ("a2", ["a1", "b1"], ["a3"]), ("b1", ["a1"], [])],
