@@ -16,9 +16,9 @@ from ackq.metrics import Collector
 from ackq.metrics.handlers import handler_metrics, slot_metrics
 from ackq.metrics.pipelines import PipelineFigures, pipeline_metrics
 from ackq.ops.attention.model import KINDS
-from ackq.ops.attention.rules import name_of, rules
 from ackq.ops.chronicle.durations import BUCKETS
 from ackq.worker.figures import WAIT_BUCKETS
+from tools.alert_rules import name_of, rules
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 PAGE = FOLDER.parent / "metrics.md"
@@ -196,5 +196,5 @@ def test_each_alert_is_sent_when_it_should_be_and_the_next_day_too(tmp_path: Pat
 
 
 def test_the_rules_are_those_of_the_model() -> None:
-    assert (FOLDER / "alerts.yml").read_text() == rules()
+    assert (FOLDER / "alerts.yml").read_text() == rules(), "run python -m tools.alert_rules"
     assert [rule["alert"] for rule in alerts()] == [*map(name_of, KINDS), "AckqExporterDown"]

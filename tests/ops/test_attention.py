@@ -28,6 +28,8 @@ from ackq.ops.worker_info import Running, WorkerInfo
 from ackq.queue.messages import GroupCounts, QueueStats
 
 NOON = 1_800_000_000.0
+#: A reading, and its time in seconds after noon.
+Look = tuple[float, Reading]
 ALIVE = Details()
 GROUPS = GroupCounts(0, 0, 0, 0, 0, 0.0)
 
@@ -59,9 +61,7 @@ def fallen(number: int, lived: float = 59.0, late: bool = True) -> Details:
     )
 
 
-def kinds(
-    limits: Limits, *looks: tuple[float, Reading], details: Details = ALIVE, **asked: Any
-) -> set[str]:
+def kinds(limits: Limits, *looks: Look, details: Details = ALIVE, **asked: Any) -> set[str]:
     """Return the kinds of trouble after some readings, each at its seconds after noon."""
     marks = Marks()
     for seconds, read in looks:
@@ -76,7 +76,7 @@ def nacked(number: int) -> Reading:
     return reading(1, 1, counts={"taken": number, "nacked": number})
 
 
-def grown(*backlogs: int) -> list[tuple[float, Reading]]:
+def grown(*backlogs: int) -> list[Look]:
     """Return readings at equal distances, the last one late enough."""
     step = GROWTH_OVER / (len(backlogs) - 1)
     taken = iter(range(100))
@@ -86,138 +86,87 @@ def grown(*backlogs: int) -> list[tuple[float, Reading]]:
     ]
 
 
-#: The kind; readings that show it with the time of each; and readings that just do not.
-CASES: dict[
-    str, tuple[str, list[tuple[float, Reading]], list[tuple[float, Reading]], dict[str, Any]]
-] = {
-    "20 of 20 fail": (
-        "all_fail",
-        [(0, nacked(0)), (5, nacked(20))],
-        [(0, nacked(0)), (5, nacked(19))],
-        {},
-    ),
+def same(seconds: float, shown: Reading) -> list[Look]:
+    return [(0, shown), (seconds, shown)]
+
+
+def then(before: Reading, after: Reading, *seconds: float) -> list[Look]:
+    return [(0, before), *((each, after) for each in seconds)]
+
+
+def acked(number: int) -> Reading:
+    return reading(1, 1, counts={"returned": 20, "taken": 20, "acked": number})
+
+
+NOBODY, FEW = reading(5, workers=0), reading(4, counts={"taken": 1})
+DIED, MORE = reading(died={"x": 9}), reading(died={"x": 10})
+PAUSED = reading(9, paused=True, oldest_ready=9e9)
+UNKNOWN, CLAIMED = reading(5, totals=None), reading(5, stats=claiming(3))
+#: What is shown; the kind; readings that show it, and readings that just do not.
+CASES: dict[str, tuple[str, list[Look], list[Look]]] = {
+    "20 of 20 fail": ("all_fail", then(nacked(0), nacked(20), 5), then(nacked(0), nacked(19), 5)),
     "none was tried since": (
         "all_fail",
-        [(0, nacked(0)), (5, nacked(20)), (904, nacked(20))],
-        [(0, nacked(0)), (5, nacked(20)), (905, nacked(20))],
-        {},
+        then(nacked(0), nacked(20), 5, 904),
+        then(nacked(0), nacked(20), 5, 905),
     ),
-    "leases end": (
-        "all_fail",
-        [(0, reading(1, 1)), (9, reading(1, 1, counts={"returned": 20, "taken": 20}))],
-        [(0, reading(1, 1)), (9, reading(1, 1, counts={"returned": 20, "taken": 20, "acked": 1}))],
-        {},
-    ),
+    "leases end": ("all_fail", then(nacked(0), acked(0), 9), then(nacked(0), acked(1), 9)),
     "rejects": (
         "all_fail",
-        [(0, reading()), (9, reading(died={"rejected": 20}))],
-        [(0, reading()), (9, reading(died={"max_age": 20}))],
-        {},
+        then(reading(), reading(died={"rejected": 20}), 9),
+        then(reading(), reading(died={"max_age": 20}), 9),
     ),
-    "none is taken": (
-        "not_taken",
-        [(0, reading(5)), (45, reading(5))],
-        [(0, reading(5)), (44, reading(5))],
-        {},
-    ),
-    "one was taken": (
-        "not_taken",
-        [
-            (0, reading(5)),
-            (10, reading(4, counts={"taken": 1})),
-            (55, reading(4, counts={"taken": 1})),
-        ],
-        [
-            (0, reading(5)),
-            (10, reading(4, counts={"taken": 1})),
-            (54, reading(4, counts={"taken": 1})),
-        ],
-        {},
-    ),
-    "handlers may take long": (
-        "not_taken",
-        [(0, reading(5, 1)), (600, reading(5, 1))],
-        [(0, reading(5, 1)), (599, reading(5, 1))],
-        {},
-    ),
+    "none is taken": ("not_taken", same(45, reading(5)), same(44, reading(5))),
+    "one was taken": ("not_taken", then(reading(5), FEW, 10, 55), then(reading(5), FEW, 10, 54)),
+    "handlers may take long": ("not_taken", same(600, reading(5, 1)), same(599, reading(5, 1))),
     "a lease ended long ago": (
         "not_taken",
-        [(0, reading(1, overdue=45.0)), (1, reading(1, overdue=46.0))],
-        [(0, reading(1, overdue=40.0)), (1, reading(1, overdue=41.0))],
-        {},
+        same(1, reading(1, overdue=45.0)),
+        same(1, reading(1, overdue=44.0)),
     ),
     "groups that could be taken": (
         "not_taken",
-        [(n, reading(5, groups=replace(GROUPS, moved_aside=4))) for n in (0, 50)],
-        [(n, reading(5, groups=replace(GROUPS, moved_aside=5))) for n in (0, 50)],
-        {},
+        same(50, reading(5, groups=replace(GROUPS, moved_aside=4))),
+        same(50, reading(5, groups=replace(GROUPS, moved_aside=5))),
     ),
-    "no worker": (
-        "no_worker",
-        [(0, reading(5, workers=0)), (45, reading(5, workers=0))],
-        [(0, reading(5, workers=0)), (45, reading(4, workers=0, counts={"taken": 1}))],
-        {},
-    ),
-    "no worker, seen once": (
-        "no_worker",
-        [(0, reading(5, workers=0)), (2, reading(5, workers=0))],
-        [(0, reading(5, 1, workers=0)), (2, reading(5, 1, workers=0))],
-        {"once": True},
-    ),
-    "not counted": (
-        "not_taken",
-        [(0, reading(5)), (100, reading(5))],
-        [(0, reading(5, totals=None)), (100, reading(5, totals=None))],
-        {},
-    ),
-    "a pipeline stopped": (
-        "pipeline",
-        [(0, reading(5, stats=claiming(3))), (600, reading(5, stats=claiming(3)))],
-        [(0, reading(5, stats=claiming(3))), (599, reading(5, stats=claiming(3)))],
-        {},
-    ),
+    "no worker": ("no_worker", same(45, NOBODY), same(44, NOBODY)),
+    "not counted": ("not_taken", same(100, reading(5)), same(100, UNKNOWN)),
+    "a pipeline stopped": ("pipeline", same(600, CLAIMED), same(599, CLAIMED)),
     "the oldest": (
         "oldest",
         [(0, reading(oldest_ready=600.0))],
         [(0, reading(oldest_ready=599.9))],
-        {},
     ),
-    "paused, though old": (
-        "paused",
-        [(0, reading(9, paused=True)), (3600, reading(9, paused=True, oldest_ready=9e9))],
-        [(0, reading(9, paused=True)), (3599, reading(9, paused=True, oldest_ready=9e9))],
-        {},
-    ),
-    "dead letters": (
-        "dead",
-        [(0, reading(died={"x": 9})), (1, reading(died={"x": 10})), (900, reading(died={"x": 10}))],
-        [(0, reading(died={"x": 9})), (1, reading(died={"x": 10})), (901, reading(died={"x": 10}))],
-        {},
-    ),
+    "paused, though old": ("paused", same(3600, PAUSED), same(3599, PAUSED)),
+    "dead letters": ("dead", then(DIED, MORE, 1, 900), then(DIED, MORE, 1, 901)),
     "counting restarted": (
         "dead",
-        [(0, reading(died={"x": 9})), (1, reading(totals=Totals(NOON, {}, {"y": 1})))],
-        [(0, reading(died={"x": 9})), (1, reading(totals=Totals(NOON, {}, {})))],
-        {},
+        then(DIED, reading(totals=Totals(NOON, {}, {"y": 1})), 1),
+        then(DIED, reading(totals=Totals(NOON, {}, {})), 1),
     ),
     "stopped groups": (
         "stopped",
         [(0, reading(groups=replace(GROUPS, stopped=1)))],
         [(0, reading(groups=replace(GROUPS, limited=1)))],
-        {},
     ),
-    "growth": ("grows", grown(5, 50, 60, 100), grown(5, 60, 50, 100), {}),
-    "growth that is small": ("grows", grown(5, 50, 60, 100), grown(5, 50, 60, 99), {}),
+    "growth": ("grows", grown(5, 50, 60, 100), grown(5, 60, 50, 100)),
+    "growth that is small": ("grows", grown(5, 50, 60, 100), grown(5, 50, 60, 99)),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_trouble_begins_at_its_limit_and_not_before(case: str) -> None:
-    kind, loud, quiet, asked = CASES[case]
-    assert kind in kinds(Limits(), *loud, **asked)
-    assert kind not in kinds(Limits(), *quiet, **asked)
+    kind, loud, quiet = CASES[case]
+    assert kind in kinds(Limits(), *loud)
+    assert kind not in kinds(Limits(), *quiet)
     never = dict.fromkeys(("all_fail", "not_taken", "oldest", "paused", "dead", "grows"), 0)
-    assert kinds(Limits(**never), *loud, **asked) <= {"stopped"}
+    assert kinds(Limits(**never), *loud) <= {"stopped"}
+
+
+def test_a_command_that_looks_once_needs_no_history() -> None:
+    assert kinds(Limits(), *same(2, NOBODY), once=True) == {"no_worker"}
+    assert kinds(Limits(), *same(2, reading(5, 1, workers=0)), once=True) == set()
+    assert kinds(Limits(), *same(2, NOBODY)) == set()
 
 
 #: The kind, details that show it, those that just do not, and what the evidence names.

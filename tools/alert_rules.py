@@ -1,19 +1,20 @@
-"""The alert rules for Prometheus.
+"""Write the alert rules for Prometheus, one for each kind of trouble.
 
-``python -m ackq.ops.attention.rules > docs/monitoring/alerts.yml`` writes them.
+Run ``python -m tools.alert_rules`` after a change of `ackq.ops.attention.model.KINDS`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from ackq.ops.attention.model import KINDS, Kind
 
 _HEAD = """\
-# Alert rules for queues of ackq, as Prometheus loads them with rule_files. There is one for each
-# kind of trouble that `ackq attention` shows, and ACKQ_LIMITS of the exporter says when it begins.
-# Written by python -m ackq.ops.attention.rules.
+# Written by tools/alert_rules.py. Alert rules for queues of ackq, as Prometheus loads them with
+# rule_files. There is one for each kind of trouble that `ackq attention` shows, and ACKQ_LIMITS of
+# the exporter says when it begins.
 groups:
   - name: ackq
     rules:
@@ -67,4 +68,4 @@ def _rule(name: str, expression: str, about: Kind, queue: str, wait: str = "") -
 
 
 if __name__ == "__main__":
-    print(rules(), end="")
+    (Path(__file__).parents[1] / "docs" / "monitoring" / "alerts.yml").write_text(rules())
