@@ -723,17 +723,6 @@ def test_only_some_messages_of_a_batch_task_fail(rig: Rig, token: str) -> None:
     assert letters == {"1": "why", "2": "max receives", "3": "max receives"}
 
 
-def test_what_a_batch_task_raises_fails_all(rig: Rig, token: str) -> None:
-    @rig.tasks.batch(size=3, wait=5, queue=token, name="store", retry=Retry(never=(OSError,)))
-    def store(numbers: list[int]) -> None:
-        raise OSError("down")
-
-    for number in range(3):
-        rig.push(store, number)
-    rig.drain()
-    assert rig.reasons() == ["not retried: OSError"] * 3
-
-
 def test_a_message_over_the_limit_of_its_task_runs_alone(rig: Rig) -> None:
     counts: list[tuple[str, int]] = []
     running: list[str] = []

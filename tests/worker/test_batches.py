@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -162,27 +161,6 @@ def test_expired_messages_are_not_in_a_batch(rig: Rig) -> None:
     rig.work(queue, batches, batch=Batch(2, wait=5), expiry_field="until")
     wait_until(lambda: settled(queue), "both")
     assert batches.seen == [["new"]]
-
-
-def test_a_function_gets_batches_too(rig: Rig) -> None:
-    seen: list[tuple[int, bool]] = []
-    main = threading.current_thread()
-
-    def handle(messages: list[ackq.Message]) -> None:
-        seen.append((len(messages), threading.current_thread() is main))
-
-    queue = rig.queue(4)
-    rig.work(queue, handle, batch=Batch(4, wait=5))
-    wait_until(lambda: settled(queue), "all")
-    assert seen == [(4, False)]
-
-
-@pytest.mark.parametrize(
-    "settings", [{"size": 0}, {"size": 10_001}, {"wait": -1}, {"wait": 61}, {"size": True}], ids=str
-)
-def test_what_a_batch_cannot_be(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"batch\.(size|wait)"):
-        Batch(**settings)
 
 
 @pytest.mark.one_server

@@ -10,12 +10,12 @@ import pytest
 
 from ackq import Queue
 from ackq.ops.chronicle.durations import BUCKETS
-from ackq.worker import Health, Reject, Release
+from ackq.worker import Health, Reject
 from ackq.worker.figures import Figures
 from tests.metrics.test_collector import Samples, parsed, value
 from tests.metrics.test_exporter import get
 from tests.waiting import wait_until
-from tests.worker.conftest import Rig, settled, until
+from tests.worker.conftest import Rig, settled
 
 
 def scraped(address: tuple[str, int] | None) -> Samples:
@@ -80,36 +80,6 @@ def test_times_in_the_queue_are_counted_if_they_are_known(rig: Rig) -> None:
 def settled_but_dead(queue: Queue) -> bool:
     stats = queue.stats()
     return not (stats.ready or stats.in_flight or stats.delayed)
-
-
-def test_running_handlers_are_busy(rig: Rig) -> None:
-    queue, go_on = rig.queue_of(), threading.Event()
-    rig.handler.behave = lambda message: until(go_on)
-    queue.push_many([{"id": "a"}, {"id": "b"}])
-    health = Health(port=0, interval=0.02)
-    rig.work(queue, concurrency=3, health=health)
-    rig.handler.wait_for(2)
-    wait_until(lambda: value(scraped(health.address), "ackq_worker_busy") == 2, "both")
-    go_on.set()
-    wait_until(lambda: value(scraped(health.address), "ackq_worker_busy") == 0, "none")
-    assert settled(queue)
-
-
-def test_a_released_message_is_counted_as_such(rig: Rig) -> None:
-    queue = rig.queue_of()
-
-    def behave(message: object) -> None:
-        if len(rig.handler.seen) == 1:
-            raise Release
-
-    rig.handler.behave = behave
-    queue.push({"id": "a"})
-    health = Health(port=0, interval=0.05)
-    rig.work(queue, health=health)
-    wait_until(lambda: settled(queue), "it")
-    samples = scraped(health.address)
-    assert value(samples, "ackq_handled_total", queue=queue.name, outcome="release") == 1
-    assert value(samples, "ackq_handled_total", queue=queue.name, outcome="ack") == 1
 
 
 def test_a_worker_without_a_port_counts_nothing(tmp_path: Path, rig: Rig) -> None:

@@ -124,7 +124,10 @@ def test_the_strict_buffer_gives_the_first_queue_first() -> None:
     second, first, third = message("b", "1"), message("a", "2"), message("b", "3")
     buffer.extend([second, first, third])
     assert len(buffer) == 3
+    assert list(buffer) == buffer.copy() == [first, second, third]
     buffer.remove(third)
+    with pytest.raises(ValueError, match="not in"):
+        buffer.remove(third)
     assert [buffer.popleft(), buffer.popleft()] == [first, second]
     with pytest.raises(IndexError):
         buffer.popleft()

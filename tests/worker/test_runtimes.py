@@ -427,29 +427,6 @@ def test_a_thread_is_started_only_when_all_others_are_busy() -> None:
     _run(main)
 
 
-@pytest.mark.parametrize(
-    ("raised", "expected"),
-    [
-        (Bug("why"), "why"),
-        (SystemExit(3), "3"),
-        (StopIteration(), "the handler raised StopIteration"),
-    ],
-    ids=lambda each: type(each).__name__,
-)
-def test_what_a_function_raises_in_a_thread_is_raised(raised: BaseException, expected: str) -> None:
-    def function(message: ackq.Message) -> None:
-        raise raised
-
-    async def main() -> None:
-        daemons = DaemonThreads()
-        for _ in range(2):  # the thread goes on
-            with pytest.raises((Exception, SystemExit), match=expected):
-                await daemons.call(function, _message())
-        daemons.close()
-
-    _run(main)
-
-
 def test_a_result_that_nobody_waits_for_any_more_harms_nothing() -> None:
     go_on = threading.Event()
     seen: list[threading.Thread] = []

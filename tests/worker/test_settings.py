@@ -10,7 +10,7 @@ import redis
 import ackq
 from ackq.core import observation
 from ackq.errors import ConfigurationError
-from ackq.worker import Backoff, Health, Hooks, RateLimit, Schedule, Worker
+from ackq.worker import Backoff, Batch, Health, Hooks, RateLimit, Schedule, Worker
 
 
 @pytest.fixture
@@ -55,6 +55,8 @@ RANGES: dict[str, tuple[Callable[[Any], Any], tuple[Any, Any], tuple[Any, Any]]]
         (0.000_9, 1e9 + 1),
     ),
     "interval": (lambda each: Health(port=0, interval=each), (0.001, 1e9), (0.000_9, 1e9 + 1)),
+    "batch.size": (lambda each: Batch(size=each), (1, 10_000), (0, 10_001)),
+    "batch.wait": (lambda each: Batch(wait=each), (0, 60), (-0.001, 60.1)),
     "every": (lambda each: Schedule("s", b"", every=each), (0.001, 1e9), (0.000_9, 1e9 + 1)),
 }
 

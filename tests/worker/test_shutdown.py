@@ -27,15 +27,6 @@ from tests.worker.conftest import QueueOf, Rig, StartWorker
 from .conftest import push, settled, until
 
 
-def test_a_stop_while_idle_ends_soon(rig: Rig) -> None:
-    made = rig.work(rig.queue_of())
-    time.sleep(0.2)  # in the middle of a wait
-    stopped = time.monotonic()
-    made.stop()
-    made.join()
-    assert time.monotonic() - stopped < 10
-
-
 def test_a_stop_lets_what_runs_end_and_gives_back_the_rest(
     monkeypatch: pytest.MonkeyPatch, rig: Rig
 ) -> None:

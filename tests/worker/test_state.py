@@ -26,7 +26,7 @@ from ackq.worker import Again, Hooks, RateLimit, Reject, Release, Schedule
 from ackq.worker.base import is_async
 from ackq.worker.effects import Call, Wait
 from ackq.worker.failures import Failures, outlook
-from ackq.worker.feed import Feed, Pace, QueueOrder, StrictBuffer
+from ackq.worker.feed import Pace
 from ackq.worker.feeder import IDLE, feed, permit, wait_for_messages
 from ackq.worker.figures import WAIT_BUCKETS, Handled
 from ackq.worker.figures import Figures as CountedFigures
@@ -180,20 +180,6 @@ def test_messages_that_arrive_wake_a_slot_and_count_for_their_queue() -> None:
     assert list(state.feed.turns.order()) == [0, 1]
     state.feed.turns.took(0, 3)
     assert list(state.feed.turns.order()) == [1, 0]  # it has had two
-
-
-def test_several_queues_in_order_share_a_buffer_that_keeps_it() -> None:
-    state, _ = state_of(queues=2)
-    assert not isinstance(state.feed.buffer, StrictBuffer)
-    for names, strict in ((["q0"], False), (["q0", "q1"], True)):
-        state.feed = Feed(names, QueueOrder(None, len(names)), Pace(4, 0), Bell())
-        assert isinstance(state.feed.buffer, StrictBuffer) is strict
-    time = Time()
-    first, second = message_of(time, "q1", "a"), message_of(time, "q0", "b")
-    state.feed.buffer.extend([first, second])
-    assert list(state.feed.buffer) == state.feed.buffer.copy() == [second, first]
-    with pytest.raises(ValueError, match="not in"):
-        state.feed.buffer.remove(message_of(time, "q0", "c"))
 
 
 def test_a_take_that_was_ordered_off_at_the_last_moment_is_not_sent() -> None:
