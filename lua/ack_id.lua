@@ -64,9 +64,7 @@ if not busy or settled == 0 then
   return {settled, looked}
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
--- include: groups/leave
+-- include: now, groups/leave
 
 leave(gone)
 return {settled, looked}

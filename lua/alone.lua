@@ -28,8 +28,7 @@ if outside(tonumber(receipt), 0, 9007199254740991) or outside(count, 1, 90071992
   return redis.error_reply('ACKQ_ARGUMENT alone: an argument is out of range; see alone.lua')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local has_extended = redis.call('HLEN', extended) > 0
 redis.call('HLEN', receives)
 local note = redis.call('HGET', errors, key)

@@ -62,10 +62,7 @@ local are_listed = redis.call('ZCARD', held) + redis.call('LLEN', ready)
   + redis.call('LLEN', handoff) + (parked and redis.call('ZCARD', parked) or 0) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: count_up, names, listed, write_letter
+-- include: now, count_up, names, listed, write_letter
 
 local now_text = string.format('%.0f', now)
 -- Redis 7.4 and later can scan without the bodies. Earlier, HKEYS reads none, but returns all keys.

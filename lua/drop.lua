@@ -39,9 +39,7 @@ if not busy then
   return deleted
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
--- include: mark, groups/slots, groups/go_on, groups/wake
+-- include: now, mark, groups/slots, groups/go_on, groups/wake
 
 for i, of in ipairs(redis.call('HMGET', letters, unpack(ARGV))) do
   if of then

@@ -66,8 +66,7 @@ local has_errors = redis.call('HLEN', errors) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local has_extended = redis.call('HLEN', extended) > 0
 local has_notes = redis.call('HLEN', notes) > 0
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 
 local known = busy and 'groups' or nil
 -- include: record, groups/known

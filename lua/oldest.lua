@@ -43,8 +43,7 @@ end
 local known = parked and 'groups' or pop_from
 -- include: record
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local now_text = string.format('%.0f', now)
 local since = math.huge
 

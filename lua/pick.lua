@@ -69,8 +69,7 @@ local has_notes = redis.call('HLEN', notes) > 0
 redis.call('XLEN', dead)
 local has_errors = redis.call('HLEN', errors) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local now_text = string.format('%.0f', now)
 
 -- include: count_up, natural_key, wanted_key, listed_message, next_slice, walk

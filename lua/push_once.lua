@@ -32,10 +32,7 @@ if not marker or outside(window, 1, 315360000000) or outside(due, 0, 90071992547
   return redis.error_reply('ACKQ_ARGUMENT push_once: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: score_of, time_of, behind, store
+-- include: now, score_of, time_of, behind, store
 
 -- Check every type before the first write, so that an error means that nothing was stored.
 redis.call('LLEN', ready)

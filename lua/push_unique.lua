@@ -68,8 +68,7 @@ if parked then
   redis.call('ZCARD', parked)
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local expiry = string.format('%.0f', now + believed)
 
 -- include: score_of, time_of, behind, store, unique_state

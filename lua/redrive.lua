@@ -48,8 +48,7 @@ local are_listed = redis.call('LLEN', ready) + redis.call('LLEN', handoff)
   + redis.call('ZCARD', held) > 0
 local has_notes = redis.call('HLEN', notes) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 
 local known = busy and 'groups' or nil
 -- include: record, groups/known

@@ -23,8 +23,7 @@ for at = 1, #ARGV, 2 do
   end
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 -- The first write frees nothing but counts as freeing: a full server can be emptied in this way.
 redis.call('ZREMRANGEBYRANK', delayed, 1, 0)
 local moved = 0

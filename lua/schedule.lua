@@ -22,8 +22,7 @@ if (base ~= 'delay' and base ~= 'at') or outside(due, 0, 9007199254740991)
   return redis.error_reply('ACKQ_ARGUMENT schedule: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 if base == 'delay' then
   due = math.min(due + now, 9007199254740991)
 end

@@ -59,8 +59,7 @@ local due = redis.call('ZRANGEBYSCORE', held, '-inf', '0')
 for i, rows in ipairs(rows_of(due)) do
   in_flight = in_flight - (is_claim(due[i]) and 0 or rows)
 end
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 -- The first write frees nothing but counts as freeing, so that a full server can be watched.
 redis.call('HDEL', counters, '')
 if redis.call('HSETNX', counters, 'since', string.format('%.0f', now)) == 1 then

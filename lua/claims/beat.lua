@@ -21,8 +21,7 @@ if outside(epoch, 1, 9007199254740991) or outside(timeout, 1000000, 315360000000
   return redis.error_reply('ACKQ_ARGUMENT claims/beat: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local current = tonumber(redis.call('HGET', group, 'epoch') or 0)
 redis.call('ZCARD', held)
 if current ~= epoch then

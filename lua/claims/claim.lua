@@ -55,8 +55,7 @@ if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
   return redis.error_reply('ACKQ_ARGUMENT claims/claim: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local now_text = string.format('%.0f', now)
 
 local known = pop_from

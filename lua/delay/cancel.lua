@@ -35,8 +35,7 @@ end
 
 -- include: delay/count_up
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local canceled, looked, freed, dropped, ended = 0, 0, 0, {}, {}
 for at = 2, #ARGV, 2 do
   if freed >= FREED then

@@ -37,8 +37,7 @@ if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
   return redis.error_reply('ACKQ_ARGUMENT delay/claim: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 
 -- Check every type before the first write, so that an error means that nothing was done.
 redis.call('HLEN', h)

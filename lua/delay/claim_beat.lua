@@ -26,8 +26,7 @@ if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
   return redis.error_reply('ACKQ_ARGUMENT delay/claim_beat: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 redis.call('ZCARD', z)
 redis.call('ZCARD', leases)
 local leased_until = 'lease:' .. ARGV[2]

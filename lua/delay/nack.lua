@@ -42,10 +42,7 @@ if not COUNTS_AS[way] or outside(max_receives, 0, 1000000) or not reason or #rea
     .. ' max_receives; a reason of up to 1024 bytes')
 end
 local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: delay/count_up, failures, add_failure, read_failures
+-- include: now, delay/count_up, failures, add_failure, read_failures
 -- include: write_letter, leave_from
 
 for first = 3, #KEYS, STRIDE do

@@ -32,8 +32,7 @@ if #KEYS ~= 9 or outside(wanted, 1, 1000) or (score ~= '' and not from) or from 
   return redis.error_reply('ACKQ_ARGUMENT delay/peek: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local set, now_text = z, string.format('%.6f', now / 1000000)
 if state == 'in_flight' then
   set, now_text = leases, string.format('%.0f', now)

@@ -27,8 +27,7 @@ for at = 1, #ARGV, 5 do
   end
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local stored, has_side, latest, has_token = {}, {}, {}, {}
 for first = 1, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 1])

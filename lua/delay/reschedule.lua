@@ -20,8 +20,7 @@ local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells micr
 if (base ~= 'delay' and base ~= 'at') or outside(due, 0, LATEST) then
   return redis.error_reply('ACKQ_ARGUMENT delay/reschedule: an argument is out of range')
 end
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 if base == 'delay' then
   due = math.min(now + due, LATEST)
 end

@@ -14,8 +14,7 @@ local STRIDE = 9
 if #KEYS == 0 or #KEYS % STRIDE ~= 0 then
   return redis.error_reply('ACKQ_ARGUMENT delay/stats: nine keys a partition')
 end
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local stored, due, held, dead, wait = 0, 0, 0, 0, -1
 for first = 1, #KEYS, STRIDE do
   stored = stored + redis.call('ZCARD', KEYS[first])

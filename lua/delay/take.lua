@@ -44,8 +44,7 @@ if session ~= '' and (not redis.call('ZSCORE', members, session)
   return {'stale'}
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 

@@ -40,8 +40,7 @@ for first = 1, #KEYS, STRIDE do
   redis.call('ZCARD', KEYS[first + 2])
   redis.call('HLEN', KEYS[first + 8])
 end
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local reply = {now}
 for first = 1, #KEYS, STRIDE do
   local counters = KEYS[first + 8]

@@ -49,10 +49,7 @@ redis.call('XLEN', dead)
 redis.call('ZCARD', turns)
 local has_errors = redis.call('HLEN', errors) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: count_up, natural_key, wanted_key, listed_message, groups/from_behind
+-- include: now, count_up, natural_key, wanted_key, listed_message, groups/from_behind
 
 local found, looked, bytes, slice = {}, 0, 0, 1
 

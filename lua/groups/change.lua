@@ -29,10 +29,7 @@ for i = 1, #ARGV, 2 do
   will_stop = will_stop or ARGV[i + 1] == 'stop'
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: groups/known
+-- include: now, groups/known
 
 -- include: mark, groups/slots, groups/wake, groups/admit
 

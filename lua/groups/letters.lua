@@ -32,10 +32,7 @@ for at = 3, #ARGV, 2 do
 end
 
 redis.call('XLEN', dead)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: groups/known
+-- include: now, groups/known
 
 -- include: mark, groups/go_on, groups/wake
 

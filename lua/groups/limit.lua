@@ -32,10 +32,7 @@ if not group or group == '' or outside(pause, -1, ENDLESS) or outside(in_flight,
   return redis.error_reply('ACKQ_ARGUMENT limit: a group, a pause, in_flight and a rate')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: groups/known
+-- include: now, groups/known
 
 -- include: mark, groups/slots, groups/wake
 

@@ -44,8 +44,7 @@ redis.call('HLEN', context)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', heldrows)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local score = tonumber(redis.call('ZSCORE', held, list) or 'inf')
 if score > now then
   return {0, 0}

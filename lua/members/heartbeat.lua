@@ -36,8 +36,7 @@ end
 
 redis.call('HLEN', owners)
 local common = tonumber(redis.call('HGET', group, 'shares') or shares)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 -- How far the clock was set back since the last heartbeat. End all sessions earlier by as
 -- much, or the partitions of a dead member would go unserved for the step.
 local step = math.max(0, tonumber(redis.call('HGET', group, 'clock') or 0) - now)

@@ -40,8 +40,7 @@ if #KEYS == 0 or #KEYS % SLOTS ~= 0 or not other
   return redis.error_reply('ACKQ_ARGUMENT overview/lists: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local now_text = string.format('%.0f', now)
 local walked, bytes = 0, 0
 

@@ -37,10 +37,7 @@ local known = redis.call('HGET', rejected, 'batch')
 if known and known > batch or rows > 0 and known ~= batch then
   return {'superseded', known or ''}
 end
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- include: count_up, write_letter
+-- include: now, count_up, write_letter
 
 redis.call('HDEL', rejected, '')
 if known ~= batch then

@@ -30,8 +30,7 @@ if not definition or #schedule < 1 or #schedule > 200 or #version ~= 16 or #defi
 end
 
 redis.call('HLEN', ticks)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local stored = redis.call('HGET', schedules, schedule)
 if definition == '' then
   if not stored then

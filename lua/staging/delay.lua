@@ -36,8 +36,7 @@ if outside(wanted, 1, 1000)
   return redis.error_reply('ACKQ_ARGUMENT staging/delay: an argument is out of range')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 redis.call('HLEN', heldrows)
 if not redis.call('ZSCORE', held, list) then
   return {0, 0, 0}

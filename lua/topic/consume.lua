@@ -57,8 +57,7 @@ for i = HEAD + 1, #ARGV do
   end
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 
 -- Check every type before the first write, so that an error means that nothing was done.
 local newest = tonumber(redis.call('GET', next_index) or 0)

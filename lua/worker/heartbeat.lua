@@ -24,8 +24,7 @@ end
 
 redis.call('HLEN', doing)
 local order = redis.call('HGET', orders, worker)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 -- The first write frees memory, even if only nothing: on a full server, too, an operator must see
 -- the workers.
 redis.call('ZREMRANGEBYRANK', seen, 1, 0)

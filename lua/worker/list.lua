@@ -19,8 +19,7 @@ end
 
 redis.call('HLEN', doing)
 redis.call('HLEN', orders)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local page = redis.call('ZSCAN', seen, ARGV[1], 'COUNT', 100)
 local found = { page[1], now }
 for i = 1, #page[2], 2 do

@@ -21,8 +21,7 @@ if not order or not KNOWN[order] or #ARGV < 2 or #ARGV > 101 then
 end
 
 redis.call('HLEN', orders)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local found = {}
 for i = 2, #ARGV do
   local ends = tonumber(redis.call('ZSCORE', seen, ARGV[i]) or 0)

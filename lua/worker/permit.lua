@@ -23,8 +23,7 @@ if outside(wanted, 0, 1000) or outside(returned, 0, 1000) or outside(count, 1, 1
   return redis.error_reply('ACKQ_ARGUMENT permit: an argument is out of range; see permit.lua')
 end
 
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local each = period / count
 local limit = now + burst * each
 -- Never beyond the limit, or a clock that was set back would stop all workers for the step.

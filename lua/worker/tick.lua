@@ -56,8 +56,7 @@ local known = parked and 'groups' or pop_from
 -- include: record
 
 redis.call('LLEN', ready)
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+-- include: now
 local ticked = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
 local latest, counted = tonumber(ticked[1] or 0), tonumber(ticked[2] or 0)
 
