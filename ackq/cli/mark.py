@@ -20,6 +20,8 @@ def mark(text: str, url: str | None, who: str | None) -> None:
     The mark is recorded beside the operations of the page, in ackq:web:log, and is shown in the
     curves of all queues of the server. At most 300 characters are kept.
     """
+    if not text.strip():
+        raise click.UsageError('TEXT says what happened, as in ackq mark "deploy v2.3"')
     from ackq.core.client import client_of
     from ackq.ops.operation_log import OperationLog
 

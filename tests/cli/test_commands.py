@@ -179,6 +179,9 @@ def test_every_command_is_listed_and_explained(ackq: Run) -> None:
         ["ack", "q", "key"],
         ["ack", "q", "key", "not-a-receipt"],
         ["push", "q", "{}", "--file", "-"],
+        ["mark", " "],
+        ["attention", "--limit", "older=1"],
+        ["attention", "--limit", "oldest=soon"],
     ],
     ids=" ".join,
 )

@@ -37,10 +37,12 @@ KINDS = {
     "all_fail": Kind(
         "critical", "Every delivery fails", "ackq dead list {queue} --causes", "failures"
     ),
-    "not_taken": Kind("critical", "Messages wait and none is taken", "ackq workers {queue}"),
-    "no_worker": Kind("critical", "Messages wait and no worker is there", "ackq workers {queue}"),
+    "not_taken": Kind("critical", "Messages wait and none is taken", "ackq workers -q {queue}"),
+    "no_worker": Kind(
+        "critical", "Messages wait and no worker is there", "ackq workers -q {queue}"
+    ),
     "pipeline": Kind("critical", "A pipeline has stopped", "ackq claims list {queue}"),
-    "crashes": Kind("critical", "A worker crashes again and again", "ackq workers {queue}"),
+    "crashes": Kind("critical", "A worker crashes again and again", "ackq workers -q {queue}"),
     "oldest": Kind("warning", "A message has waited for too long", "ackq top {queue}"),
     "grows": Kind("warning", "The backlog grows", "ackq top {queue}"),
     "dead": Kind(

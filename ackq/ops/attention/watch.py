@@ -43,7 +43,8 @@ from ackq.queue import registry, schedules
 
 #: Seconds between two readings of workers, schedules, causes and operations.
 DETAILS_EVERY = 10.0
-#: Most queues whose past, or whose details, are read after one reading. Others follow later.
+#: Most queues whose past is read after one reading, those with messages first, and most whose
+#: details are; the details of others follow later.
 MOST = 300
 _NONE = Details()
 
@@ -107,6 +108,7 @@ class Attention(Closable):
 
     def _advance(self, snapshot: Snapshot, now: float) -> None:
         unknown = [each for each in snapshot.queues if (each.kind, each.name) not in self._marks]
+        unknown.sort(key=lambda each: each.empty)
         recorded = unknown[:MOST] if "past" not in self._denied else []
         keys = [history_key(each.kind, each.name) for each in recorded]
         pasts = self._all([("past", key, recent(key, now)) for key in keys])
@@ -122,7 +124,9 @@ class Attention(Closable):
             marks.advance(reading, at, new=self._looked and marks.at is None)
         if all(each.up for each in snapshot.servers):
             self._looked = self._looked or snapshot.complete
-            self._marks = {key: marks for key, marks in self._marks.items() if key in known}
+            for gone in self._marks.keys() - known:
+                del self._marks[gone]
+                self._details.pop(gone, None)
 
     def _read_details(self, queues: Sequence[Reading], now: float) -> None:
         if not queues:
