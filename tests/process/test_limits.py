@@ -197,12 +197,6 @@ def test_a_stuck_task_is_settled_on_the_server_of_the_tasks(
     taken.close()
 
 
-def test_a_limit_to_kill_needs_a_limit_of_time(tmp_path: Path, server: Server) -> None:
-    with working(tmp_path, server.url, JOBS + "quick", "--kill-after", "1") as command:
-        assert command.wait() == 3
-        assert "set that as well" in command.log()
-
-
 #: What handlers did that ended just before.
 AFTER = {"failed": "nack", "retried": "nack", "released": "release"}
 

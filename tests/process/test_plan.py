@@ -201,6 +201,7 @@ def _module(monkeypatch: pytest.MonkeyPatch, queues: tuple[str, ...]) -> Iterato
         ({"schedules": "tests.process.jobs:quick"}, "must be a Schedule"),
         ({"schedules": "tests.process.jobs:__name__"}, "must be a Schedule"),
         ({"max_body": 0}, "max_body"),
+        ({"kill_after": 1.0}, "set that as well"),
         ({"health_file": "/nowhere/healthy"}, "made in /nowhere"),
     ],
     ids=str,
