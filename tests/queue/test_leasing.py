@@ -134,17 +134,20 @@ def test_iterating_waits_in_one_pop_for_as_long_as_it_takes(
 ) -> None:
     waits: list[Any] = []
 
-    async def pop(self: AsyncQueue, timeout: Any = None) -> Message:
+    def pop(self: Queue, timeout: Any = None) -> Message:
         waits.append(timeout)
         return Message(name, b"a", b"", 1, 1)
+
+    async def pop_later(self: AsyncQueue, timeout: Any = None) -> Message:
+        return pop(self, timeout)  # type: ignore[arg-type]
 
     async def first() -> None:
         async with await _with_queue(plain_client, name) as queue:
             async for _ in queue:
                 break
 
-    monkeypatch.setattr(AsyncQueue, "pop", pop)
-    monkeypatch.setattr(Queue, "pop", lambda self, timeout=None: waits.append(timeout) or True)
+    monkeypatch.setattr(AsyncQueue, "pop", pop_later)
+    monkeypatch.setattr(Queue, "pop", pop)
     asyncio.run(first())
     with Queue(plain_client, name) as queue:
         next(iter(queue))

@@ -1,11 +1,12 @@
 """Workers of threads and of tasks."""
 
 import asyncio
+import contextlib
 import functools
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import orjson
@@ -62,6 +63,7 @@ class _Handler(Hooks):
     def __init__(self, log: Log, label: str) -> None:
         self._deliveries = Deliveries(log, label)
         self._tokens: dict[tuple[bytes, int], int] = {}  #: by lease: a handler gets a copy
+        self._over: dict[tuple[bytes, int], float] = {}
         self._unanswered: list[tuple[int, Message]] = []
         self._lock = threading.Lock()
 
@@ -73,12 +75,21 @@ class _Handler(Hooks):
             return LEASE * draw.uniform(0.7, 2.7)
         return 0.0
 
+    @contextlib.contextmanager
+    def handling(self, message: Message) -> Iterator[None]:
+        """Note when the block ends: the next of a group may begin before `after` is called."""
+        try:
+            yield
+        finally:
+            self._over[message.key, message.receipt] = now()
+
     def after(self, message: Message, outcome: str, seconds: float) -> None:
         # A task is not called if its message is given back before.
-        token = self._tokens.pop((message.key, message.receipt), None)
+        lease = message.key, message.receipt
+        token, over = self._tokens.pop(lease, None), self._over.pop(lease, now())
         if token is not None and outcome in ("ack", "nack", "release"):
             # It is settled within 50 ms, unless the process dies.
-            call = self._deliveries.log.begin(outcome, of=[token])
+            call = self._deliveries.log.begin(outcome, of=[token], begin=over)
             self.answered((call, message))
 
     def answered(self, *more: tuple[int, Message]) -> None:
@@ -101,9 +112,10 @@ class ThreadWorkerRig(ListRig):
         handler = _Handler(role.log, role.label)
 
         def handle(message: Message) -> None:
-            if seconds := handler.begin(message):
-                time.sleep(seconds)
-            _fail_at_times(message)
+            with handler.handling(message):
+                if seconds := handler.begin(message):
+                    time.sleep(seconds)
+                _fail_at_times(message)
 
         worker = Worker(self.queue, handle, hooks=handler, **_SETTINGS)
         threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
@@ -120,9 +132,10 @@ class TaskWorkerRig(ListRig):
         handler = _Handler(role.log, role.label)
 
         async def handle(message: Message) -> None:
-            if seconds := handler.begin(message):
-                await asyncio.sleep(seconds)
-            _fail_at_times(message)
+            with handler.handling(message):
+                if seconds := handler.begin(message):
+                    await asyncio.sleep(seconds)
+                _fail_at_times(message)
 
         worker = AsyncWorker(self.queue, handle, hooks=handler, **_SETTINGS)
         stopping = asyncio.ensure_future(asyncio.to_thread(stop_when_over, role, worker))
