@@ -56,7 +56,7 @@ class Log:
         with self._lock:
             self._calls += 1
             call = self._calls
-        self.write(do=do, call=call, **{"begin": self.now(), **event})
+        self.write(do=do, call=call, begin=self.now(), **event)
         return call
 
     def end(self, call: int, state: str, **event: Any) -> None:

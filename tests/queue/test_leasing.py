@@ -12,7 +12,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from ackq import AsyncQueue, LeaseLost, Message, Queue
+from ackq import AckqError, AsyncQueue, LeaseLost, Message, Queue
 from ackq.queue import renewal, renewal_async
 from ackq.queue.renewal import Renewer
 from ackq.queue.renewal_async import AsyncRenewer
@@ -295,6 +295,7 @@ def test_a_lease_is_renewed_after_a_third_of_its_time_or_a_twelfth_if_that_faile
         None,
         redis.ConnectionError("redis://:secret@h is gone"),
         OSError("x"),
+        AckqError("odd"),
         None,
         LeaseLost("lost"),
         None,
@@ -325,9 +326,9 @@ def test_a_lease_is_renewed_after_a_third_of_its_time_or_a_twelfth_if_that_faile
         while held in renewer._held:
             pauses.append(held.due - 100.0)
             renewer._renew(held)
-    assert pauses == [10.0, 10.0, 2.5, 2.5, 10.0]
-    assert asked == [(message, 30.0)] * 5
+    assert pauses == [10.0, 10.0, 2.5, 2.5, 2.5, 10.0]
+    assert asked == [(message, 30.0)] * 6
     assert caplog.messages == [
         f"a lease of {message!r} could not be renewed and will be retried: {why}"
-        for why in ("redis://***@h is gone", "x")
+        for why in ("redis://***@h is gone", "x", "odd")
     ]

@@ -63,7 +63,7 @@ class _Handler(Hooks):
     def __init__(self, log: Log, label: str) -> None:
         self._deliveries = Deliveries(log, label)
         self._tokens: dict[tuple[bytes, int], int] = {}  #: by lease: a handler gets a copy
-        self._over: dict[tuple[bytes, int], float] = {}
+        self._acks: dict[tuple[bytes, int], int] = {}
         self._unanswered: list[tuple[int, Message]] = []
         self._lock = threading.Lock()
 
@@ -77,19 +77,21 @@ class _Handler(Hooks):
 
     @contextlib.contextmanager
     def handling(self, message: Message) -> Iterator[None]:
-        """Note when the block ends: the next of a group may begin before `after` is called."""
-        try:
-            yield
-        finally:
-            self._over[message.key, message.receipt] = now()
+        """Log the ack when the block ends: the next of its group may begin before `after`."""
+        yield
+        lease = message.key, message.receipt
+        self._acks[lease] = self._deliveries.log.begin("ack", of=[self._tokens[lease]])
 
     def after(self, message: Message, outcome: str, seconds: float) -> None:
         # A task is not called if its message is given back before.
         lease = message.key, message.receipt
-        token, over = self._tokens.pop(lease, None), self._over.pop(lease, now())
+        token, call = self._tokens.pop(lease, None), self._acks.pop(lease, None)
+        if call is not None and outcome != "ack":
+            self._deliveries.log.end(call, "fail")
+            call = None
         if token is not None and outcome in ("ack", "nack", "release"):
             # It is settled within 50 ms, unless the process dies.
-            call = self._deliveries.log.begin(outcome, of=[token], begin=over)
+            call = call or self._deliveries.log.begin(outcome, of=[token])
             self.answered((call, message))
 
     def answered(self, *more: tuple[int, Message]) -> None:
