@@ -170,6 +170,9 @@ def test_a_command_that_looks_once_needs_no_history() -> None:
     assert kinds(Limits(), *same(2, NOBODY), once=True) == {"no_worker"}
     assert kinds(Limits(), *same(2, reading(5, 1, workers=0)), once=True) == set()
     assert kinds(Limits(), *same(2, NOBODY)) == set()
+    taken = [(0.0, NOBODY), (9.0, replace(FEW, workers=0)), (11.0, replace(FEW, workers=0))]
+    assert kinds(Limits(), *taken[:2], once=True) == set()
+    assert kinds(Limits(), *taken, once=True) == {"no_worker"}
 
 
 #: The kind, details that show it, those that just do not, and what the evidence names.

@@ -47,7 +47,7 @@ class Marks:
         for row in minutes:
             self._step(row.at - row.seconds, row.at, row.counts, row.dead)
             self._levels(row.at, row.counts.get("taken", 0), row.states[0], row.backlog)
-            self.at, self.unseen = row.at, False
+            self.at = row.at
         if last is not None and last.at is not None:
             self.at, self.totals = last.at, last
 

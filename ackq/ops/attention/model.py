@@ -277,7 +277,7 @@ def _unserved(
     claimed = reading.stats.claimed if reading.stats is not None else 0
     limit = limits.busy if held or claimed else limits.not_taken
     # A consumer that is there and free would have taken one at once.
-    at_once = once and idle and not held and marks.unseen
+    at_once = once and idle and not held and now > since
     if now - since < limit and not at_once:
         return None
     waited = f"at least {span(now - since)}" if marks.unseen else span(now - since)
@@ -291,7 +291,7 @@ def _unserved(
         text = f"{text}: its workers are quiet"
     elif reading.workers is not None:
         text = f"{text}, though there are workers: {count(reading.workers)}"
-    return kind, None if at_once else since, ready, text
+    return kind, None if at_once and marks.unseen else since, ready, text
 
 
 def _of_workers(
