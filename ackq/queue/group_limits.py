@@ -39,7 +39,7 @@ def fields_of(name: str, config: QueueConfig, changes: Mapping[str, Any]) -> dic
     given = {setting: each for setting, each in changes.items() if each != "keep"}
     of_groups = {setting: each for setting, each in given.items() if setting != "max_in_flight"}
     limit = given.get("max_in_flight", config.max_in_flight)
-    if (of_groups and config.groups is None) or (config.groups is None and limit is None):
+    if config.groups is None and (of_groups or None in (limit, config.max_in_flight)):
         raise ConfigurationError(
             f"queue {name!r} has no groups: only max_in_flight can be changed, to another number."
             f" Stop the consumers, then run: ackq groups {name} --off, and --on for groups"

@@ -90,6 +90,11 @@ class Release(Verdict):
     def __init__(self, delay: Seconds = 0.0, *, group: bool = False) -> None:
         super().__init__(delay)
         self.delay = checked_delay(delay, type(self).__name__)
+        if not isinstance(group, bool):
+            raise ConfigurationError(
+                f"{type(self).__name__}(group) is True or False, not {as_text(group, repr)}: the"
+                " group that waits is that of the message"
+            )
         self.group = group
 
 

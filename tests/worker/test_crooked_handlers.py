@@ -398,6 +398,7 @@ MESSAGE = ackq.Message("q", b"a", b"{}", 1, 1)
         (lambda: Failed({MESSAGE: Failed({})}), "takes an exception for each message"),
         (lambda: Release("60"), r"not '60': convert .* with float\(…\)"),  # type: ignore[arg-type]
         (lambda: Release(b"60"), r"with float\(…\)"),  # type: ignore[arg-type]
+        (lambda: Release(9, group="c-17"), r"\(group\) is True or False, not 'c-17': the group"),  # type: ignore[arg-type]
         (lambda: Release(None), r"Release\(delay\) is 0 or more seconds, not None$"),  # type: ignore[arg-type]
         (lambda: Release(-1.5), "not -1.5"),
         (lambda: Release(True), "not True"),

@@ -144,6 +144,8 @@ def test_a_wrong_limit_changes_nothing(make_queue: MakeQueue, wrong: dict[str, A
     assert queue.config.groups == Groups("of")
     with pytest.raises(ConfigurationError, match="has no groups"):
         make_queue(pop_from="right", max_in_flight=2).set_groups(rate=None)
+    with pytest.raises(ConfigurationError, match="has no groups"):
+        make_queue(pop_from="right").set_groups(max_in_flight=2)
 
 
 def test_a_dead_letter_may_stop_its_group_from_now_on_or_no_longer(make_queue: MakeQueue) -> None:
