@@ -30,9 +30,12 @@ end
 
 -- Return the µs until the next message of a group may be taken: 0 if one may be.
 local function pause_of(tag)
+  if tag == '' or not (rules.each or are_apart) then
+    return 0
+  end
   local own = rules_for(tag)
   local pause = (own.till or now) - now
-  if own.each and tag ~= '' then
+  if own.each then
     local free = (own.burst - 1) * own.each + 0.000001
     pause = math.max(pause, math.ceil(ahead_of(tag) - free))
   end

@@ -1,5 +1,5 @@
 -- include: groups/rates
--- Needs busy, parked, turns, stopped, now, woken_note, are_parked, are_stopped.
+-- Needs busy, parked, turns, stopped, rules, now, woken_note, are_parked, are_stopped.
 
 local PLACE = 16 -- digits of the place of a message in the order of its group
 
@@ -46,8 +46,8 @@ end
 -- Messages without a group have no limit, and take their turn like a group. A group whose first
 -- message is on the list waits for it.
 local function is_free(tag)
-  return tag ~= woken_tag
-    and (tag == '' or slots_of(tag) < rules_for(tag).limit and not has_stopped(tag))
+  local own = are_apart and rules_for(tag) or rules
+  return tag ~= woken_tag and (tag == '' or slots_of(tag) < own.limit and not has_stopped(tag))
 end
 
 -- Put a group into TURNS exactly if it has parked messages and a free slot: behind the others, or

@@ -15,7 +15,15 @@ import pytest
 from ackq import Groups, Queue, RateLimit
 from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
-from ackq.queue import chosen_messages, inspection, push, settle, stopped_groups, take
+from ackq.queue import (
+    chosen_messages,
+    group_limits,
+    inspection,
+    push,
+    settle,
+    stopped_groups,
+    take,
+)
 from ackq.queue.keys import QueueKeys
 from ackq.queue.push_options import PushOptions
 from ackq.queue.spec import QueueSpec
@@ -69,9 +77,10 @@ class GroupWalk(Walk):
         pipe.zrange(keys.delayed, 0, -1)
         pipe.hgetall(self.key("GROUPS:STOPPED")).hgetall(self.key("GROUPS:LETTERS"))
         pipe.zrange(self.key("GROUPS:RATES"), 0, -1, withscores=True)
+        pipe.zrange(self.key("GROUPS:PAUSES"), 0, -1, withscores=True)
         names = (
             "ready handoff context backup dead time busy parked turns flight runs woken delayed"
-            " stopped letters rates"
+            " stopped letters rates pauses"
         )
         return dict(zip(names.split(), pipe.execute(), strict=True))
 
@@ -166,9 +175,12 @@ class GroupWalk(Walk):
             for entry, fields in found["dead"]
             if entry in found["letters"]
         ]
+        paused = {tag.decode() for tag, till in found["pauses"] if till > now}
         for id, score in leased.items():
             if self.leased.get(id) == score:
                 continue
+            assert self.groups[id] not in paused, f"{id} of a paused group"
+            self.subjects.saw("compared: others are paused", bool(paused))
             assert self.groups[id].encode() not in found["stopped"], f"{id} of a stopped group"
             self.subjects.saw("compared: others are stopped", bool(found["stopped"]))
             if self.in_flight > 1 or id in self.unordered:
@@ -275,6 +287,9 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
             yield from inspection.drop_dead_letters(spec, [letter.entry])
             walk.subjects.saw("dropped")
 
+    def pause() -> Operation[None]:
+        yield from group_limits.pause(spec, draw.choice(NAMES[:2]), draw.choice([None, 0.005]))
+
     def resume() -> Operation[None]:
         stopped = yield Request((b"HKEYS", walk.key("GROUPS:STOPPED")))
         group = draw.choice(stopped).decode() if stopped else NAMES[0]
@@ -289,9 +304,9 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
         "take without a script": take_bare,
         "stats": stats,
         "drop": drop,
+        "pause": pause,
+        "resume": resume,
     }
-    if walk.stops:
-        actions["resume"] = resume
     return operating(walk, actions)
 
 
@@ -311,6 +326,8 @@ def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
             "other operator": operator(walk),
         }
         walk.run(lives, STEPS)
+        for group in NAMES[:2]:
+            queue.resume_group(group)
         for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
             for member in client.zrange(key, 0, -1):
                 client.zadd(key, {member: 1})
@@ -326,7 +343,7 @@ def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
             while acked := tuple(queue.pop_many(3, timeout=patience, ack=acked)):
                 pass
         found = walk.read()
-        found.pop("time"), found.pop("dead"), found.pop("rates")
+        found.pop("time"), found.pop("dead"), found.pop("rates"), found.pop("pauses")
         assert not any(found.values()), f"stuck: {found}"
         queue.purge(dead=True)
         queue.drain()
@@ -355,6 +372,11 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "groups/pop",
         "return has_stopped(tag) or rules_for(tag).limit == 1",
         "return rules_for(tag).limit == 1",
+    ),
+    "a paused group goes on": (
+        "groups/pop",
+        "local pause = (own.till or now) - now",
+        "local pause = 0",
     ),
     "an ack frees two slots": ("ack", "add_slots(tag, -known[tag])", "add_slots(tag, -2)"),
     "a woken message goes behind the others": (

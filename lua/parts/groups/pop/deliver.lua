@@ -21,7 +21,7 @@ do
     if is_timed then
       take_permit(tag)
     end
-    if rules_for(tag).limit > 1 or tag == '' then
+    if (are_apart and rules_for(tag) or rules).limit > 1 or tag == '' then
       return
     elseif not first_at[tag] then
       first_at[tag] = last + 5
