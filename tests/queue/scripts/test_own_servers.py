@@ -17,7 +17,7 @@ WRITERS = [call for call in CALLS if call.script not in {*READERS, "record", "fo
 GROUPED = [
     call
     for call in WRITERS
-    if call.script.startswith("groups/") and (call.script, call.args[0]) != ("groups/letters", 0)
+    if call.script.startswith("groups/") and (call.script, *call.args[:1]) != ("groups/letters", 0)
 ]
 LISTED = [call for call in WRITERS if not call.script.startswith("groups/")]
 
