@@ -288,6 +288,10 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(
         if each.pid in spares.pids:
             each.suspend()
     assert 0.4 < pause(0) <= 0.8, "a spare that was killed before it has read its plan"
+    for spare in spares._waiting:
+        spare.process.kill()
+        spare.process.wait()
+    assert 0.8 < pause(0) <= 1.6, "those that have ended are left out"
     spares.close()
 
 

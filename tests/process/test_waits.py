@@ -41,14 +41,29 @@ def renew() -> None:
     quarantine._renew_all()
 
 
-def supervise() -> None:
+class Waiting(list[int]):
+    """Suspects whose leases are being renewed."""
+
+    due = False
+
+
+def supervise(suspects: Waiting | None = None) -> None:
     processes: Any = Processes(PLAN)
+    if suspects:
+        processes._quarantine = suspects
     processes._is_over = lambda children: False
     processes.run()
 
 
 @pytest.mark.parametrize(
-    ("loop", "seconds"), [(look, 0.5), (settle, 0.5), (renew, 0.05), (supervise, 0.1)]
+    ("loop", "seconds"),
+    [
+        (look, 0.5),
+        (settle, 0.5),
+        (renew, 0.05),
+        (supervise, 0.1),
+        (lambda: supervise(Waiting([1])), 0.02),
+    ],
 )
 def test_a_loop_waits_in_each_round(
     loop: Callable[[], None], seconds: float, monkeypatch: pytest.MonkeyPatch

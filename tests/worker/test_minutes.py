@@ -16,6 +16,7 @@ from ackq.sharded import ShardedQueue
 from ackq.worker import Again, Backoff, Reject, minutes
 from tests.waiting import wait_until
 
+from .by_hand import Bell, message_of, state_of
 from .conftest import Rig
 
 
@@ -169,3 +170,15 @@ def test_the_work_on_all_shards_is_that_of_the_queue(
 )
 def test_the_task_of_a_message_is_its_field(body: bytes, task: str | None) -> None:
     assert task_of(body) == task
+
+
+def test_a_message_that_a_hook_has_spoiled_ends_no_record() -> None:
+    state, time = state_of()
+    record: Any = minutes.Minutes(wanted=True)
+    record.start(state, Bell)
+    spoiled = message_of(time)
+    spoiled.failure = 5  # type: ignore[assignment]
+    record.finished(0, spoiled, "nack", 0.1)
+    record.finished(0, message_of(time), "ack", 0.1)
+    record._count()
+    assert sum(record._work[0].durations.counts) == 2
