@@ -43,8 +43,9 @@ SOURCE = AckqDataSource
 #: Seconds between two checks of a query.
 WATCH_INTERVAL = 0.2
 
-#: Messages up to which a run with ``once`` is short for Java; see `ackq.spark.launch.SHORT`.
-FEW_MESSAGES = 1_000_000
+#: Messages up to which a run with ``once`` is short for Java; see `ackq.spark.launch.SHORT`. Longer
+#: runs were not measured.
+FEW_MESSAGES = 500_000
 
 OnProgress = Callable[[Progress], None]
 
