@@ -145,6 +145,11 @@ class Message(Leased):
         )
 
 
+def share_delivery(message: Message, copy: Message) -> None:
+    """Let a copy know when a message was taken, and where its time and its group are."""
+    copy._delivery = message._delivery
+
+
 class Pushed(str):
     """The id of a pushed message, and whether this push stored it. An ordinary text otherwise.
 

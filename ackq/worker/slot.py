@@ -11,7 +11,7 @@ from typing import Any
 from ackq.core.failure import as_text
 from ackq.core.fencing import Verb
 from ackq.errors import ConfigurationError
-from ackq.queue.messages import Message
+from ackq.queue.messages import Message, share_delivery
 from ackq.worker.policy import USUAL, Terms
 
 
@@ -37,7 +37,7 @@ class Lent(Message):
         self.body = own.body
         self.receipt = own.receipt
         self.receive_count = own.receive_count
-        self._delivery = own._delivery
+        share_delivery(own, self)
 
     def __eq__(self, other: object) -> bool:
         return self._own is (other._own if type(other) is Lent else other)
