@@ -20,6 +20,7 @@ from ackq.delay.staged_rows import move, spec_of
 from ackq.errors import CheckpointMismatch, ClaimLost, Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
+from ackq.queue.messages import QueueStats
 from ackq.spark.claim_reader import delay_claims, list_claims
 from ackq.spark.connection import retry
 from ackq.spark.options import Reading
@@ -262,7 +263,7 @@ class Shards:
         for queue in self._queues:
             stats = queue.stats()
             totals += Counter(ready=stats.ready, delayed=stats.delayed, dead=stats.dead)
-            if isinstance(queue, Queue):
+            if isinstance(stats, QueueStats):
                 totals += Counter(claimed=stats.claimed, in_flight=stats.in_flight)
             else:
                 claimed = sum(claim.rows for claim in queue.claims())

@@ -44,9 +44,9 @@ def test_an_error_of_the_server_says_what_to_do(case: str, address: redis.Redis)
         address.config_set("maxmemory", 1)
     if case == "a replica":
         address.replicaof("127.0.0.1", "1")
-    command = ("push", "--url", f"redis://{login}{at}{rest}", "jobs", "{}")
+    command = ["push", "--url", f"redis://{login}{at}{rest}", "jobs", "{}"]
     if case == "no right to run scripts":
-        command = ("pop", *command[1:-1])
+        command = ["pop", *command[1:-1]]
     try:
         result = click.testing.CliRunner().invoke(main, command, catch_exceptions=False)
     finally:
@@ -109,7 +109,7 @@ def test_push_many_names_the_position(plain_client: redis.Redis, name: str) -> N
     queue = Queue(plain_client, name, max_body_bytes=100)
     good = [{"n": n} for n in range(100)]
     with pytest.raises(InvalidMessage, match=r"^messages\[100\]: a message is"):
-        queue.push_many([*good, 5])
+        queue.push_many([*good, 5])  # type: ignore[list-item]
     with pytest.raises(MessageTooLarge, match=r"^messages\[100\]: message 'a' is"):
         queue.push_many([*good, {"id": "a", "text": "x" * 100}])
     with pytest.raises(MessageTooLarge, match=r"^messages\[1\]: "):

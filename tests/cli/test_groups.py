@@ -17,8 +17,8 @@ def test_groups_are_turned_on_listed_and_turned_off_with_messages_in_every_state
     assert "has no groups" in ackq("groups", name, code=1).stderr
     turned_on = ackq("groups", name, "--on", "field=of").stdout
     assert "has groups=Groups(field='of', in_flight=1" in turned_on
-    shown = ackq("groups", name)  # no group is known before a pop
-    assert (shown.stdout, shown.stderr) == ("", "ackq: nothing to show\n")
+    empty = ackq("groups", name)  # no group is known before a pop
+    assert (empty.stdout, empty.stderr) == ("", "ackq: nothing to show\n")
     other = f"{name}-other"
     ackq("groups", other, "--on", "field=customer.id", code=3)
     ackq("groups", other, "--on", "field=customer")

@@ -85,7 +85,7 @@ def test_a_message_given_back_that_need_not_or_cannot_wake_a_consumer_is_delayed
 ) -> None:
     if why != "none waits":
         space.client.set(space.key("WAITERS:LOOKS"), f"{NOW}:1.000", px=10_000)
-    space.push("no json" if why == "no id" else body("a"))
+    space.push(b"no json" if why == "no id" else body("a"))
     taken = space.frozen(NOW).pop()
     if why in ("a backlog", "handed over"):
         space.client.lpush(space.key("" if why == "a backlog" else "HANDOFF"), body("b"))
