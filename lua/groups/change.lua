@@ -29,6 +29,7 @@ for i = 1, #ARGV, 2 do
   will_stop = will_stop or ARGV[i + 1] == 'stop'
 end
 
+redis.call('ZCARD', backup)
 -- include: now, groups/known
 
 -- include: mark, groups/slots, groups/wake, groups/admit

@@ -37,7 +37,12 @@ if outside(wanted, 1, 100) or not string.find(cursor, '^%d+$') or #cursor > 20 t
 end
 
 local clock = redis.call('TIME')
+redis.call('HLEN', busy)
 redis.call('ZCARD', parked)
+redis.call('ZCARD', turns)
+redis.call('HLEN', stopped)
+redis.call('HLEN', limits)
+redis.call('ZCARD', pauses)
 
 local found
 if which == 'busy' then
