@@ -26,8 +26,7 @@
 -- Returns {on the list, status, notes, status, notes, ...}. on the list: see push_front. status of
 -- each message: stored, replaced, queued (another one is in the queue), or search: search all lists
 -- of the queue for the id, the hand-off list after the ready list, then with groups what was moved
--- aside, and call again. notes is empty for the others, and for those that are only behind one of
--- these.
+-- aside, and call again. notes is empty for the others.
 -- Atomic because another push of the id must not come between the look and the push.
 -- Cost: O(messages log in-flight), at most 100.
 -- Roles: scheduler, doctor
@@ -99,25 +98,23 @@ local function store_and_note(id, body)
   end
 end
 
--- Behind a message that has to be searched for, nothing is stored: the order would not be kept.
-local reply, searches = {0}, false
+local reply = {0}
 for i = 1, messages do
   local id, body, found = ARGV[4 + 3 * i], ARGV[5 + 3 * i], ARGV[6 + 3 * i]
   local state, detail = state_of(id, string.match(found, '^%-(.*)$'))
-  local status, is_free = 'queued', state == 'free' or state == 'leased' and unique == 'taken'
-  local is_replaced = state == 'delayed' and replace == '1'
+  local status = 'queued'
   if state == 'search' and found == '+' .. detail then
     believe(id, expiry)
-  elseif state == 'search' or searches and (is_free or is_replaced) then
-    status, searches = 'search', true
-  elseif is_free then
+  elseif state == 'search' then
+    status = 'search'
+  elseif state == 'free' or (state == 'leased' and unique == 'taken') then
     store_and_note(id, body)
     status = 'stored'
-  elseif is_replaced and remove(detail) then
+  elseif state == 'delayed' and replace == '1' and remove(detail) then
     store_and_note(id, body)
     status = 'replaced'
   end
-  reply[2 * i], reply[2 * i + 1] = status, status == state and detail or ''
+  reply[2 * i], reply[2 * i + 1] = status, status == 'search' and detail or ''
 end
 -- The notes come last: without them a message may be stored twice, but no id is blocked.
 names.write()

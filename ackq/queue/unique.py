@@ -178,7 +178,7 @@ def store(
             return pushed, unconfirmed
         asked = {}
         for at, notes in unknown.items():
-            asked[at] = (yield from search(spec, ids[at], notes)) if notes else b""
+            asked[at] = yield from search(spec, ids[at], notes)
     return pushed, None
 
 

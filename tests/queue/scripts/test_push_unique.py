@@ -209,16 +209,6 @@ def test_a_note_is_believed_for_a_while_then_the_lists_are_searched(space: Space
     assert space.ready == [B, A]
 
 
-def test_nothing_is_stored_before_a_message_that_has_to_be_searched_for(space: Space) -> None:
-    push(space.frozen(NOW), "a", "c", believed=1)
-    space.frozen(NOW + 1)
-    notes = b"%s/%d" % (mark(A), NOW + 1)
-    assert push(space, "a", "b", "a") == [b"search", notes, b"search", b"", b"search", notes]
-    assert space.ready == [A, body("c")]
-    assert push(space, "a", known=b"-" + notes) == STORED
-    assert push(space, "b") == STORED
-
-
 def test_a_search_of_other_notes_does_not_count(space: Space) -> None:
     push(space.frozen(), believed=SECOND)
     late = space.frozen(NOW + SECOND)
