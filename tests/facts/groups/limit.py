@@ -6,7 +6,7 @@ from tests.facts.facts import Facts
 
 FACTS = Facts(
     "groups/limit",
-    calls=(("e", -1), ("e", 1), ("e", 0, 5, "10/1000000/1"), ("e", 0, 0, "0/0/0")),
+    calls=(("e", 0, 5, "10/1000000/1"), ("e", 0, 0, "0/0/0"), ("e", -1), ("e", 1)),
     fewest=2,
     refused={
         "no group": ("", -1),
