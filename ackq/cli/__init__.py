@@ -99,7 +99,7 @@ WIDTH = 96
 EPILOG = """\b
 Exit codes:
   0    done
-  1    nothing found, or a problem found (attention, audit, adopt, doctor, demo)
+  1    nothing found, or a problem (attention, audit, adopt, doctor, demo)
   2    wrong usage
   3    ackq, Redis or the operating system reported an error
   4    Redis cannot be reached

@@ -730,7 +730,8 @@ class ShardedQueue(WholeQueue, Closable):
                 self._next_read = time.monotonic() + READ_AGAIN_LATER
                 return
             recorded = former.recorded if stored is None else stored
-        self._home.execute(operations.check_groups, self.name, recorded)
+        if recorded.groups or self.config.grouped:
+            self._home.execute(operations.check_groups, self.name, recorded)
         if former is None or recorded != former.recorded:
             draining = recorded.draining_names(self.name)
             self._stages = dict.fromkeys(draining if recorded.groups else (), "closed")

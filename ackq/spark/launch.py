@@ -241,7 +241,7 @@ def choose_home(master: str) -> None:
     pythons = {os.environ.get(name, sys.executable) for name in _PYTHONS}
     is_local = master.partition("[")[0] == "local"
     if is_local and pythons == {sys.executable} and "SPARK_HOME" not in os.environ:
-        with suppress(OSError):
+        with suppress(OSError, ConfigurationError):
             os.environ["SPARK_HOME"] = str(home_without_archives())
 
 

@@ -350,7 +350,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     ),
     # --- groups
     _grouped("groups have no limit", "group order", "group limit")(
-        Edit("groups/pop", "slots_of(tag) < rules.limit and not has", "not has")
+        Edit("groups/pop", "slots_of(tag) < own.limit and not has", "not has")
     ),
     _edit("groups have no rate", "group rate", workload="queue, groups, limited")(
         Edit("groups/pop", "  take_permit(tag)\n", "")

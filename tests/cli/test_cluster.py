@@ -126,7 +126,7 @@ def test_top_finds_the_queues_of_all_nodes(ackq: Run, cluster: RedisCluster, tok
     assert queues <= found
     with ShardedQueue(cluster, token, 8) as whole:
         whole.pop()  # joins the group, which shows that they are the shards of one queue
-    (row,) = [line for line in ackq("top").output.splitlines() if token in line]
+    (row,) = [line for line in ackq("top").stdout.splitlines() if line.startswith(token)]
     assert row.startswith(f"{token}\t0\t8\t0\t0\t")
     assert row.split("\t")[11] == "sharded"
 

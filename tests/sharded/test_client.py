@@ -246,7 +246,7 @@ async def test_shards_in_use_are_opened_again_if_they_were_closed(
         opened = SimpleNamespace(recorded=Shards(2, 2, version), used=(shard, shard))
         queue._reopened = _answering(opened)
         assert await queue._changed(opened) is expected
-        revived = ([(resize.revive, 7)] * 2, {"tolerates": redis.ResponseError})
+        revived = ([(resize.revive, 7, False)] * 2, {"tolerates": redis.ResponseError})
         assert ran == ([revived] if version else [])
 
 

@@ -101,7 +101,7 @@ def test_open_records_the_groups_of_a_new_queue(scripted: Scripted) -> None:
     )
     assert scripted.call("open", 0, *groups) == [0]
     assert not scripted.client.exists(scripted.record)
-    recorded = [2, 12, 1, b"", b"groups", b"1", b"0/0/0", b"continue", b"0", b"customer"]
+    recorded = [2, 12, 1, b"", b"groups", b"1", b"0/0/0", b"continue", b"0", b"customer", None]
     assert scripted.call("open", 12, *groups) == recorded
     assert scripted.call("open", 12) == scripted.call("open", 0, *other) == recorded
 

@@ -156,7 +156,7 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("redrive", "head_of(tag) .. at ..", "head_of(tag) .. string.format('%016.0f', now) ..")
     ),
     _edit("a group that is resumed gets no turn", "GroupedListQueue", "stuck")(
-        Edit("groups/resume", "  turn(group)\n", "")
+        Edit("groups/limit", "\nturn(group)\n", "\n")
     ),
     # --- claims
     _edit("a claim is not fenced", "ClaimedListQueue", "stuck", "lost", "rows", "audit")(
