@@ -75,7 +75,7 @@ local function put_back(entry, of, key, fields)
   redis.call('ZADD', parked, '0', head_of(tag) .. at .. fields.body)
   are_parked = true
   if fields.unique and key ~= '' then
-    names.change(key, nil, mark(fields.body), '0')
+    names.change(key, nil, mark(fields.body), string.format('%.0f', now))
   end
   redis.call('XDEL', dead, entry)
   end_stop(tag, entry)

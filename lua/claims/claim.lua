@@ -133,7 +133,7 @@ local function take_back(zset)
     end
     local body = redis.call('HGET', context, key)
     local id, name = id_in(key)
-    names.change(id, name, body and has_notes and mark(body), '0')
+    names.change(id, name, body and has_notes and mark(body), now_text)
     if body then
       redis.call(from_left and 'RPUSH' or 'LPUSH', claim, body)
       charge(body)

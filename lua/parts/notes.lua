@@ -13,7 +13,8 @@ local function note_listed(key, body, count, due)
   listed = listed or open_listed()
   listed.add(id, body, count, due)
   if names then
-    names.change(id, name, mark(body), '0')
+    -- Another word at each return: a search that began before it cannot have seen the message.
+    names.change(id, name, mark(body), string.format('%.0f', now))
   end
 end
 

@@ -192,8 +192,8 @@ def test_a_message_of_a_unique_push_keeps_its_id_in_a_claim(space: Space) -> Non
     space.lease("a", deadline=PAST)
     space.delay("b", due=PAST)
     space.client.hset(space.key("NOTES"), mapping={":a": "=", ":b": "="})
-    assert claim(space) == [b"ok", 2, 0]
-    assert space.named == {id: mark(body(id.decode())) + b"/0" for id in (b"a", b"b")}
+    assert claim(space.frozen(NOW)) == [b"ok", 2, 0]
+    assert space.named == {id: mark(body(id.decode())) + b"/%d" % NOW for id in (b"a", b"b")}
 
 
 def test_a_list_as_long_as_the_claim_is_taken_at_once(space: Space) -> None:

@@ -215,10 +215,15 @@ def test_a_search_of_other_notes_does_not_count(space: Space) -> None:
     _, notes = push(late)
     popped = late.pop()
     assert push(late, known=b"-" + notes) == QUEUED
+    late = space.frozen(NOW + SECOND + 1)
     late.nack((popped.deadline, -1, "a"))
     status, others = push(late, known=b"-" + notes)
     assert (status, others != notes) == (b"search", True)
     assert space.ready == [A]
+    # It returns once more: a search that began while it was in flight did not see it.
+    later = space.frozen(NOW + 2 * SECOND)
+    later.nack((later.pop().deadline, -1, "a"))
+    assert push(later, known=b"-" + others)[0] == b"search"
 
 
 def tick(space: Space, at: int, before: int, unique: str = "done", searched: bytes = b"") -> Any:
