@@ -26,7 +26,7 @@
 -- Cost: O(log in-flight + log delayed + held lists), and one body. Redis reports no element
 -- lengths, so it is read whatever its length. With groups also O(200 log parked), and 1 MiB of
 -- bodies plus one.
--- Roles: viewer, operator, doctor
+-- Roles: worker, viewer, operator, doctor
 local ready, handoff, backup = KEYS[1], KEYS[2], KEYS[3]
 local delayed, held, heldrows, record, parked = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local pop_from, member, other = ARGV[1], ARGV[2], ARGV[3]

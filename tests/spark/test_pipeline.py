@@ -509,7 +509,7 @@ def test_a_checkpoint_that_cannot_be_made_and_settings_that_spark_refuses_are_na
         says = f"the configuration: checkpoint: cannot be made: {problem}: {folder}"
         assert (str(raised.value), raised.value.key) == (says, "checkpoint")
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java ended.\nand more")
 
     monkeypatch.setattr(run, "quiet_session", refuse)

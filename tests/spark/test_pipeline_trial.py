@@ -110,7 +110,9 @@ def test_a_delay_queue_has_a_sample_a_run_and_dead_letters_of_consumers(
 def test_the_command_prints_a_sample(
     spark: SparkSession, queue: Queue, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackq.spark.pipeline.run.quiet_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(
+        "ackq.spark.pipeline.run.quiet_session", lambda *_, **__: nullcontext(spark)
+    )
     config = tmp_path / "jobs.toml"
     config.write_text(
         f'checkpoint = "c"\nsink.format = "noop"\nsource.queue = "{queue.name}"\n'

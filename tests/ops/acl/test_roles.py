@@ -125,7 +125,7 @@ FOR: dict[str, set[str]] = {
     "producer": {"push", "confirm"},
     "scheduler": {*_PUSHES, "push once", "confirm"},
     "consumer": {*TAKES, "watch"},
-    "worker": {*TAKES, "count", "find its latest take", "be listed", "watch"},
+    "worker": {*TAKES, "count", "read the oldest", "find its latest take", "be listed", "watch"},
     "claimer": {"list claims"},
     "pipeline": {"list claims"},
     "writer": set(),

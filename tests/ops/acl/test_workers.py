@@ -125,6 +125,16 @@ def test_a_worker_may_limit_its_rate_keep_time_and_report_its_health(
     assert denied(admin, f"{name}-worker") == []
 
 
+def test_a_worker_may_record_how_old_the_oldest_message_is(
+    as_role: AsRole, admin: redis.Redis, name: str
+) -> None:
+    """Once a minute, for the history, and without a word if it may not."""
+    with Queue(as_role("worker", name), name) as own:
+        own.push({"id": "ready"})
+        own.oldest_ready()
+    assert denied(admin, f"{name}-worker") == []
+
+
 @pytest.mark.timeout(200)
 def test_ackq_work_runs_as_its_role(
     as_role: AsRole, admin: redis.Redis, name: str, tmp_path: Path
