@@ -107,6 +107,8 @@ Exit codes:
   130  interrupted
   141  the reader of the output closed it, as in ackq ... | head
 
+Times are in seconds; with a unit, write 500ms, 5m, 1.5h or 2d.
+
 With neither --url nor ACKQ_REDIS_URL, ackq starts its own server, which later commands use, too.
 Its data is in ACKQ_HOME, or ~/.local/share/ackq."""
 

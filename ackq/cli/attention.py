@@ -74,6 +74,8 @@ def attention(
     if as_json:
         for each in troubles:
             print_json(each.as_dict())
+    elif not troubles:
+        click.echo("ackq: nothing needs a person now", err=True)
     else:
         print_findings(
             (each.severity, each.key.kind, f"{each.text}. See: {each.help}") for each in troubles

@@ -73,6 +73,8 @@ def test_an_empty_answer_says_so(ackq: Run, name: str) -> None:
     for command in (("peek", name), ("dead", "list", name), ("delayed", "list", name)):
         result = ackq(*command)
         assert (result.stdout, result.stderr) == ("", "ackq: nothing to show\n")
+    result = ackq("attention", name, "--watch", "0")
+    assert (result.stdout, result.stderr) == ("", "ackq: nothing needs a person now\n")
 
 
 @pytest.mark.parametrize(
