@@ -16,7 +16,7 @@ BENCHMARKS = {
     "latency": "benchmarks.latency",
     "scaleout": "benchmarks.scaleout",
     "capacity": "benchmarks.capacity",
-    "fleet": "benchmarks.fleet.benchmark",
+    "fleet": "benchmarks.fleet",
     "worker": "benchmarks.worker",
     "tasks": "benchmarks.tasks",
     "rsmq": "benchmarks.rsmq",

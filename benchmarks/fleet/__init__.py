@@ -1,1 +1,0 @@
-"""Groups of thousands of consumers, simulated, and small ones measured."""
