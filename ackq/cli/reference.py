@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import click
 
 from ackq.cli import COMMANDS, WIDTH, main
+from ackq.cli.options import url_option
 
 HEAD = """<!-- Generated from the help of the commands by `python -m ackq.cli.reference`. -->
 
 # The command line
 
-The help of every command, as `ackq COMMAND --help` prints it.
+The help of every command, as `ackq COMMAND --help` prints it. These options are left out below:
+every command has `--help`, and every command that connects to Redis has the others.
+
+```text
+{}
+```
 """
 
 
 def reference() -> str:
     """Return the page with the help of every command."""
-    parts = [HEAD]
-    for names, command in commands():
+    shared = click.command(url_option(lambda: None))
+    left_out = {each.name for each in shared.params}
+    parts = [HEAD.format(help_of(("COMMAND",), shared))]
+    for names, original in commands():
+        command = copy(original)
+        command.params = [each for each in original.params if each.name not in left_out]
+        command.add_help_option = False
         title = "#" * min(2 + len(names), 4) + " " + " ".join(("ackq", *names))
         parts.append(f"{title}\n\n```text\n{help_of(names, command)}\n```\n")
     return "\n".join(parts)
