@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Operation
 from ackq.core.inspection_results import DeadLetter, check_entry
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.page_size import next_size
-from ackq.errors import ConfigurationError
-from ackq.ops.kinds import kind_for
+from ackq.ops.asking import reply, run
+from ackq.ops.kinds import stream_of
 from ackq.ops.kinds.kind import Part, Redis
 from ackq.ops.readings import Reading
 
@@ -85,30 +84,19 @@ def newest_first(
     """
     if before is not None:
         check_entry(before)
-    key, letter_of = _stream_of(kind, name)
+    key, letter_of = stream_of(kind, name)
     driver = Driver(route_of(client, key))
     size = 1
     last = "+" if before is None else f"({before}"
     with closing(driver.route):
         while True:
-            letters = [letter_of(each) for each in driver.run(_older(key, last, size))]
+            older = driver.run(reply(b"XREVRANGE", key, last, b"-", b"COUNT", size))
+            letters = [letter_of(each) for each in older]
             yield from letters
             if len(letters) < size:
                 return
             last = f"({letters[-1].entry}"
             size = next_size((each.body for each in letters), STEP)
-
-
-def _older(key: bytes, last: str, size: int) -> Operation[list[Any]]:
-    request = Request((b"XREVRANGE", key, last, b"-", b"COUNT", size), resend=True)
-    return (yield request)  # type: ignore[no-any-return]
-
-
-def _stream_of(kind: str, name: str) -> tuple[bytes, Callable[[Sequence[Any]], DeadLetter]]:
-    chosen = kind_for("dead", kind)
-    if chosen.dead is None or chosen.letter is None:
-        raise ConfigurationError(f"{name!r} has no dead letters of its own: its shards have them")
-    return chosen.dead(name), chosen.letter
 
 
 def _bounded(letters: Iterable[DeadLetter], most: int) -> Iterator[DeadLetter]:
@@ -222,15 +210,13 @@ def newest(client: Redis, kind: str, name: str) -> tuple[int, str]:
     Raises:
         ConfigurationError: queues of this kind have none of their own.
     """
-    key, _ = _stream_of(kind, name)
-    driver = Driver(route_of(client, key))
-    with closing(driver.route):
-        return driver.run(_newest(key))
+    key, _ = stream_of(kind, name)
+    return run(client, key, _newest(key))
 
 
 def _newest(key: bytes) -> Operation[tuple[int, str]]:
-    count: int = yield Request((b"XLEN", key), resend=True)
-    entries = yield Request((b"XREVRANGE", key, b"+", b"-", b"COUNT", 1), resend=True)
+    count: int = yield from reply(b"XLEN", key)
+    entries = yield from reply(b"XREVRANGE", key, b"+", b"-", b"COUNT", 1)
     return count, entries[0][0].decode() if entries else ""
 
 

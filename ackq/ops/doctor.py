@@ -17,8 +17,9 @@ from ackq.core.io.outside import SYSTEM
 from ackq.errors import ConfigurationError
 from ackq.membership.shards import GROUPED, shard_names
 from ackq.ops.acl import SCRATCH
+from ackq.ops.asking import read_clock
 from ackq.ops.diagnosis import Diagnosis, judge
-from ackq.ops.facts import Facts, read_clock, read_facts
+from ackq.ops.facts import Facts, read_facts
 from ackq.ops.trials import try_out, untried
 from ackq.queue.cancel_notes import LASTS
 from ackq.queue.client import Queue

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from redis.exceptions import NoPermissionError, ResponseError
-
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Operation
 from ackq.core.server import is_cluster, parse_info
+from ackq.ops.asking import ask
 
 #: Settings that decide what a crash would lose.
 SETTINGS = (
@@ -64,26 +63,20 @@ class Facts:
 
 def read_facts() -> Operation[Facts]:
     """Read INFO, the settings, the cluster's state and the user's name. 8 round trips at most."""
-    info = parse_info((yield from _ask((b"INFO",))) or b"")
+    info = parse_info((yield from ask(b"INFO")) or b"")
     cluster = {}
     if is_cluster(info):
-        cluster = parse_info((yield from _ask((b"CLUSTER", b"INFO"))) or b"")
+        cluster = parse_info((yield from ask(b"CLUSTER", b"INFO")) or b"")
     settings = yield from _settings()
-    user = yield from _ask((b"ACL", b"WHOAMI"))
+    user = yield from ask(b"ACL", b"WHOAMI")
     return Facts(info, settings, cluster, user.decode() if user else None)
-
-
-def read_clock() -> Operation[float | None]:
-    """Return the server's time in seconds since the epoch; None if the user may not ask."""
-    time = yield from _ask((b"TIME",))
-    return int(time[0]) + int(time[1]) / 1_000_000 if time else None
 
 
 def _settings() -> Operation[dict[str, str]]:
     settings = {}
     for name in SETTINGS:
         # One at a time: Redis 6.2 accepts a single name.
-        reply = yield from _ask((b"CONFIG", b"GET", name))
+        reply = yield from ask(b"CONFIG", b"GET", name)
         if reply is None:
             break
         pairs = (
@@ -91,15 +84,3 @@ def _settings() -> Operation[dict[str, str]]:
         )
         settings.update({key.decode(): value.decode() for key, value in pairs})
     return settings
-
-
-def _ask(command: tuple[bytes | str, ...]) -> Operation:  # type: ignore[type-arg]
-    """Return the reply, or None if the user may not ask or the service lacks the command."""
-    try:
-        return (yield Request(command, resend=True))
-    except NoPermissionError:
-        return None
-    except ResponseError as error:
-        if "unknown command" in str(error).lower():
-            return None
-        raise

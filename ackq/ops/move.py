@@ -19,7 +19,7 @@ CHUNK = 500
 OnStep = Callable[[int], None]
 
 
-def _ignore(_: int) -> None:
+def ignore(_: int) -> None:
     """Do nothing."""
 
 
@@ -35,7 +35,7 @@ def move_all(
     destination: Destination,
     n: int | None = None,
     *,
-    on_step: OnStep = _ignore,
+    on_step: OnStep = ignore,
 ) -> int:
     """Move ready messages of several queues, one after the other; see `move`."""
     moved = 0
@@ -56,7 +56,7 @@ def copy_all(
     n: int | None = None,
     *,
     skip: int = 0,
-    on_step: OnStep = _ignore,
+    on_step: OnStep = ignore,
 ) -> int:
     """Copy ready messages of several queues, one after the other; see `copy`.
 
@@ -84,7 +84,7 @@ def copy_all(
 
 
 def move(
-    source: Queue, destination: Destination, n: int | None = None, *, on_step: OnStep = _ignore
+    source: Queue, destination: Destination, n: int | None = None, *, on_step: OnStep = ignore
 ) -> int:
     """Move ready messages, including redelivered ones, and return how many were moved.
 
@@ -122,7 +122,7 @@ def copy(
     n: int | None = None,
     *,
     skip: int = 0,
-    on_step: OnStep = _ignore,
+    on_step: OnStep = ignore,
 ) -> int:
     """Copy ready messages in delivery order, and return how many were copied.
 

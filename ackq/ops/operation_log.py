@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -14,6 +13,7 @@ from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
+from ackq.ops import asking
 
 #: A stream in Redis. It outlives the page, and all pages of a server share it.
 KEY = b"ackq:web:log"
@@ -136,7 +136,7 @@ class OperationLog(Closable):
             entries = self._driver.run(_range("+", "-", RECENT))
         except NoPermissionError:
             return []
-        now = self._driver.run(_now())
+        now = self._driver.run(asking.now())
         ended = {entry.begun for entry in entries if entry.result is not None}
         # The newest record of each comes first.
         latest: dict[str, Entry] = {}
@@ -239,12 +239,3 @@ def _running(entry: Entry, latest: Entry | None, now: float) -> Running:
     progress = latest.progress if latest else None
     due = latest.at + progress.due_in if latest and progress else entry.at + FIRST_DUE
     return Running(entry, progress, now < due)
-
-
-def _now() -> Operation[float]:
-    """Return the server's time, in which entries are dated; this machine's if it is refused."""
-    try:
-        seconds, microseconds = yield Request((b"TIME",), resend=True)
-    except NoPermissionError:
-        return time.time()
-    return int(seconds) + int(microseconds) / 1_000_000

@@ -14,13 +14,13 @@ from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainEr
 
 from ackq.config import QueueConfig
 from ackq.core.client import Closable
-from ackq.core.effects import Operation, Request
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.io.routes import SingleRoute
 from ackq.core.names import check_name
 from ackq.core.server import parse_info
 from ackq.membership.shards import whole_of
+from ackq.ops.asking import ask, read_clock
 from ackq.ops.kinds import check, look_up, read
 from ackq.ops.read_lists import TOGETHER, may_be_together, read_together
 from ackq.ops.readings import Asked, Found, KindName, Reading, merged
@@ -209,7 +209,7 @@ class Overview(Closable):
             self._search(nodes)
         for node in nodes:
             try:
-                now = node.driver.run(_time())
+                now = node.driver.run(read_clock())
                 readings, unread, others = self._read_node(
                     node, self._most - len(all_readings), now
                 )
@@ -221,7 +221,7 @@ class Overview(Closable):
             all_readings += readings
             left_out += others + len(unread)
             problems |= unread
-            at = now / 1_000_000 if at is None and now is not None else at
+            at = now if at is None else at
             groups |= node.search.groups
         complete = all(node.search.complete for node in nodes) or bool(self._names)
         if lost:
@@ -250,7 +250,7 @@ class Overview(Closable):
         return self._nodes
 
     def _read_node(
-        self, node: _Node, most: int, now: int | None
+        self, node: _Node, most: int, now: float | None
     ) -> tuple[list[Reading], dict[Found, Exception], int]:
         """Return the readings of a server's queues, why some failed, and how many are too many."""
         driver, search = node.driver, node.search
@@ -265,8 +265,9 @@ class Overview(Closable):
             elif not isinstance(problem, _MOVED):
                 unread[queue] = problem
         checked = [name for name in wanted if name in node.checked]
+        micros = None if now is None else round(now * 1_000_000)
         asked = Asked(
-            self._window, self._config, now, node.unreadable, node.alone, self._due_within
+            self._window, self._config, micros, node.unreadable, node.alone, self._due_within
         )
         readings = []
         for queue, result in self._results(node, checked, asked):
@@ -360,28 +361,13 @@ class Overview(Closable):
 
 
 def _server(node: _Node) -> Server:
-    info: dict[str, str] = {}
-    with suppress(NoPermissionError):
-        info = parse_info(node.driver.run(_info()))
+    info = parse_info(node.driver.run(ask(b"INFO", b"all")) or b"")
     failed = commands = None
     if info:
         calls = [info.get(f"cmdstat_{each}", "") for each in ("evalsha", "eval")]
         failed = sum(int(each) for text in calls for each in _FAILED.findall(text))
         commands = int(info["total_commands_processed"])
     return Server(node.address, True, failed, commands, info=info)
-
-
-def _info() -> Operation[bytes]:
-    return (yield Request((b"INFO", b"all"), resend=True))  # type: ignore[no-any-return]
-
-
-def _time() -> Operation[int | None]:
-    """Return the server's time in µs; None if the user may not ask."""
-    try:
-        seconds, microseconds = yield Request((b"TIME",), resend=True)
-    except NoPermissionError:
-        return None
-    return int(seconds) * 1_000_000 + int(microseconds)
 
 
 def _address(client: redis.Redis | redis.RedisCluster) -> str:

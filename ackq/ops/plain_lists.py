@@ -10,8 +10,7 @@ from ackq.core.effects import Operation, Request
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.io.routes import SingleRoute
-from ackq.core.names import check_name
-from ackq.errors import QueueNameError
+from ackq.ops.asking import queue_name, reply
 
 #: Keys that one SCAN examines, and how many SCANs there are on each server.
 SCANNED, STEPS = 1000, 1000
@@ -36,7 +35,7 @@ def plain_lists(
         driver = Driver(SingleRoute(node, follow=False))
         try:
             names = sorted(driver.run(_names(steps)) - set(known))
-            lengths = driver.run_all(map(_length, names))
+            lengths = driver.run_all(reply(b"LLEN", name) for name in names)
         finally:
             driver.route.close()
         plain |= {
@@ -53,22 +52,7 @@ def _names(steps: int) -> Operation[set[str]]:
     for _ in range(steps):
         command = (b"SCAN", cursor, b"COUNT", SCANNED, b"TYPE", b"list")
         cursor, keys = yield Request(command, resend=True)
-        names.update(name for key in keys if (name := _queue_name(key)))
+        names.update(name for key in keys if (name := queue_name(key)))
         if cursor == b"0":
             break
     return names
-
-
-def _queue_name(key: bytes) -> str | None:
-    """Return the name of the list, or None if a queue cannot have it, such as a side key's."""
-    try:
-        name = key.decode()
-        check_name(name)
-    except (UnicodeDecodeError, QueueNameError):
-        return None
-    return name
-
-
-def _length(name: str) -> Operation[int]:
-    length: int = yield Request((b"LLEN", name), resend=True)
-    return length

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import redis
@@ -11,19 +11,13 @@ from redis.exceptions import ClusterCrossSlotError, ResponseError
 from ackq.core.client import Client
 from ackq.core.effects import Operation, Request
 from ackq.errors import ConfigurationError, CrossSlotError, KeyTypeError
+from ackq.ops.move import OnStep, ignore
 from ackq.ops.survey.neighbours import is_kept_by_ackq
 from ackq.queue.keys import QueueKeys
 from ackq.queue.record import recorded
 
 #: Messages between two calls of `OnStep`.
 STEP = 500
-
-#: Called now and then with the number of messages that have been put back so far.
-OnStep = Callable[[int], None]
-
-
-def _ignore(_: int) -> None:
-    """Do nothing."""
 
 
 class Recovery(Client):
@@ -64,7 +58,7 @@ class Recovery(Client):
             self._run(_count(self._key))
             return {name: self._run(_count(name)) for name in dict.fromkeys(lists)}
 
-    def put_back(self, counted: Mapping[str, int], on_step: OnStep = _ignore) -> int:
+    def put_back(self, counted: Mapping[str, int], on_step: OnStep = ignore) -> int:
         """Move the counted messages to the front of the queue, and return how many were moved.
 
         Guarantee: every message is in exactly one of the lists at any time, since each is moved

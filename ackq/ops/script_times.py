@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from redis.exceptions import NoPermissionError, ResponseError
-
 from ackq import scripts
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Operation
+from ackq.ops.asking import ask
 
 #: Entries of the slow log that are read. Redis keeps 128 by default.
 READ = 128
@@ -56,14 +55,14 @@ class ScriptTimes:
 
 def script_times() -> Operation[ScriptTimes | None]:
     """Return how long scripts take, or None if the user may not ask. 4 round trips at most."""
-    stats = yield from _ask(b"INFO", b"commandstats")
+    stats = yield from ask(b"INFO", b"commandstats")
     if stats is None:
         return None
     matched = _CALLS.search(stats)
     calls, spent, failed = (int(group or 0) for group in matched.groups()) if matched else (0, 0, 0)
-    slowest = _SLOWEST.search((yield from _ask(b"INFO", b"latencystats")) or b"")
-    log = yield from _ask(b"SLOWLOG", b"GET", READ)
-    setting = yield from _ask(b"CONFIG", b"GET", b"slowlog-log-slower-than")
+    slowest = _SLOWEST.search((yield from ask(b"INFO", b"latencystats")) or b"")
+    log = yield from ask(b"SLOWLOG", b"GET", READ)
+    setting = yield from ask(b"CONFIG", b"GET", b"slowlog-log-slower-than")
     limit = int(_value(setting)) if setting else -1
     return ScriptTimes(
         calls,
@@ -94,12 +93,3 @@ def _names() -> dict[bytes, str]:
 def _value(setting: Any) -> bytes:
     value: bytes = next(iter(setting.values())) if isinstance(setting, dict) else setting[1]
     return value
-
-
-def _ask(*command: bytes | int) -> Operation[Any]:
-    try:
-        return (yield Request(command, resend=True))
-    except NoPermissionError:
-        return None
-    except ResponseError:  # a service without the command
-        return None

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.names import HISTORY, SCHEDULES, SUFFIXES, WORKERS_SEEN, check_name
-from ackq.errors import QueueNameError
+from ackq.core.names import HISTORY, SCHEDULES, SUFFIXES, WORKERS_SEEN
+from ackq.ops.asking import queue_name
 from ackq.ops.kinds.delays import partitions_of
 from ackq.ops.kinds.kind import has_type
 from ackq.ops.readings import Found, KindName
@@ -98,26 +98,26 @@ class Search:
         for suffix in _SIDE:
             if key.endswith(suffix):
                 self._add("list", key.removesuffix(suffix))
-        if key.endswith(_PAST) and (text := _name(key.removesuffix(_PAST))):
+        if key.endswith(_PAST) and (text := queue_name(key.removesuffix(_PAST))):
             self._past.add(text)
         name, _, part = key.rpartition(b":")
         if part in (b"z", b"dead"):
             self._add("delay", name)
         elif part == b"nextIndex":
             self._add("topic", name)
-        elif part == b"group" and (text := _name(name)):
+        elif part == b"group" and (text := queue_name(name)):
             # A sharded queue has a group for each number of shards that it has had.
             self.groups.add(_NUMBERED.sub(r"\1", text))
             if not _NUMBERED.match(text):
                 self._delays.add(text)
-        elif part == b"shards" and (match := _SHARDED.fullmatch(_name(name) or "")):
+        elif part == b"shards" and (match := _SHARDED.fullmatch(queue_name(name) or "")):
             self.groups.add(match[0])
             self._sharded.add(match["name"])
-        elif part == b"QUEUES" and (text := _name(name)):
+        elif part == b"QUEUES" and (text := queue_name(name)):
             self._namespaces.add(text)
 
     def _add(self, kind: KindName, name: bytes) -> None:
-        if text := _name(name):
+        if text := queue_name(name):
             self.queues.add(Found(kind, text))
 
     def _note_consumer(self, key: bytes) -> None:
@@ -147,12 +147,3 @@ class Search:
 
 def _scan(cursor: bytes, pattern: bytes) -> Request:
     return Request((b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCANNED), resend=True)
-
-
-def _name(raw: bytes) -> str | None:
-    try:
-        name = raw.decode()
-        check_name(name)
-    except (UnicodeDecodeError, QueueNameError):
-        return None
-    return name

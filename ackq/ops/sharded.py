@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ResponseError
 
-from ackq.core.effects import Operation, Request
-from ackq.core.io.driver import Driver
-from ackq.core.io.routes import route_of
+from ackq.core.effects import Operation
 from ackq.membership.shards import recorded_shards
+from ackq.ops.asking import ask, run
 from ackq.queue.client import Queue
 from ackq.queue.record import settings_of
 from ackq.queue.stages import stage_of
-
-T = TypeVar("T")
 
 
 def is_sharded(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
@@ -25,17 +22,17 @@ def is_sharded(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
     False for a user who may not read the record, and for a queue of format 1.
     Cost: one or two round trips.
     """
-    return _run(client, f"{{{name}}}", is_recorded(name))
+    return run(client, f"{{{name}}}", is_recorded(name))
 
 
 def hides_list(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
     """Return whether there is also a list with the name of a sharded queue, as far as is known."""
-    return _run(client, name, _exists(name))
+    return bool(run(client, name, ask(b"EXISTS", name)))
 
 
 def groups_of(client: redis.Redis | redis.RedisCluster, name: str) -> dict[str, Any]:
     """Return the settings of `ackq.config.QueueConfig` that are recorded of a sharded queue."""
-    known = _run(client, f"{{{name}}}", recorded_shards(name))
+    known = run(client, f"{{{name}}}", recorded_shards(name))
     return settings_of(known.groups) if known is not None else {}
 
 
@@ -45,14 +42,6 @@ def at_its_stage(queue: Queue) -> Queue:
         return queue
     stage = queue.execute(stage_of)
     return queue.beside(queue.name, stage=stage or "sealed")
-
-
-def _run(client: redis.Redis | redis.RedisCluster, key: str, steps: Operation[T]) -> T:
-    driver = Driver(route_of(client, key.encode()))
-    try:
-        return driver.run(steps)
-    finally:
-        driver.route.close()
 
 
 def is_recorded(name: str) -> Operation[bool]:
@@ -66,13 +55,6 @@ def is_recorded(name: str) -> Operation[bool]:
             raise
         return False
     return recorded is not None and recorded.format > 1
-
-
-def _exists(name: str) -> Operation[bool]:
-    try:
-        return bool((yield Request((b"EXISTS", name), resend=True)))
-    except NoPermissionError:
-        return False
 
 
 def shard_names_of(name: str) -> Operation[list[str]]:

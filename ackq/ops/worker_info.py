@@ -10,9 +10,9 @@ from typing import Any, Literal, cast, get_args
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
-from ackq.core.names import WORKERS_SEEN, check_name
-from ackq.errors import QueueNameError
+from ackq.core.names import WORKERS_SEEN
 from ackq.membership.shards import whole_of
+from ackq.ops.asking import queue_name
 from ackq.ops.search import SCANNED
 from ackq.queue.keys import QueueKeys
 from ackq.queue.registry import Entry, Order, running_in
@@ -78,18 +78,10 @@ def search() -> Operation[set[str]]:
             (b"SCAN", cursor, b"MATCH", f"*{WORKERS_SEEN}", b"COUNT", SCANNED), resend=True
         )
         cursor, keys = yield request
-        names |= {name for key in keys if (name := _queue_of(key))}
+        found = (queue_name(key.removesuffix(WORKERS_SEEN.encode())) for key in keys)
+        names |= {name for name in found if name}
         if cursor == b"0":
             return names
-
-
-def _queue_of(key: bytes) -> str | None:
-    try:
-        name = key.decode().removesuffix(WORKERS_SEEN)
-        check_name(name)
-    except (UnicodeDecodeError, QueueNameError):
-        return None
-    return name
 
 
 def spec(queue: str) -> QueueSpec:

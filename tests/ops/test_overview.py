@@ -20,7 +20,8 @@ from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.errors import KeyTypeError
 from ackq.membership.shards import whole
 from ackq.ops import overview as overview_module
-from ackq.ops.overview import Overview, _time
+from ackq.ops.asking import read_clock
+from ackq.ops.overview import Overview
 from ackq.ops.read_lists import read_alone, read_together
 from ackq.ops.readings import Asked, Reading
 from ackq.queue.claims_client import Claims
@@ -372,8 +373,9 @@ def test_queues_have_the_same_figures_if_they_are_read_together_and_alone(
         plain_client.zadd(f"{busy.name}WORKERS:SEEN", {"w": 8e15, "gone": 1})
     driver = Driver(SingleRoute(plain_client))
     try:
-        now = driver.run(_time())
-        asked = Asked(60.0, QueueConfig(time_field="made"), now, set(), set())
+        now = driver.run(read_clock())
+        assert now is not None
+        asked = Asked(60.0, QueueConfig(time_field="made"), round(now * 1e6), set(), set())
         together = driver.run(read_together(names, asked))
         alone = [*map(steady, driver.run_all(read_alone(each, asked) for each in names))]
     finally:

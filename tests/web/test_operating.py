@@ -256,7 +256,7 @@ def test_what_a_page_that_died_had_done_is_known(
     wait_until(lambda: " dropped" in second.http.get("/operations").text, "some progress")
     # The first page no longer writes: as if it were dead.
     monkeypatch.setattr(operation_log.OperationLog, "_add", lambda *_: "0-0")
-    monkeypatch.setattr(operation_log, "_now", lambda: later())
+    monkeypatch.setattr("ackq.ops.asking.now", later)
     row = next(row for row in logged(second.http) if row[1] == "Drop all dead letters")
     assert re.fullmatch(r"interrupted after at least \d+ of 300 looked at, \d+ dropped", row[2])
     assert second.post(Ask("stop_job", job="1-1")).status_code == 400

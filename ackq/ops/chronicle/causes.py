@@ -11,10 +11,9 @@ import orjson
 from ackq.core.effects import Operation, Request
 from ackq.core.inspection_results import DeadLetter
 from ackq.core.page_size import next_size
-from ackq.errors import ConfigurationError
 from ackq.ops.chronicle.minutes import MAX_NAME, MINUTE, OTHERS
 from ackq.ops.chronicle.store import Fields, history_key, load, update
-from ackq.ops.kinds import kind_for
+from ackq.ops.kinds import stream_of
 
 #: Most causes of a queue; the ones that were not seen for longest count together as `OTHERS`.
 MAX_CAUSES = 100
@@ -150,23 +149,21 @@ def count_dead(kind: str, name: str, token: str) -> Operation[bool]:
     Raises:
         ConfigurationError: a queue of this kind has no dead letters of its own.
     """
-    chosen = kind_for("dead", kind)
-    if chosen.dead is None or chosen.letter is None:
-        raise ConfigurationError(f"{name!r} has no dead letters of its own")
-    key, stream = history_key(kind, name), chosen.dead(name)
+    stream, letter_of = stream_of(kind, name)
+    key = history_key(kind, name)
     fields = yield from load(key, (_CAUSES, _COUNTED))
     oldest, newest = _counted(fields)
     letters: list[DeadLetter] = []
     ended = False
     if newest:
         entries, ended = yield from _read(stream, b"XRANGE", f"({newest}", "+", MAX_COUNTED)
-        letters += map(chosen.letter, entries)
+        letters += map(letter_of, entries)
         newest = letters[-1].entry if letters else newest
     if not newest or (ended and oldest != _BEGINNING):
         start = f"({oldest}" if oldest else "+"
         room = MAX_COUNTED - len(letters)
         entries, ended = yield from _read(stream, b"XREVRANGE", start, "-", room)
-        older = [*map(chosen.letter, entries)]
+        older = [*map(letter_of, entries)]
         newest = newest or (older[0].entry if older else "")
         oldest = _BEGINNING if ended else older[-1].entry if older else oldest
         letters += older

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from ackq.core.effects import Operation, Request
+from ackq.core.effects import Operation
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.io.together import run_all
+from ackq.ops.asking import now, run
 from ackq.ops.chronicle import causes
 from ackq.ops.chronicle.causes import CauseTable
 from ackq.ops.chronicle.minutes import Minute, read
@@ -25,10 +26,12 @@ def read_past(client: Redis, kind: str, name: str, seconds: float) -> tuple[list
         KeyTypeError: the key has another type.
     """
     key = history_key(kind, name)
-    driver = Driver(route_of(client, key))
-    with closing(driver.route):
-        now = driver.run(_now())
-        return driver.run(read(key, now, seconds)), now
+
+    def steps() -> Operation[tuple[list[Minute], float]]:
+        at = yield from now()
+        return (yield from read(key, at, seconds)), at
+
+    return run(client, key, steps())
 
 
 def read_causes(client: Redis, queues: Sequence[Reading]) -> list[CauseTable]:
@@ -53,8 +56,3 @@ def read_causes(client: Redis, queues: Sequence[Reading]) -> list[CauseTable]:
         causes.merged(table for _ in some if isinstance(table := next(answers), causes.CauseTable))
         for some in keys
     ]
-
-
-def _now() -> Operation[float]:
-    seconds, microseconds = yield Request((b"TIME",), resend=True)
-    return int(seconds) + int(microseconds) / 1_000_000

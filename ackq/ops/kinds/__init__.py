@@ -7,10 +7,12 @@ of its kind is opened or read, so that commands start fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
+from typing import Any
 
 from ackq.core.effects import Operation, Request
+from ackq.core.inspection_results import DeadLetter
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.io.together import run_all
@@ -39,6 +41,18 @@ def kind_for(verb: Verb | None, kind: str) -> Kind:
         refusal = f"that cannot be done with {KINDS[kind].called}"
         raise ConfigurationError(KINDS[kind].refusals.get(verb, refusal))
     return KINDS[kind]
+
+
+def stream_of(kind: str, name: str) -> tuple[bytes, Callable[[Sequence[Any]], DeadLetter]]:
+    """Return the stream with the dead letters of a queue or part, and how to read an entry.
+
+    Raises:
+        ConfigurationError: there is no such kind, or its shards have the dead letters.
+    """
+    chosen = kind_for("dead", kind)
+    if chosen.dead is None or chosen.letter is None:
+        raise ConfigurationError(f"{name!r} has no dead letters of its own: its shards have them")
+    return chosen.dead(name), chosen.letter
 
 
 def opened(client: Redis, kind: str, name: str, verb: Verb | None = None) -> Opened:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
 from ackq.core.inspection_results import DeadLetter
-from ackq.core.io.driver import Driver
 from ackq.core.io.outside import SYSTEM
-from ackq.core.io.routes import route_of
 from ackq.errors import KeyTypeError
 from ackq.membership.operations import MAX_PARTITIONS
+from ackq.ops.asking import reply, run
 from ackq.ops.kinds.kind import Kind, Opened, Redis, age_of_first, has_type, unless_denied
 from ackq.ops.readings import Asked, Found, Reading, due_soon, totals_of, watched
-
-T = TypeVar("T")
 
 #: The fields of a dead letter.
 _DEAD_FIELDS = {b"key", b"body", b"reason", b"count", b"time"}
@@ -28,7 +24,7 @@ def _open(client: Redis, name: str, partitions: int | None = None) -> Opened:
     from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 
     if partitions is None:
-        partitions = _run(client, name, partitions_of(name))
+        partitions = run(client, name, partitions_of(name))
     if not partitions:
         queue = DelayQueue(client, name)
         return Opened(
@@ -45,21 +41,11 @@ def _open(client: Redis, name: str, partitions: int | None = None) -> Opened:
     )
 
 
-def _run(client: Redis, name: str, operation: Operation[T]) -> T:
-    driver = Driver(route_of(client, name.encode()))
-    with closing(driver.route):
-        return driver.run(operation)
-
-
 def _has_keys(client: Redis, names: Sequence[str]) -> bool:
     from ackq.delay.messages import DelayKeys
 
     keys = [key for name in names for key in DelayKeys.of(name).all()]
-
-    def count() -> Operation[int]:
-        return (yield Request((b"EXISTS", *keys), resend=True))  # type: ignore[no-any-return]
-
-    return bool(_run(client, names[0], count()))
+    return bool(run(client, names[0], reply(b"EXISTS", *keys)))
 
 
 def partitions_of(name: str) -> Operation[int]:

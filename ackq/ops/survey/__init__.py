@@ -11,9 +11,10 @@ from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig
 from ackq.core.client import Client
-from ackq.core.effects import Arg, Operation, Request
+from ackq.core.effects import Operation, Request
 from ackq.core.io.outside import SYSTEM
 from ackq.errors import AckqError, QueueNameError
+from ackq.ops.asking import ask, reply
 from ackq.ops.facts import Facts, read_facts
 from ackq.ops.survey.bodies import Sample, sample
 from ackq.ops.survey.clients import MAX_CLIENTS, Users, calls_of, increase, note
@@ -102,7 +103,8 @@ class Surveyor(Client):
     def _survey(self, survey: Survey, seconds: float) -> Operation[None]:
         key = self._key_bytes
         # First: each later command makes the list look used.
-        survey.idle = yield from _idle(key)
+        # None for a key that does not exist, with an LFU policy, or without permission.
+        survey.idle = yield from ask(b"OBJECT", b"IDLETIME", key)
         survey.kind = yield from _seen(survey, "TYPE", _type(key))
         survey.facts = yield from read_facts()
         if not survey.facts.info:
@@ -113,18 +115,18 @@ class Surveyor(Client):
 
     def _survey_list(self, survey: Survey, seconds: float) -> Operation[None]:
         key = self._key_bytes
-        expiry = yield from _seen(survey, "PTTL", _reply((b"PTTL", key)))
+        expiry = yield from _seen(survey, "PTTL", reply(b"PTTL", key))
         survey.expires_in = expiry / 1000 if expiry and expiry > 0 else None
-        memory = _reply((b"MEMORY", b"USAGE", key, b"SAMPLES", 20))
+        memory = reply(b"MEMORY", b"USAGE", key, b"SAMPLES", 20)
         survey.memory = yield from _seen(survey, "MEMORY USAGE", memory)
-        length = yield from _seen(survey, "LLEN", _reply((b"LLEN", key)))
+        length = yield from _seen(survey, "LLEN", reply(b"LLEN", key))
         average = (survey.memory or 0) / max(1, length or 0)
-        before = yield from _seen(survey, "INFO commandstats", _reply((b"INFO", b"commandstats")))
+        before = yield from _seen(survey, "INFO commandstats", reply(b"INFO", b"commandstats"))
         yield from self._note_clients(survey)
         survey.traffic = yield from _seen(survey, "LRANGE", watch(key, seconds, average))
         yield from self._note_clients(survey)
         if before is not None:
-            after = yield from _reply((b"INFO", b"commandstats"))
+            after = yield from reply(b"INFO", b"commandstats")
             survey.calls = increase(calls_of(before), calls_of(after))
         if survey.traffic is not None:
             survey.sample = yield from _seen(survey, "LRANGE", sample(key, length or 0))
@@ -133,10 +135,10 @@ class Surveyor(Client):
         if survey.facts.number("connected_clients") > MAX_CLIENTS:
             _unseen(survey, f"CLIENT LIST (over {MAX_CLIENTS:,} clients)")
             return
-        reply = yield from _seen(survey, "CLIENT LIST", _reply((b"CLIENT", b"LIST")))
-        if reply is not None:
+        clients = yield from _seen(survey, "CLIENT LIST", reply(b"CLIENT", b"LIST"))
+        if clients is not None:
             survey.clients = survey.clients or {}
-            note(survey.clients, reply, self._database)
+            note(survey.clients, clients, self._database)
 
 
 def _survey_neighbours(survey: Survey, key: bytes) -> Operation[None]:
@@ -160,21 +162,9 @@ def _survey_neighbours(survey: Survey, key: bytes) -> Operation[None]:
             return  # a side key has the wrong type, which its own finding reports
 
 
-def _reply(command: tuple[Arg, ...]) -> Operation[Any]:
-    return (yield Request(command, resend=True))
-
-
 def _type(key: bytes) -> Operation[str]:
     kind: bytes = yield Request((b"TYPE", key), resend=True)
     return kind.decode()
-
-
-def _idle(key: bytes) -> Operation[int | None]:
-    try:
-        seconds: int | None = yield Request((b"OBJECT", b"IDLETIME", key), resend=True)
-    except ResponseError:
-        return None  # a key that does not exist, an LFU policy, or no permission
-    return seconds
 
 
 def _seen(survey: Survey, what: str, steps: Operation[T]) -> Generator[Any, Any, T | None]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from redis.exceptions import ResponseError
-
 from ackq.core.effects import Operation, Request
 from ackq.core.names import CLAIM, STAGED, literal
+from ackq.ops.asking import ask
 from ackq.queue.keys import QueueKeys
 
 #: Keys that one SCAN examines, and the most SCAN calls.
@@ -51,18 +50,10 @@ def processing_lists(key: bytes) -> Operation[Search]:
                 and is_processing_list(key, other)
                 and len(lists) < MAX_NEIGHBOURS
             ):
-                lists[other] = yield from _length(other)
+                lists[other] = yield from ask(b"LLEN", other)  # None if denied, or another type
         if cursor == b"0":
             break
     return Search(dict(sorted(lists.items())), steps * SCANNED, cursor == b"0")
-
-
-def _length(key: bytes) -> Operation[int | None]:
-    try:
-        length: int = yield Request((b"LLEN", key), resend=True)
-    except ResponseError:
-        return None  # no permission, or the key is another one's by now
-    return length
 
 
 def is_processing_list(key: bytes, other: bytes) -> bool:
