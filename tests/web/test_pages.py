@@ -417,7 +417,7 @@ def test_workers_that_this_user_may_not_list_are_unknown(monkeypatch: pytest.Mon
 def test_the_search_and_the_sums_cover_thousands_of_queues(
     http: TestClient, plain_client: redis.Redis, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A busy machine needs more than ten seconds for so many.
+    # A busy machine needs more than ten seconds for 5,000 queues.
     monkeypatch.setattr(watcher, "MAX_FIRST", 60.0)
     monkeypatch.setattr(watcher, "MAX_TIME", 60.0)
     pipe = plain_client.pipeline()
