@@ -100,19 +100,6 @@ def end_leases(queue: Queue) -> None:
     wait_until(lambda: queue.stats().in_flight == 0, "the lease to end")
 
 
-def test_the_others_of_a_late_settle_are_settled(make_queue: MakeQueue) -> None:
-    queue = make_queue(max_receives=1)
-    queue.push({"id": "m"})
-    late = expired(queue)
-    assert queue.pop() is None
-    queue.push_many([{"id": "a"}, {"id": "b"}])
-    others = [queue.pop(), queue.pop()]
-    with pytest.raises(ackq.LeaseLost) as caught:
-        queue.ack(others[0], late, others[1])
-    assert (caught.value.messages, caught.value.settled) == ((late,), 2)
-    assert [other.lease_lost for other in others] == [False, False]
-
-
 @pytest.mark.parametrize("first", ["ack", "reject"])
 def test_who_settled_a_message_may_settle_it_again(queue: Any, first: str) -> None:
     queue.push({"id": "m"})
@@ -165,31 +152,3 @@ def alike(queue: Any, target: Target, mine: ackq.Message) -> ackq.Message:
     target.control.zadd(f"{queue.name}BACKUP", {mine.key: mine.receipt})
     theirs.receipt = mine.receipt
     return theirs
-
-
-def test_a_settle_that_failed_at_the_server_was_not_sent(
-    make_queue: MakeQueue, target: Target
-) -> None:
-    queue = make_queue(max_receives=1)
-    queue.push({"id": "m"})
-    late = expired(queue)
-    target.control.set(f"{queue.name}RECEIVES", "of another type")
-    with pytest.raises(ackq.KeyTypeError):
-        queue.ack(late)
-    with pytest.raises(ackq.KeyTypeError):
-        queue.pop(ack=late)
-    target.control.delete(f"{queue.name}RECEIVES")
-    assert queue.pop() is None
-    with pytest.raises(ackq.LeaseLost):
-        queue.ack(late)
-
-
-def test_a_late_settle_that_is_named_twice_is_refused(make_queue: MakeQueue) -> None:
-    queue = make_queue(max_receives=1)
-    queue.push({"id": "m"})
-    late = expired(queue)
-    assert queue.pop() is None
-    with pytest.raises(ackq.LeaseLost):
-        queue.ack(late, late)
-    with pytest.raises(ackq.LeaseLost):
-        queue.ack(late)

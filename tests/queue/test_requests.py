@@ -98,7 +98,7 @@ def pushes() -> Traces:
     wrong: Any
     for wrong in (-0.1, LONGEST + 1, float("nan"), "1", True):
         yield f"push, delay={wrong!r}", partial(pushed, delay=wrong)
-    for wrong in (LONGEST + 1, float("nan"), "1", True):
+    for wrong in (LONGEST + 1, float("nan"), "1", True, datetime(2030, 1, 1)):
         yield f"push, at={wrong!r}", partial(pushed, at=wrong)
     yield "push, delay and at", push.push(checked, order, PushOptions(delay=1.0, at=1.0))
     yield "push to disk", push.push(checked, order, PushOptions(confirm=disk))
@@ -223,7 +223,7 @@ def takes() -> Traces:
     yield "pop and wait for a lease that ends soon", take.pop_many(spec(), 2, 5.0, None, ())
     yield "pop and ack, and wait for one", take.pop_many(spec(), 2, 5.0, None, held("x"))
     yield "pop in time, from a long list", take.pop_many(spec(), 2, 0.5, None, ())
-    for waiters in (2, 1000, 10_000, 100_000):
+    for waiters in (2, 1000, 100_000):
         yield f"pop and wait, of {waiters}", take.pop_many(spec(), 1, 1e6, None, ())
 
 

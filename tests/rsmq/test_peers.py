@@ -71,24 +71,6 @@ def test_the_defaults_are_the_same(pair: tuple[Peer, Peer]) -> None:
     assert found["maxsize"] == (65_565 if isinstance(one, Python) else 65_536)
 
 
-def test_every_operation_on_no_queue_is_refused_by_all(pair: tuple[Peer, Peer]) -> None:
-    one, other = pair
-    one.create("q")
-    other.drop("q")
-    id = "a" * 32
-    for refuse in (
-        lambda: one.drop("q"),
-        lambda: one.attributes("q"),
-        lambda: one.send("q", "x"),
-        lambda: one.receive("q"),
-        lambda: one.pop("q"),
-        lambda: one.show("q", id, 1),
-    ):
-        with pytest.raises(PeerError, match="queueNotFound"):
-            refuse()
-    assert not one.delete("q", id)
-
-
 def test_what_one_sends_the_other_receives_in_order_and_whole(pair: tuple[Peer, Peer]) -> None:
     producer, consumer = pair
     producer.create("q")

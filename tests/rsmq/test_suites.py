@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import redis
 
 from ackq.rsmq import RSMQ
 from tests.rsmq.conftest import MakePeer
 from tests.rsmq.peers import Peer, PeerError
-from tests.waiting import wait_until
 
 # One Node.js for all of them, as for test_peers.
 pytestmark = pytest.mark.xdist_group("peers")
@@ -92,15 +90,6 @@ def test_what_the_original_refuses_is_refused_with_the_same_error(peer: Peer) ->
 # --- what is done -----------------------------------------------------------------
 
 
-def test_queues_are_listed_as_they_are_made_and_dropped(peer: Peer) -> None:
-    peer.create("test3promises", vt=0, maxsize=-1)
-    assert peer.names() == {"q", "test3promises"}
-    assert peer.attributes("test3promises")["maxsize"] == -1
-    peer.drop("test3promises")
-    peer.drop("q")
-    assert peer.names() == set()
-
-
 def test_a_change_leaves_the_other_attributes_and_returns_all(peer: Peer) -> None:
     assert peer.change("q", vt=1234)["vt"] == 1234
     for change in ({"delay": 7}, {"maxsize": -1}, {"maxsize": 2048}):
@@ -123,70 +112,10 @@ def test_messages_are_received_in_the_order_in_which_they_become_visible(peer: P
     assert (counts["msgs"], counts["hiddenmsgs"], counts["totalrecv"]) == (2, 2, 4)
 
 
-def test_a_pop_counts_and_leaves_what_is_hidden(peer: Peer) -> None:
-    for text in ("a", "b"):
-        peer.send("q", text)
-        peer.receive("q")
-    popped = peer.send("q", "Booo!!")
-    assert found(peer.pop("q"))["id"] == popped
-    assert peer.pop("q") is None
-    counts = peer.attributes("q")
-    assert (counts["msgs"], counts["totalrecv"], counts["totalsent"]) == (2, 3, 3)
-
-
-def test_visibility_and_deletion_of_what_is_not_there_do_nothing(peer: Peer) -> None:
-    id = peer.send("q", "m")
-    peer.receive("q")
-    assert not peer.show("q", ID, 10)
-    assert peer.show("q", id, 10)
-    assert peer.receive("q") is None
-    assert peer.delete("q", id)
-    assert not peer.delete("q", id)
-    assert not peer.show("q", id, 10)
-
-
-def test_a_timeout_of_0_goes_round_all_messages(peer: Peer, plain_client: redis.Redis) -> None:
-    def next_millisecond() -> None:
-        # If two messages have the same time, the one with the smaller id comes first.
-        before = plain_client.time()
-        wait_until(lambda: plain_client.time() > (before[0], before[1] + 1000), "a millisecond")
-
-    number = 200
-    ids = {peer.send("q", f"test message number:{n}") for n in range(number)}
-    assert {len(id) for id in ids} == {32}
-    assert len(ids) == number
-    next_millisecond()
-    seen = [found(peer.receive("q", vt=0)) for _ in range(number)]
-    assert {each["id"] for each in seen} == ids
-    for each in seen:
-        if int(each["message"].split(":")[1]) % 2 == 0:
-            assert peer.delete("q", each["id"])
-            ids.remove(each["id"])
-    assert peer.attributes("q")["msgs"] == number // 2
-    next_millisecond()
-    again = [found(peer.receive("q", vt=0)) for _ in range(number // 2)]
-    assert {each["id"] for each in again} == ids
-    assert all(peer.delete("q", id) for id in ids)
-    assert peer.receive("q") is None
-    counts = peer.attributes("q")
-    assert (counts["totalrecv"], counts["totalsent"], counts["msgs"]) == (300, 200, 0)
-
-
 def test_a_queue_without_a_limit_takes_a_longer_message(peer: Peer) -> None:
     assert peer.change("q", maxsize=-1)["maxsize"] == -1
     id = peer.send("q", LONGER)
     assert found(peer.receive("q")) | {"fr": 0} == {"id": id, "message": LONGER, "rc": 1, "fr": 0}
-
-
-def test_a_queue_is_two_keys_and_a_dropped_one_none(
-    peer: Peer, plain_client: redis.Redis, token: str
-) -> None:
-    keys = {key.decode().removeprefix(token) for key in plain_client.scan_iter(f"{token}*")}
-    assert keys == {":q:Q", ":QUEUES"}
-    assert plain_client.hmget(f"{token}:q:Q", "vt", "delay", "maxsize") == [b"30", b"0", b"65536"]
-    assert plain_client.smembers(f"{token}:QUEUES") == {b"q"}
-    peer.drop("q")
-    assert not plain_client.exists(f"{token}:q:Q")
 
 
 # --- what PyRSMQ stores -----------------------------------------------------------

@@ -26,16 +26,7 @@ KEYS = {
         "messages:1",
         "messages:2",
     ],
-    "topic/commit": ["consumers:c", "leases:c", "ranges:c"],
-    "topic/extend": ["consumers:c", "leases:c", "ranges:c"],
-    "topic/seek": ["nextIndex", "consumers:c", "leases:c", "ranges:c"],
-    "topic/trim": ["nextIndex", "firstIndex", "messages:1"],
-    "topic/probe": ["messages:1"],
 }
-
-
-def text_of(name: str) -> str:
-    return scripts.load(name).text.decode()
 
 
 def call(keys: Keys, name: str, *args: Any) -> Any:
@@ -59,27 +50,6 @@ def filled(plain_keys: Keys, plain: Any) -> Keys:
     topic.subscribe("c")
     topic.consume("c")
     return plain_keys
-
-
-@pytest.mark.parametrize(
-    ("script", "slot"),
-    [(script, slot) for script in CALLS for slot in KEYS[script] if "messages" not in slot],
-)
-def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
-    filled: Keys, script: str, slot: str
-) -> None:
-    filled.client.delete(filled.key(slot))
-    if slot in ("leases:c", "ranges:c", "wake"):
-        filled.client.set(filled.key(slot), "text")
-    else:
-        filled.client.rpush(filled.key(slot), "a list")
-    before = dump(filled)
-    args = list(CALLS[script])
-    if script == "topic/publish" and slot == "dedup:":
-        args[5] = 1000
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        call(filled, script, *args)
-    assert dump(filled) == before
 
 
 def test_ranges_that_are_void_are_not_deleted_beside_a_key_of_another_type(filled: Keys) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import redis
-from redis.exceptions import ResponseError
 
 from ackq import Queue
 from ackq.core.claim_groups import Claim
@@ -16,7 +15,6 @@ from ackq.errors import (
     ClaimLost,
     ConfigurationError,
     Fenced,
-    KeyTypeError,
     LeaseLost,
     QueueNameError,
 )
@@ -128,14 +126,6 @@ def test_a_message_may_have_the_id_of_one_that_is_claimed(queue: Queue, claims: 
     assert again is not None
     assert {message.body, again.body} == {b'{"id":"0"}'}
     assert queue.ack(message, again) == 2
-
-
-def test_a_paused_queue_is_not_claimed_from(queue: Queue, claims: Claims) -> None:
-    push(queue, 1)
-    queue.pause()
-    assert claims.claim(0, messages=1) is None
-    queue.resume()
-    assert claims.claim(0, messages=1) == Claim(2, 1)
 
 
 # Crashes and repetitions.
@@ -379,18 +369,6 @@ def test_acked_claims_are_kept_and_then_forgotten(
     assert list(client.scan_iter(f"{name}*")) == [f"{name}CLAIMS:group".encode()]
 
 
-def test_an_acked_claim_is_kept_for_as_many_seconds_as_asked(
-    queue: Queue, claims: Claims, client: Any, name: str
-) -> None:
-    push(queue, 2)
-    for batch, keep in ((1, {"keep": 100}), (2, {})):
-        claims.claim(batch - 1, messages=1)
-        claims.ack(batch, **keep)
-    kept = [client.pttl(QueueKeys.of(name).claim("group", batch)) for batch in (1, 2)]
-    assert 50_000 < kept[0] <= 100_000
-    assert 550_000 < kept[1] <= 600_000
-
-
 def test_more_claims_than_one_call_names_are_renewed_and_released(
     queue: Queue, claims: Claims, client: Any, name: str, expire: Callable[..., None]
 ) -> None:
@@ -402,19 +380,6 @@ def test_more_claims_than_one_call_names_are_renewed_and_released(
     assert client.zcount(QueueKeys.of(name).held, "-inf", 1001) == 0
     assert claims.release() == 1001
     assert queue.stats().ready == 1001
-
-
-def test_a_claim_that_was_given_back_is_not_acked(
-    queue: Queue, claims: Claims, expire: Callable[..., None]
-) -> None:
-    push(queue, 2)
-    claims.claim(0, messages=2)
-    expire(1)
-    message = queue.pop()
-    assert message is not None
-    assert claims.ack(1) == 0
-    assert claims.readable(1, 1) == []
-    assert queue.stats().ready == 1
 
 
 def test_an_expired_claim_that_nobody_took_is_still_its_drivers(
@@ -461,19 +426,3 @@ def test_numbers_out_of_range_are_refused(claims: Claims) -> None:
     ):
         with pytest.raises(ConfigurationError):
             call()
-
-
-def test_a_key_of_another_type_is_an_error_that_names_it(
-    queue: Queue, claims: Claims, client: Any, name: str
-) -> None:
-    push(queue, 1)
-    client.set(f"{name}HELD", "of others")
-    with pytest.raises(KeyTypeError, match="HELD"):
-        claims.claim(0, messages=1)
-    with pytest.raises(KeyTypeError, match="HELD"):
-        queue.pop()
-    client.delete(f"{name}HELD")
-    client.set(f"{name}CLAIM:group:1", "of others")
-    with pytest.raises((KeyTypeError, ResponseError)):
-        claims.claim(0, messages=1)
-    assert queue.stats().ready == 1

@@ -207,14 +207,6 @@ def test_an_audit_finds_and_mends_what_does_not_belong(
     assert control.ttl(f"{name}CONTEXT") == -1
 
 
-def test_the_count_of_a_message_that_went_to_the_back_is_sound(make_queue: MakeQueue) -> None:
-    queue = make_queue(requeue="back")
-    queue.push({"id": "a"})
-    queue.nack(queue.pop())
-    assert queue.audit(repair=True).findings == ()
-    assert queue.pop().receive_count == 2
-
-
 def test_many_large_dead_letters_are_all_redriven(queue: Any) -> None:
     queue.push_many(b"x" * 1_000_000 for _ in range(20))
     while message := queue.pop():
@@ -225,53 +217,6 @@ def test_many_large_dead_letters_are_all_redriven(queue: Any) -> None:
     assert queue.stats().ready == 20
     with pytest.raises(ackq.ConfigurationError, match="not a dead letter"):
         queue.redrive(entries=["one"])
-
-
-def test_a_key_of_another_type_is_named_and_nothing_changes(
-    make_queue: MakeQueue, target: Target, name: str
-) -> None:
-    queue, control = make_queue(), target.control
-    control.lpush(name, b'{"id":"a"}')
-    control.set(f"{name}CONTEXT", "mine")
-    for operation in (queue.pop, lambda: queue.push({"n": 1}, delay=1)):
-        with pytest.raises(ackq.KeyTypeError, match="CONTEXT' is a string, not a hash"):
-            operation()
-    assert control.llen(name) == 1
-    (finding,) = queue.audit().findings
-    assert finding.problem == "a string where a hash belongs"
-
-
-def test_a_push_onto_a_key_of_another_type_is_refused(
-    make_queue: MakeQueue, target: Target, name: str
-) -> None:
-    target.control.set(name, "mine")
-    with pytest.raises(ackq.KeyTypeError, match="is a string, not a list"):
-        make_queue().push({"n": 1})
-
-
-@pytest.mark.refused_by_the_client
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "",
-        "x" * 201,
-        "a\nb",
-        "a*",
-        "a?",
-        "[a]",
-        "a\\b",
-        "{a",
-        "a}",
-        "{}a",
-        "jobsBACKUP",
-        "jobsDEAD",
-        "jobsDEDUP:x",
-        "\ud800",
-    ],
-)
-def test_a_name_that_would_collide_or_mislead_is_refused(make_queue: MakeQueue, bad: str) -> None:
-    with pytest.raises(ackq.QueueNameError):
-        make_queue(bad)
 
 
 @pytest.mark.refused_by_the_client
@@ -302,11 +247,3 @@ def test_a_cluster_needs_a_hash_tag_before_anything_is_written(
     else:
         queue.push({"n": 1})
         assert queue.pop().json()["n"] == 1
-
-
-def test_many_dead_letters_are_dropped_in_several_calls(queue: Any) -> None:
-    queue.push_many({"n": n} for n in range(60))
-    queue.reject(*queue.pop_many(60))
-    entries = [letter.entry for letter in queue.dead_letters(60)]
-    assert queue.drop_dead_letters(*entries) == 60
-    assert queue.stats().dead == 0

@@ -1,10 +1,7 @@
 """What producers may rely on, on every server and through both faces."""
 
-import dataclasses
 import datetime
-import enum
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,43 +22,6 @@ def test_a_pushed_mapping_arrives_as_json_with_its_id_first(queue: Any) -> None:
     assert message.json() == {"id": "a-1", "task": "resize"}
 
 
-def test_a_mapping_without_an_id_is_given_one(queue: Any) -> None:
-    first, second = queue.push({"n": 1}), queue.push({"n": 2})
-    assert first != second
-    assert len(first) == 16
-    assert [queue.pop().id, queue.pop().id] == [first, second]
-
-
-def test_a_dataclass_is_pushed_as_an_object(make_queue: Any) -> None:
-    @dataclasses.dataclass
-    class Job:
-        id: int
-        path: str
-
-    queue = make_queue()
-    assert queue.push(Job(7, "/a")) == "7"
-    assert queue.pop().json() == {"id": 7, "path": "/a"}
-
-
-def test_bytes_are_pushed_unchanged(queue: Any) -> None:
-    assert queue.push(b"\x00not json\xff") == ""
-    assert queue.push(b'{"n": 1, "id": 5}') == "5"
-    assert [queue.pop().body, queue.pop().body] == [b"\x00not json\xff", b'{"n": 1, "id": 5}']
-
-
-def test_a_whole_number_is_an_id_however_it_is_written(queue: Any) -> None:
-    for written, id in (
-        (b"1.0", "1"),
-        (b"1e3", "1000"),
-        (b"-0.0", "0"),
-        (b"1.5", ""),
-        (b"1e300", ""),
-    ):
-        assert queue.push(b'{"id":%s}' % written) == id
-        message = queue.pop()
-        assert message.key == id.encode() or (not id and message.key.startswith(b"\0"))
-
-
 @pytest.mark.every_route
 def test_a_plain_push_is_a_push(make_queue: MakeQueue, push_plainly: Callable[..., Any]) -> None:
     push_plainly(json.dumps({"id": "plain", "n": 1}))
@@ -80,86 +40,6 @@ def test_messages_are_delivered_in_the_order_of_their_push(queue: Any) -> None:
 
 def test_push_many_of_nothing_sends_nothing(make_queue: MakeQueue) -> None:
     assert make_queue().push_many([]) == []
-
-
-@pytest.mark.refused_by_the_client
-@pytest.mark.parametrize(
-    "message",
-    [
-        None,
-        5,
-        "text",
-        [1],
-        {"id": None},
-        {"id": ""},
-        {"id": True},
-        {"id": 1.5},
-        {"id": {}},
-        {"id": 2**53},
-        {"id": "x" * 513},
-        {"id": "\x00x"},
-        {"id": "\ud800"},
-        {"n": object()},
-        {"n": 2**70},
-        {5: 1},
-    ],
-)
-def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
-    queue: Any, message: Any
-) -> None:
-    with pytest.raises(ackq.InvalidMessage):
-        queue.push(message)
-    with pytest.raises(ackq.InvalidMessage):
-        queue.push_many([{"id": "good"}, message])
-    assert queue.stats().ready == 0
-
-
-@dataclasses.dataclass
-class Reading:
-    values: list[float]
-
-
-class Level(enum.Enum):
-    UNKNOWN = float("nan")
-
-
-@pytest.mark.refused_by_the_client
-@pytest.mark.parametrize(
-    ("message", "path"),
-    [
-        ({"a": float("nan")}, "$.a is nan"),
-        ({"none": None, "a": {"b": [0.5, float("inf")]}}, "$.a.b[1] is inf"),
-        ({"a b": (1, {"c": float("-inf")})}, "$['a b'][1].c is -inf"),
-        ({"a": [Reading([1.0, float("nan")])]}, "$.a[0].values[1] is nan"),
-        (Reading([float("nan")]), "$.values[0] is nan"),
-        ({"a": Level.UNKNOWN}, "$.a is nan"),
-    ],
-)
-def test_a_number_that_json_lacks_is_refused_with_its_path(
-    queue: Any, message: Any, path: str
-) -> None:
-    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
-        queue.push(message)
-    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
-        queue.push(message, delay=60)
-    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
-        queue.push_many([{"id": "good"}, message])
-    stats = queue.stats()
-    assert (stats.ready, stats.delayed) == (0, 0)
-
-
-def test_null_and_the_word_null_are_pushed_as_they_are(queue: Any) -> None:
-    message = {"id": "a", "none": None, "in": [None, {"null": "null"}, 1.5, 3, True]}
-    queue.push(message)
-    assert queue.pop().json() == message
-
-
-def test_a_body_over_the_limit_is_refused_by_push(make_queue: MakeQueue) -> None:
-    queue = make_queue(max_body_bytes=100)
-    queue.push(b"x" * 100)
-    with pytest.raises(ackq.MessageTooLarge, match="101 bytes, over the limit of 100"):
-        queue.push(b"x" * 101)
-    assert queue.stats().ready == 1
 
 
 def test_a_body_over_the_limit_that_others_pushed_is_put_aside_and_can_be_redriven(
@@ -206,25 +86,6 @@ def test_scheduled_messages_of_one_id_are_all_kept(queue: Any) -> None:
         b'{"id":"same","n":2}',
         b"raw",
     }
-
-
-@pytest.mark.refused_by_the_client
-@pytest.mark.parametrize(
-    "when",
-    [
-        {"delay": -1},
-        {"delay": float("nan")},
-        {"delay": float("inf")},
-        {"at": float("nan")},
-        {"at": 1e12},
-        {"delay": 1, "at": 1},
-        {"at": datetime.datetime(2030, 1, 1)},
-    ],
-)
-def test_a_time_that_cannot_be_is_refused(queue: Any, when: Any) -> None:
-    with pytest.raises(ackq.ConfigurationError):
-        queue.push({"n": 1}, **when)
-    assert queue.stats().delayed == 0
 
 
 @pytest.mark.every_route
@@ -323,12 +184,3 @@ def test_redelivered_messages_still_come_before_the_front(queue: Any) -> None:
     queue.nack(queue.pop(), delay=0)
     queue.push({"id": "front"}, front=True)
     assert [message.id for message in queue.pop_many(9)] == ["nacked", "front", "ready"]
-
-
-@pytest.mark.parametrize("when", [{"delay": 1}, {"at": 2e9}])
-def test_a_push_to_the_front_is_for_now(queue: Any, when: Any) -> None:
-    with pytest.raises(ackq.ConfigurationError, match="leave out front"):
-        queue.push({"id": "a"}, front=True, **when)
-    with pytest.raises(ackq.ConfigurationError, match="leave out front"):
-        queue.push_many([{"id": "a"}], front=True, **when)
-    assert queue.stats().ready == queue.stats().delayed == 0

@@ -393,22 +393,6 @@ def test_pausing_does_not_move_the_backlog(queue: Any, target: Target, name: str
     assert target.control.llen(name) == 5
 
 
-def test_requeue_back_puts_an_expired_message_behind_the_backlog(make_queue: MakeQueue) -> None:
-    queue = make_queue(requeue="back", visibility_timeout=0.02)
-    queue.push_many([{"id": "a"}, {"id": "b"}])
-    queue.pop()
-    wait_until(lambda: queue.stats().expired == 1, "the lease to end")
-    messages = queue.pop_many(5, visibility_timeout=60)
-    assert [(message.id, message.receive_count) for message in messages] == [("b", 1), ("a", 2)]
-
-
-def test_requeue_back_puts_a_nacked_message_behind_the_backlog(make_queue: MakeQueue) -> None:
-    queue = make_queue(requeue="back")
-    queue.push_many([{"id": "a"}, {"id": "b"}])
-    queue.nack(queue.pop())
-    assert [(each.id, each.receive_count) for each in queue.pop_many(5)] == [("b", 1), ("a", 2)]
-
-
 def test_ack_by_bare_id_is_not_fenced(queue: Any) -> None:
     queue.push_many([{"id": "a"}, {"id": 7}])
     queue.pop_many(2)
