@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: run benchmarks, compare two runs, report."""
+"""``python -m benchmarks``: run benchmarks, compare two runs."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -9,13 +9,11 @@ from benchmarks.registry import BENCHMARKS
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "all": commands.run_all,
     "compare": commands.compare,
-    "report": commands.report,
 }
 USAGE = f"""\
 usage: python -m benchmarks BENCHMARK [--help] [options]
-       python -m benchmarks all [--quick] [--only NAME ...] [--out DIR]
+       python -m benchmarks all [--quick] [--only NAME ...]
        python -m benchmarks compare OLD NEW
-       python -m benchmarks report FILE ... --out DIR
 
 benchmarks: {", ".join(BENCHMARKS)}
 

@@ -17,7 +17,6 @@ import redis
 from ackq import scripts
 from ackq.bench.figures import Measure, Ratio, Result
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.stalls import (
     IDLE_SHA,
@@ -47,30 +46,6 @@ CPU, MEMORY = "longest script, CPU", "memory, peak over the start"
 #: Those that only Linux has, for a server on this machine.
 OPTIONAL = {CPU: "ms", MEMORY: "MiB"}
 OVER = "over the idle loop"
-#: The list queue's scripts that have pictures of their own.
-TAKING = ("pop", "ack", "ack_id", "nack", "extend")
-#: Each picture has the scripts of one product.
-PICTURES = tuple(
-    Picture(name, f"The longest call: {title}", "longest script", cases=cases, log=True)
-    for name, title, cases in (
-        ("pop", "pop", ("pop:",)),
-        ("settling", "acks and the like", ("ack", "nack", "extend")),
-        (
-            "queue",
-            "push, looks and repairs",
-            (
-                *(f"{name}:" for name in scripts.names() if "/" not in name and name not in TAKING),
-                "overview/",
-            ),
-        ),
-        ("claims", "claims", ("claims/", "held/")),
-        ("staging", "staged rows", ("staging/", "pipeline/")),
-        ("delay", "delay queues", ("delay/",)),
-        ("topic", "topics", ("topic/",)),
-        ("rsmq", "RSMQ", ("rsmq/",)),
-        ("side", "consumers' groups and workers", ("members/", "worker/")),
-    )
-)
 
 
 def options(options: Options) -> None:

@@ -23,13 +23,9 @@ from ackq.bench.rounds import cycles_for, in_turns
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.memory import used_memory
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 
 PURPOSE = "What a message costs by batch and size; the nodes that a load needs."
-PICTURES = (
-    Picture("server", "CPU of the server for a push, a take and an ack", "server time", log=True),
-)
 KEY = "ackq-benchmark:capacity"
 #: The figures of a message, and their units.
 FIGURES = {"server time": "µs/message", "received": "B/message", "sent": "B/message"}

@@ -1,4 +1,4 @@
-"""The commands: run a benchmark or all of them, compare two runs, report."""
+"""The commands: run a benchmark or all of them, compare two runs."""
 
 import argparse
 import json
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from ackq.bench.figures import Result, from_json, to_json
@@ -18,16 +17,14 @@ from benchmarks.registry import BENCHMARKS, benchmark
 
 
 def run(name: str, arguments: Sequence[str]) -> None:
-    """Run one benchmark with its arguments; print, write and report the results."""
+    """Run one benchmark with its arguments; print and write the results."""
     module = benchmark(name)
     options = Options(name, module.PURPOSE)
     module.options(options)
     settings = options.settings(arguments)
-    if settings.out:
-        _require_pictures()
     result = module.run(settings)
     print(text_of(result))
-    _write([result], settings.json, settings.out)
+    _write([result], settings.json)
 
 
 def run_all(arguments: Sequence[str]) -> None:
@@ -40,8 +37,6 @@ def run_all(arguments: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of the random data; default: 1")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
     settings = parser.parse_args(arguments)
-    if settings.out:
-        _require_pictures()
     pace = [] if settings.pace == "full" else [f"--{settings.pace}"]
     results: list[Result] = []
     failed = []
@@ -55,7 +50,7 @@ def run_all(arguments: Sequence[str]) -> None:
                 results += read_results(path)
             else:
                 failed.append(name)
-    _write(results, settings.json, settings.out)
+    _write(results, settings.json)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
@@ -73,18 +68,6 @@ def compare(arguments: Sequence[str]) -> None:
     print(comparison_of(read_results(settings.old), read_results(settings.new)))
 
 
-def report(arguments: Sequence[str]) -> None:
-    """Draw and describe results from files."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks report", description="Report on results that --json wrote."
-    )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True)
-    settings = parser.parse_args(arguments)
-    results = [result for path in settings.files for result in read_results(path)]
-    _write(results, None, settings.out)
-
-
 def read_results(path: Path) -> list[Result]:
     """Return the results in a file; exit with a message if it has none."""
     try:
@@ -93,21 +76,6 @@ def read_results(path: Path) -> list[Result]:
         sys.exit(f"{path}: {error}")
 
 
-def _require_pictures() -> None:
-    """Exit now, not after hours of measuring, if pictures cannot be drawn."""
-    if not find_spec("matplotlib"):
-        sys.exit("a report has pictures, which need matplotlib: pip install --group bench")
-
-
-def _write(results: Sequence[Result], path: Path | None, folder: Path | None) -> None:
+def _write(results: Sequence[Result], path: Path | None) -> None:
     if path:
-        _write_json(results, path)
-    if folder:
-        from benchmarks.page import write_report
-
-        write_report(results, folder)
-        _write_json(results, folder / "results.json")
-
-
-def _write_json(results: Sequence[Result], path: Path) -> None:
-    path.write_text(json.dumps(to_json(results), indent=1) + "\n")
+        path.write_text(json.dumps(to_json(results), indent=1) + "\n")

@@ -14,7 +14,6 @@ from benchmarks.contestants.article import Article
 from benchmarks.contestants.lists import AsyncBareList, ProcessingList
 from benchmarks.contestants.loop import AsyncAckq
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import Target, target
 
 PURPOSE = "Push, pop and ack, one by one and in batches, with bodies of several sizes."
@@ -43,49 +42,6 @@ PAIRS = (
     ("ackq", "article"),
     ("ackq", "streams"),
     ("ackq, asyncio", "bare list, asyncio"),
-)
-SYNC = tuple(name for name in CONTESTANTS if "asyncio" not in name)
-SMALL = ("one by one, 100 B, TCP", "by 10, 100 B, TCP", "by 100, 100 B, TCP", "by 1000, 100 B, TCP")
-PICTURES = (
-    Picture(
-        "relative",
-        "Throughput beside a bare list, 100 bytes, TCP",
-        "throughput",
-        cases=SMALL,
-        contestants=SYNC,
-        relative_to="bare list",
-        caption="Batches run while 1,000 messages are in flight.",
-    ),
-    Picture("throughput", "Throughput, 100 bytes, TCP", "throughput", cases=SMALL, log=True),
-    Picture("server", "CPU of the server, 100 bytes, TCP", "server time", cases=SMALL),
-    Picture(
-        "sizes",
-        "Throughput beside a bare list by size of the body, by 100, TCP",
-        "throughput",
-        cases=[f"by 100, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
-        contestants=SYNC,
-        relative_to="bare list",
-    ),
-    Picture(
-        "sizes-single",
-        "The same, one by one",
-        "throughput",
-        cases=[f"one by one, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
-        contestants=SYNC,
-        relative_to="bare list",
-    ),
-    Picture(
-        "latency",
-        "Time of a cycle, one by one, 100 bytes: median",
-        "cycle, p50",
-        cases=("one by one, 100 B",),
-    ),
-    Picture(
-        "latency-p99",
-        "Time of a cycle, one by one, 100 bytes: p99",
-        "cycle, p99",
-        cases=("one by one, 100 B",),
-    ),
 )
 
 

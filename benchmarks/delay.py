@@ -19,15 +19,9 @@ from ackq.bench.figures import Measure, Result
 from ackq.bench.messages import Messages
 from ackq.delay import DelayEntry, DelayQueue
 from benchmarks.frame import Options, Settings, compare, facts
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 
 PURPOSE = "Push, take and delete messages of 100 bytes; and how late they come."
-PICTURES = (
-    Picture("throughput", "The delay queue beside the article's scripts", "throughput", log=True),
-    Picture("server", "CPU of the server", "server time"),
-    Picture("late", "From its ready time to the waiting consumer", "late", log=True),
-)
 #: Messages in one batch.
 BATCH = 100
 #: Delay of the stored messages in seconds; longer than any run.

@@ -19,7 +19,6 @@ from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, in_turns, ratio
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.stalls import logging_slow_commands, longest_idle_loop, longest_ping, script_times
 
@@ -27,28 +26,6 @@ PURPOSE = "Pop and ack on deep queues; recovery of expired leases."
 #: Queues of which one number grows, and the queue with most of both.
 GROWING = ("ackq, more ready", "ackq, more in flight")
 DEEPEST = "ackq, most of both"
-PICTURES = (
-    Picture(
-        "server",
-        "CPU of the server for a pop and an ack",
-        "server time",
-        "lines",
-        contestants=GROWING,
-        x="messages",
-        scale="log",
-        caption="The others, ready or in flight, are as few as in the shallowest queue.",
-    ),
-    Picture(
-        "client",
-        "A pop with an ack, as the client sees it",
-        "round trip",
-        "lines",
-        contestants=GROWING,
-        x="messages",
-        scale="log",
-    ),
-    Picture("recovery", "Expired leases taken back", "recovered"),
-)
 #: Messages of one call while a queue is filled.
 CHUNK = 1000
 #: Cycles between two refills; the refills are not measured.
@@ -232,11 +209,11 @@ def run(settings: Settings) -> Result:
 
 
 def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds: Rounds) -> None:
-    for (grows, at), depth in sorted(depths.items(), key=lambda each: each[1]):
+    for (grows, _), depth in sorted(depths.items(), key=lambda each: each[1]):
         found = rounds[str(depth)]
         for figure, of in (("server time", "server_us"), ("round trip", "client_us")):
             values = tuple(getattr(each, of) for each in found)
-            result.measures.append(Measure(str(depth), grows, figure, "µs/message", values, at))
+            result.measures.append(Measure(str(depth), grows, figure, "µs/message", values))
     (deep,) = (depth for (grows, _), depth in depths.items() if grows == DEEPEST)
     shallow = min(depth for (grows, _), depth in depths.items() if grows == GROWING[0])
     what, pair = f"{deep} / {shallow}", (rounds[str(deep)], rounds[str(shallow)])

@@ -19,15 +19,10 @@ import redis
 
 from ackq.bench.figures import Measure, Ratio, Result
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.stalls import Pings, pinging
 
 PURPOSE = "A scrape of the exporter, for thousands of queues."
-PICTURES = (
-    Picture("scrape", "Seconds of one scrape", "wall clock"),
-    Picture("blocked", "The longest ping during a scrape", "longest ping"),
-)
 OURS, IDLE = "ackq exporter", "no scrape"
 #: The prefix of every key.
 KEY = "ackq-benchmark:exporter:"

@@ -24,7 +24,6 @@ from ackq.core.effects import Operation, Request
 from ackq.membership.operations import Assignment, GroupKeys, GroupSpec, Session, heartbeat
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.idle import make_room
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 
 PURPOSE = "Groups of a thousand consumers: when they agree, and what it costs."
@@ -34,16 +33,6 @@ FIGURES = (
     ("server's CPU, starting", "%"),
     ("server's CPU, steady", "%"),
     ("agreement after deaths", "s"),
-)
-PICTURES = tuple(
-    Picture(name, title, FIGURES[figure][0], "lines", x="consumers", scale="log")
-    for figure, (name, title) in enumerate(
-        (
-            ("settled", "Until all consumers agree, after the last start"),
-            ("starting", "Server's CPU while they start"),
-            ("steady", "Server's CPU while nothing changes"),
-        )
-    )
 )
 #: Longest time, in seconds, until a group agrees.
 LIMIT = 300.0
@@ -71,18 +60,16 @@ def run(settings: Settings) -> Result:
             for shards in settings.shards:
                 spec = GroupSpec.of(GROUP, shards, settings.session)
                 for consumers in settings.consumers:
-                    courses = []
+                    case, courses = f"{consumers} consumers, {shards} shards", []
                     for number in range(settings.rounds):
-                        progress(f"{consumers} consumers, {shards} shards")
+                        progress(case)
                         with _group(client, spec, consumers, server.url) as group:
                             draw = random.Random(settings.seed + number)
                             courses.append(group.course(settings.start, draw))
                     for (figure, unit), values in zip(
                         FIGURES, zip(*courses, strict=True), strict=True
                     ):
-                        result.measures.append(
-                            Measure(f"{shards} shards", "ackq", figure, unit, values, consumers)
-                        )
+                        result.measures.append(Measure(case, "ackq", figure, unit, values))
     result.notes.append(
         f"All consumers start within {settings.start:g} s. Later, a tenth of them dies; their"
         f" sessions last {settings.session:g} s."

@@ -3,7 +3,6 @@
 A benchmark is a module with the members of `Benchmark`, and a line in `benchmarks.registry`:
 
     PURPOSE = "Push, pop and ack."            # shown by --help
-    PICTURES = (Picture(...), ...)            # how the report draws its measures
 
     def options(options: Options) -> None:    # its own options
         options.size("rounds", 12, quick=4, smoke=2, help="of each contestant")
@@ -14,7 +13,7 @@ A benchmark is a module with the members of `Benchmark`, and a line in `benchmar
             ...
         return result
 
-All benchmarks also have ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--json`` and ``--out``.
+All benchmarks also have ``--url``, ``--seed``, ``--quick``, ``--smoke`` and ``--json``.
 """
 
 import argparse
@@ -30,12 +29,11 @@ from ackq.bench.figures import Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Player, contest, duel, measures_of
 from benchmarks.checkout import commit
-from benchmarks.picture import Picture
 from benchmarks.servers import Target
 
 Settings = argparse.Namespace
 #: Options that do not affect the figures, or that name a file or server.
-PLACES = {"url", "json", "out"}
+PLACES = {"url", "json"}
 Size = float | tuple[float, ...]
 
 
@@ -88,7 +86,6 @@ class Benchmark(Protocol):
     """The members of a benchmark's module."""
 
     PURPOSE: str
-    PICTURES: Sequence[Picture]
 
     def options(self, options: Options, /) -> None:
         """Add the options of this benchmark."""
@@ -118,11 +115,8 @@ def add_pace(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the output."""
+    """Add the option for the output."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="write results, pictures and a page into DIR"
-    )
 
 
 def facts(server: Target, settings: Settings) -> dict[str, Any]:

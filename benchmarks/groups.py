@@ -18,7 +18,6 @@ from ackq.bench.messages import Body, Messages
 from ackq.bench.rounds import ServerCpu, compete, duel, measures_of, percentile
 from benchmarks.contestants.by_hand import FIELD, ByHand
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import Target, target
 
 PURPOSE = "Groups: the order of each customer, beside a queue without groups and groups by hand."
@@ -44,10 +43,6 @@ LIMITS: dict[str, dict[str, Any]] = {
 WOKEN_WITHIN = 50.0
 #: Seconds after which a consumer surely waits.
 WAITS_AFTER = 0.02
-PICTURES = (
-    Picture("throughput", "Throughput with groups, by 100", "throughput", cases=tuple(CASES)),
-    Picture("server", "CPU of the server, by 100", "server time", cases=tuple(CASES)),
-)
 
 
 class GroupedMessages(Messages):

@@ -30,14 +30,10 @@ from ackq.queue import take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.processes import beside
 from benchmarks.servers import target
 
 PURPOSE = "What waiting connections cost an idle server."
-PICTURES = (
-    Picture("cpu", "Processor time of an idle server", "server's CPU", "lines", x="connections"),
-)
 KEY = "ackq-benchmark:idle"
 #: Connections beside the waiters: those of this benchmark.
 SPARE = 50
@@ -212,6 +208,6 @@ def _report(
     figures = (("server's CPU", "%"), ("commands", "commands/s"), ("memory", "KiB/connection"))
     for name, found in rounds.items():
         for (figure, unit), values in zip(figures, zip(*found, strict=True), strict=True):
-            result.measures.append(Measure(case, name, figure, unit, values, count))
+            result.measures.append(Measure(case, name, figure, unit, values))
     above, below = ([each[0] for each in rounds[name]] for name in ("ackq", "BRPOP"))
     result.ratios.append(Ratio.of(f"{case}: ackq / BRPOP: server's CPU", above, below))

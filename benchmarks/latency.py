@@ -27,22 +27,10 @@ from ackq.bench.rounds import PERCENTILES, in_turns, percentiles
 from ackq.queue.keys import QueueKeys
 from benchmarks.delayed import delayed
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.processes import beside
 from benchmarks.servers import target
 
 PURPOSE = "Latency at a set rate, from the intended push to the delivery."
-PICTURES = (
-    Picture(
-        "p99",
-        "From the intended push to the delivery: p99",
-        "latency, p99",
-        log=True,
-        caption="Each at a share of the rate that it can carry itself.",
-    ),
-    Picture("p50", "From the intended push to the delivery: p50", "latency, p50", log=True),
-    Picture("rate", "Rate that one producer and one consumer can carry", "maximum"),
-)
 KEY = "ackq-benchmark:latency"
 #: Bytes of a message.
 SIZE = 100

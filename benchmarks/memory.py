@@ -23,33 +23,11 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import rotations
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.workers.environments import Absent, version_of
 from benchmarks.workers.filling import PEERS, PeerProcess
 
 PURPOSE = "Bytes of a message, ready and in flight."
-PICTURES = (
-    Picture(
-        "in-flight",
-        "Memory of a message in flight, 100 bytes with its id",
-        "memory",
-        cases=[f"in flight, 100 B, id of {size}" for size in (8, 20, 36)],
-    ),
-    Picture(
-        "ready",
-        "Memory of a message that is ready, 100 bytes with its id",
-        "memory",
-        cases=[f"ready, 100 B, id of {size}" for size in (8, 20, 36)],
-    ),
-    Picture(
-        "sizes",
-        "Memory of a message in flight, id of 20, by its size",
-        "memory",
-        log=True,
-        cases=[f"in flight, {size} B, id of 20" for size in (100, 300, 1000)],
-    ),
-)
 #: The prefix of every key.
 KEY = "ackq-benchmark:memory"
 #: Messages of one call.

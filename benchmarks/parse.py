@@ -17,7 +17,6 @@ from ackq.bench.figures import Result
 from ackq.bench.rounds import Round, Rounds, duel, measures_of
 from ackq.queue.claims_client import Claims
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.spark_queries import absent
 
@@ -31,7 +30,6 @@ STRUCT = {
     "fields": [{"name": "d", "type": "date", "nullable": True, "metadata": {}}],
 }
 MAP = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
-PICTURES = (Picture("throughput", "From Redis to Arrow, by schema and bodies", "throughput"),)
 
 
 def body(n: int, /, **fields: Any) -> bytes:

@@ -20,15 +20,9 @@ from ackq.bench.messages import Messages
 from ackq.bench.rounds import Player
 from ackq.rsmq import RSMQ
 from benchmarks.frame import Options, Settings, compare, facts
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 
 PURPOSE = "Send, receive and delete messages of 100 characters, beside PyRSMQ."
-PICTURES = (
-    Picture("throughput", "RSMQ: ackq beside PyRSMQ", "throughput", log=True),
-    Picture("server", "CPU of the server", "server time"),
-    Picture("wait", "From a send to the end of a waiting receive", "until received"),
-)
 #: Messages in one batch.
 BATCH = 100
 NS = "ackq-benchmark"

@@ -26,37 +26,12 @@ from ackq.queue.keys import QueueKeys
 from ackq.sharded import ShardedQueue, choice
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.nodes import cluster
-from benchmarks.picture import Picture
 from benchmarks.processes import beside
 from benchmarks.servers import Target, target
 
 PURPOSE = "A sharded queue on 1 to 3 cluster nodes, many producers and consumers."
 #: The figure that the model computes.
 MODEL = "MODEL: throughput if the nodes were the limit"
-PICTURES = (
-    Picture("cost", "CPU that a message costs all nodes together", "server time"),
-    Picture(
-        "throughput",
-        "Measured on this one machine",
-        "throughput",
-        cases=("by ",),
-        caption="The nodes and all processes share its processors.",
-    ),
-    Picture(
-        "model",
-        "A model, not a measurement: if the nodes were the limit",
-        MODEL,
-        caption="One processor a node and as many clients as it takes: the rate at which the"
-        " busiest node would be at its limit, from its CPU per message.",
-    ),
-    Picture(
-        "hot",
-        "One shard gets nine of ten messages",
-        "throughput",
-        cases=("9 of 10",),
-        caption="Handling a message takes time, so the consumers are the limit.",
-    ),
-)
 NAME = "ackq-benchmark:shards"
 ONE = "ackq, one queue"
 #: Plain queues, which show what several servers cost on one machine.

@@ -23,7 +23,6 @@ from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, duel, measures_of, percentile
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.spark_pipeline import PIPELINE, PLAIN, QUEUE, Spent, commands
 from benchmarks.spark_queries import Queries, absent, queries
@@ -38,17 +37,6 @@ SINK, DIRECT = "Spark sink", "Spark sink, direct"
 AT_ONCE, TENTHS = "Spark source, at once", "Spark source, in tenths"
 WHOLE, READING = ", with start", ", reading alone"
 LATENCY = "Spark source, foreachBatch"
-PICTURES = (
-    Picture("throughput", "Spark beside loops in plain Python", "throughput"),
-    Picture(
-        "server",
-        "CPU of the server",
-        "server time",
-        contestants=(PUSHING, SINK, DIRECT, POPPING, AT_ONCE + WHOLE, TENTHS + WHOLE),
-    ),
-    Picture("blocked", "The longest that one script blocked Redis", "longest script"),
-    Picture("latency", "From LPUSH to the row in foreachBatch", "arrival, p50"),
-)
 #: The figures of the scripts of a run, all in milliseconds.
 BLOCKS = ("median script", "longest script", "longest idle loop as long", "longest other command")
 #: Commands of this benchmark itself.

@@ -23,7 +23,6 @@ from ackq import Queue
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import ServerCpu, in_turns
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.spark_pipeline import CHECK, DDL, bodies
 from benchmarks.spark_queries import absent
@@ -32,7 +31,6 @@ PURPOSE = "Run a pipeline on a Spark cluster of one worker, and of two."
 QUEUE = "ackq-benchmark:standalone"
 WORKERS = {"one worker": 1, "two workers": 2}
 SIZE, BATCHES = 300, 5
-PICTURES = (Picture("throughput", "A pipeline on workers of one core", "throughput"),)
 #: Ticks of /proc per second.
 _TICKS = os.sysconf("SC_CLK_TCK")
 #: Whose processor time is measured.

@@ -27,21 +27,12 @@ from ackq.tasks import AsyncTasks, Tasks
 from ackq.tasks.arguments import Arguments
 from ackq.worker import AsyncWorker, Worker
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 
 PURPOSE = "Workers with tasks and with bare handlers; arguments by msgspec and by pydantic."
 NAME = "ackq-benchmark-tasks"
 BARE, TASKS = "bare handler", "ackq, tasks"
 MSGSPEC, PYDANTIC = "ackq, msgspec", "pydantic"
-PICTURES = (
-    Picture(
-        "throughput",
-        "A worker whose handler does nothing",
-        "throughput",
-        cases=("threads", "asyncio"),
-    ),
-)
 #: The share of the bare handler's throughput that tasks keep at least.
 LEAST = 0.8
 

@@ -15,15 +15,9 @@ from ackq.bench.figures import Measure, Result
 from ackq.bench.messages import Messages
 from ackq.topic import Batch, Topic
 from benchmarks.frame import Options, Settings, compare, facts
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 
 PURPOSE = "Publish and read messages of 100 bytes, beside Streams."
-PICTURES = (
-    Picture("throughput", "Topics beside Streams", "throughput", log=True),
-    Picture("server", "CPU of the server", "server time"),
-    Picture("memory", "Memory of a stored message", "memory"),
-)
 #: Messages in one batch.
 BATCH = 100
 #: Messages to keep: exactly with ackq, about as many with Streams, which trim faster that way.

@@ -25,24 +25,10 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import PERCENTILES, in_turns, percentile, percentiles
 from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.processes import beside
 from benchmarks.servers import target
 
 PURPOSE = "Wake one of many waiters."
-PICTURES = (
-    Picture(
-        "delivery",
-        "From LPUSH to the message in hand",
-        "delivery, p99",
-        "lines",
-        x="waiters",
-        scale="log",
-        caption="BRPOP hands the message over in one step and loses it with its consumer; ackq"
-        " asks for the lease in a second round trip.",
-    ),
-    Picture("idle", "What waiting costs", "commands while idle", "lines", x="waiters", scale="log"),
-)
 KEY = "ackq-benchmark:wakeup"
 #: Seconds that one wait lasts; the waiter then waits again.
 POP_TIMEOUT = 30.0
@@ -246,14 +232,14 @@ def _report(result: Result, count: int, rounds: dict[str, list[Round]]) -> None:
         for label, share in PERCENTILES.items():
             if values := percentiles(share, delays):
                 figure, shown = f"delivery, {label}", tuple(value * 1000 for value in values)
-                result.measures.append(Measure(case, name, figure, "ms", shown, count))
+                result.measures.append(Measure(case, name, figure, "ms", shown))
         idle, sent = (
             tuple(each.idle_rate for each in found),
             tuple(each.commands for each in found),
         )
         result.measures += [
-            Measure(case, name, "commands while idle", "commands/s", idle, count),
-            Measure(case, name, "commands for a delivery", "commands", sent, count),
+            Measure(case, name, "commands while idle", "commands/s", idle),
+            Measure(case, name, "commands for a delivery", "commands", sent),
         ]
     for label, ceiling in (("p50", None), ("p99", 2.5)):
         above, below = (

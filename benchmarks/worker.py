@@ -16,27 +16,10 @@ import redis
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import rotations
 from benchmarks.frame import Options, Settings, facts, progress
-from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.workers.environments import HERE, PEERS, Absent, command_for, version_of
 
 PURPOSE = "Messages a second of one worker process, beside nine peers from PyPI and npm."
-PICTURES = (
-    Picture(
-        "no-op",
-        "One worker process, a handler that does nothing",
-        "throughput",
-        cases=("no-op",),
-        log=True,
-    ),
-    Picture(
-        "sleep",
-        "One worker process, a handler that sleeps 1 ms",
-        "throughput",
-        cases=("1 ms sleep",),
-        caption="RQ, which handles one message at a time, is left out.",
-    ),
-)
 OWN = {
     "ackq, threads": "ackq_threads.py",
     "ackq, tasks": "ackq_tasks.py",

@@ -34,7 +34,6 @@ class Measure:
         figure: what was measured, such as "throughput".
         unit: of the values, such as "messages/s".
         rounds: one value per round; the same index means the same round for all contestants.
-        at: the x value of this point in a line chart, such as the number of waiters.
         more_is_better: whether higher values are better.
     """
 
@@ -43,7 +42,6 @@ class Measure:
     figure: str
     unit: str
     rounds: tuple[float, ...]
-    at: float | None = None
     more_is_better: bool = False
 
     @property
