@@ -7,6 +7,8 @@ SOURCE = """
 MAX_WAIT = 5.0  # not a time by its name or comment
 #: Seconds until it ends.
 LIMIT = 0.5
+#: Seconds between two looks.
+PAUSE = 0.1
 
 
 class Client:
