@@ -25,10 +25,14 @@ from ackq.worker.feeder import (
 )
 from ackq.worker.health import Health
 from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE
+from ackq.worker.minutes import Minutes
 from ackq.worker.policy import Settlement
 from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, stay_listed
+from ackq.worker.schedule import run_stored
+from ackq.worker.state import State
+from ackq.worker.suspects import run_alone
 from ackq.worker.upkeep import STALE, WATCH_EVERY, WATCH_WINDOW, abandon, upkeep
-from tests.worker.by_hand import AHEAD, Bell, present, ready
+from tests.worker.by_hand import AHEAD, Bell, Time, present, ready
 from tests.worker.by_hand import message_of as _message
 from tests.worker.by_hand import state_of as _state
 
@@ -476,6 +480,83 @@ def test_an_order_is_obeyed_once_and_confirmed_at_once() -> None:
     assert isinstance(routine.send(b"17:quiet"), Call)  # what it does has changed
     assert isinstance(routine.send(b"17:quiet"), Wait)
     assert not state.quiet
+
+
+# --- errors -------------------------------------------------------------------------------
+
+
+def _at(routine: Routine[Any], *answers: Any) -> Routine[Any]:
+    """Return the routine at the call that follows these answers."""
+    step = next(routine)
+    for answer in answers:
+        step = routine.send(answer)
+    assert isinstance(step, Call)
+    return routine
+
+
+def _counting_shards(state: State) -> Routine[Any]:
+    state.draining = state.lanes[0].sharded = True
+    return _at(feed(state), [])
+
+
+def _beside_the_feeder(state: State) -> Routine[Any]:
+    state.lanes[0].take.empty = True
+    return _at(wait_for_messages(state, state.lanes[0]))
+
+
+def _asking_for_permits(state: State) -> Routine[Any]:
+    state.lanes[0].limit = RateLimit(10)
+    return _at(feed(state))
+
+
+def _leaving_the_list(state: State) -> Routine[Any]:
+    presence = present(state)
+    routine = _at(stay_listed(state, state.lanes[0], presence, Bell()))
+    presence.ended = True
+    routine.send(b"")
+    return routine
+
+
+def _of_a_minute(state: State) -> Routine[Any]:
+    minutes = Minutes(wanted=True)
+    (routine,) = minutes.start(state, Bell)
+    next(routine)
+    minutes.end()
+    assert isinstance(routine.send(None), Call)
+    return routine
+
+
+def _checking_health(state: State) -> Routine[Any]:
+    state.feed.last_take = 0.0
+    return _at(Health(port=0).watch(state))
+
+
+def _running_alone(state: State) -> Routine[Any]:
+    state.suspects.append(_message(Time()))
+    return _at(run_alone(state, None))
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda state: _at(feed(state)),
+        _counting_shards,
+        _beside_the_feeder,
+        _asking_for_permits,
+        lambda state: _at(upkeep(state)),
+        lambda state: _at(stay_listed(state, state.lanes[0], present(state), Bell())),
+        _leaving_the_list,
+        _of_a_minute,
+        _running_alone,
+        lambda state: _at(run_stored(state, state.lanes[0].queue, Bell(), state.lanes[0].outages)),
+        _checking_health,
+    ],
+)
+def test_a_routine_outlives_an_outage_but_no_error_of_the_program(begin: Any) -> None:
+    with suppress(StopIteration):
+        begin(_state()[0]).throw(AWAY)
+    with pytest.raises(ZeroDivisionError):
+        begin(_state()[0]).throw(ZeroDivisionError())
 
 
 # --- health -------------------------------------------------------------------------------
