@@ -23,6 +23,11 @@ _TIME = re.compile(r"timeout|interval|seconds", re.IGNORECASE)
 #: How often something is done again is a matter of taste: it comes to the same, only later. Where
 #: a page promises a time, tests/test_documented_times.py compares the two.
 _PERIOD = re.compile(r"between two|the next")
+#: Calls that raise one error for what they get here, and that error: catching more is no change.
+_SURE = re.compile(
+    r"(int|float|orjson\.\w+|urlsplit|asyncio\.current_task|.+\.(encode|decode|popleft|pop))"
+    r" (ValueError|TypeError|IndexError|RuntimeError|Unicode..codeError|orjson\.JSONDecodeError)"
+)
 _PAUSE = re.compile(r"(await |\(?yield )?([\w.]*sleep|Sleep|[\w.]+\.wait)\(.+\)\)?")
 
 
@@ -88,6 +93,13 @@ def _changes(
                 yield function, "default", default, ast.Constant(not value)
             case ast.Constant(value=int() | float() as value):
                 yield function, "default", default, ast.Constant(value * 10 or 1)
+    sure = {
+        handler
+        for each in ast.walk(function)
+        if isinstance(each, ast.Try)
+        for handler in each.handlers
+        if _is_sure(each.body, handler.type)
+    }
     for at in ast.walk(function):
         match at:
             case ast.With(items=[item]) | ast.AsyncWith(items=[item]):
@@ -103,7 +115,7 @@ def _changes(
                 for fewer in [*_fewer(errors)] or [[]]:
                     yield at, "except", caught, ast.Tuple(fewer, ast.Load())
                 names = ast.unparse(caught)
-                if names != "BaseException":
+                if names != "BaseException" and at not in sure:
                     wider = "BaseException" if names == "Exception" else "Exception"
                     yield at, "except", caught, ast.Name(wider)
             case ast.Expr() if _PAUSE.fullmatch(ast.unparse(at)):
@@ -115,6 +127,14 @@ def _changes(
                             case ast.keyword(str(name), ast.Constant(int() | float() as value)):
                                 if _TIME.search(name):
                                     yield at, "timeout", given.value, ast.Constant(value * 10)
+
+
+def _is_sure(body: list[ast.stmt], caught: ast.expr | None) -> bool:
+    """Return whether statements, if they raise anything, raise the error that is caught."""
+    nodes = [node for each in body for node in ast.walk(each)]
+    calls = [node for node in nodes if isinstance(node, ast.Call | ast.Yield | ast.YieldFrom)]
+    names = [ast.unparse(getattr(call, "func", call)) for call in calls]
+    return len(names) == 1 and bool(_SURE.fullmatch(f"{names[0]} {caught and ast.unparse(caught)}"))
 
 
 def _calls(statement: ast.stmt) -> Iterator[ast.Call]:

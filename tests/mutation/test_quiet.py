@@ -22,6 +22,10 @@ class Client:
             return LIMIT
         except Exception:
             pass
+        try:
+            return int(name)
+        except ValueError:
+            return 0
 """
 
 
@@ -39,6 +43,7 @@ def test_a_mutant_is_made_of_each_quiet_statement() -> None:
         ("except", "except (KeyError, ValueError)", "except Exception"),
         ("except", "except Exception", "except ()"),
         ("except", "except Exception", "except BaseException"),
+        ("except", "except ValueError", "except ()"),
         ("lock", "with self._lock:", "with suppress(OSError, ValueError):"),
         ("sleep", "time.sleep(wait)", "pass"),
         ("suppress", "suppress(OSError, ValueError)", "suppress(OSError)"),

@@ -299,8 +299,8 @@ def test_a_task_has_a_time_limit_of_its_own(rig: Rig) -> None:
 
     @rig.tasks.task(name="stubborn", time_limit=0.05, max_receives=1)
     def stubborn(message: Message = injected) -> None:
-        wait_until(lambda: message.timed_out, "the time limit")
-        flags.append(message.timed_out)
+        wait_until(lambda: message.timed_out and flags, "the time limit, and the free task")
+        flags.append(rig.queue.stats().dead < 2)  # it is settled when it has ended
 
     @rig.tasks.task(name="free")
     async def free() -> None:
