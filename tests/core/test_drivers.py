@@ -17,7 +17,7 @@ from redis.exceptions import (
 
 from ackq import scripts
 from ackq.config import Confirm
-from ackq.core.effects import Clock, Operation, Request, Sleep
+from ackq.core.effects import Clock, Operation, Pipeline, Request, Sleep
 from ackq.core.io import driver, driver_async, together, together_async
 from ackq.errors import UnknownOutcome
 
@@ -208,11 +208,23 @@ def test_both_replies_of_a_confirmed_request_are_read(on: Flavour, pauses: list[
     assert server.idle == 0
 
 
-def test_an_interrupted_exchange_closes_its_connection(on: Flavour, pauses: list[float]) -> None:
+def ask_at_once(**settings: Any) -> Operation[Any]:
+    return (yield Pipeline((Request((b"GET", "k"), **settings),)))
+
+
+@pytest.mark.parametrize("steps", [ask, ask_at_once])
+def test_an_interrupted_exchange_closes_its_connection(
+    on: Flavour, pauses: list[float], steps: Callable[..., Operation[Any]]
+) -> None:
     server = Server(on, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        on(server.driver.run, ask(resend=True))
+        on(server.driver.run, steps(resend=True))
     assert (server.idle, server.connections) == (0, 0)
+    server.refused, noted = 1, []  # a cluster's route looks at the slots again
+    server.route.note = noted.append
+    with pytest.raises(redis.ConnectionError):
+        on(server.driver.run, steps())
+    assert [str(each) for each in noted] == ["refused"]
 
 
 def test_an_operation_gets_the_time_pauses_and_errors(on: Flavour, pauses: list[float]) -> None:

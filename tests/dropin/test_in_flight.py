@@ -4,9 +4,10 @@ No server: a stand-in notes what the queue is asked to do. The asyncio class is 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,6 +138,32 @@ def test_asking_for_the_next_message_settles_the_last(
     assert list(in_flight.messages) == (held if in_flight.in_batch else [])
     in_flight.settle()
     assert queue.asked == asked
+
+
+class SettledMeanwhile(dict[Message, float]):
+    """Messages that another thread settles just then."""
+
+    when = ""
+
+    def __iter__(self) -> Iterator[Message]:
+        if self.when == "before the first is found":
+            self.clear()
+        found = super().__iter__()
+        if self.when == "as the first is found":
+            self.clear()
+        return found
+
+    def __getitem__(self, message: Message) -> float:
+        self.clear()
+        return super().__getitem__(message)
+
+
+@pytest.mark.parametrize("when", ["before the first is found", "as the first is found", "then"])
+def test_another_thread_may_settle_meanwhile(when: str) -> None:
+    in_flight, *_ = holding("a", "b")
+    in_flight.messages = SettledMeanwhile(in_flight.messages)
+    in_flight.messages.when = when
+    assert in_flight.asked(SimpleNamespace(at=0.0)) == []  # type: ignore[arg-type]
 
 
 def test_a_lost_lease_is_logged_when_the_message_is_settled(
