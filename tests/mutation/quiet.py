@@ -22,7 +22,7 @@ _LOCK = re.compile(r"(\w+)(?:: .+)? = (?:\w+\.)?R?Lock\(")
 _TIME = re.compile(r"timeout|interval|seconds", re.IGNORECASE)
 #: How often something is done again is a matter of taste: it comes to the same, only later. Where
 #: a page promises a time, tests/test_documented_times.py compares the two.
-_PERIOD = re.compile(r"between two|the next")
+_PERIOD = re.compile(r"between two|the next|again")
 #: Calls that raise one error for what they get here, and that error: catching more is no change.
 _SURE = re.compile(
     r"(int|float|orjson\.\w+|urlsplit|asyncio\.current_task|.+\.(encode|decode|popleft|pop))"

@@ -16,13 +16,7 @@ from ackq.errors import ConfigurationError, LeaseLost
 from ackq.queue.messages import Message
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.effects import Call, Routine, Wait
-from ackq.worker.feeder import (
-    BUSY_TAKE_TIMEOUT,
-    IDLE,
-    TAKE_TIMEOUT,
-    feed,
-    wait_for_messages,
-)
+from ackq.worker.feeder import IDLE, TAKE_TIMEOUT, feed, wait_for_messages
 from ackq.worker.health import Health
 from ackq.worker.lane import FIRST_PAUSE, JITTER_SECONDS, MAX_PAUSE
 from ackq.worker.minutes import Minutes
@@ -100,7 +94,7 @@ def test_one_queue_is_waited_for_in_the_take_and_acked_there() -> None:
     call = routine.send(None)
     # A running handler may return its message, which does not wake a take.
     assert isinstance(call, Call)
-    assert call.args == (3, BUSY_TAKE_TIMEOUT, None, [])
+    assert call.args == (3, 0.2, None, [])
     state.stopping = True
     _ended(routine, [])
     assert not lane.take.empty  # the take itself waits
