@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -551,51 +550,6 @@ def test_a_routine_outlives_an_outage_but_no_error_of_the_program(begin: Any) ->
         begin(_state()[0]).throw(AWAY)
     with pytest.raises(ZeroDivisionError):
         begin(_state()[0]).throw(ZeroDivisionError())
-
-
-# --- health -------------------------------------------------------------------------------
-
-
-def test_a_worker_that_leaves_messages_is_stuck_after_a_time(tmp_path: Path) -> None:
-    state, time = _state(queues=2)
-    health = Health(file=tmp_path / "healthy", stalled_after=5.0, interval=1.0)
-
-    def at(now: float, *counts: Any) -> str:
-        time.now = now
-        assert _run(health.watch(state), counts) == ["stats"] * len(counts)
-        return health.reason
-
-    assert at(100.0) == ""  # it has just taken some
-    assert (tmp_path / "healthy").exists()
-    assert at(102.0, ready(0), ready(3)) == ""
-    assert at(102.5) == ""  # once in an interval
-    assert at(106.9, ready(0), ready(3)) == ""
-    assert at(108.0, ready(2), ready(3)) == ("none taken for 6 s while ready: 2 in 'q0', 3 in 'q1'")
-    assert not (tmp_path / "healthy").exists()
-    assert at(109.0, ready(2, paused=True), ready(0)) == ""
-    assert at(120.0, ready(1), ready(0)) == ""
-    assert at(126.0, AWAY) == ""  # a restart would not help
-    assert at(127.0, ready(1), ready(0)) != ""
-    state.feed.last_take = 127.5
-    assert at(129.0) == ""
-    assert at(130.0, ready(1), ready(0)) == ""
-    state.quiet = True
-    assert at(140.0) == ""
-
-
-def test_a_call_that_redis_does_not_answer_is_stuck(tmp_path: Path) -> None:
-    state, time = _state()
-    health = Health(file=tmp_path / "healthy", stalled_after=5.0, interval=1.0)
-    state.lanes[0].take.asked_at = 100.0
-    state.quiet = True
-    for now, stuck in ((106.0, False), (107.1, True)):
-        time.now = now
-        assert _run(health.watch(state)) == []
-        assert (health.reason == "no answer from Redis for 7 s, queue 'q0'") is stuck
-    state.stopping = True
-    time.now = 109.0
-    assert _run(health.watch(state)) == []
-    assert health.reason == ""
 
 
 def test_an_unreachable_shard_does_not_keep_others_from_being_settled_and_renewed() -> None:
