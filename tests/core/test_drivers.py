@@ -220,8 +220,8 @@ def test_an_interrupted_exchange_closes_its_connection(
     with pytest.raises(KeyboardInterrupt):
         on(server.driver.run, steps(resend=True))
     assert (server.idle, server.connections) == (0, 0)
-    server.refused, noted = 1, []  # a cluster's route looks at the slots again
-    server.route.note = noted.append
+    noted: list[Exception] = []  # a cluster's route looks at the slots again
+    server.refused, server.route.note = 1, noted.append
     with pytest.raises(redis.ConnectionError):
         on(server.driver.run, steps())
     assert [str(each) for each in noted] == ["refused"]

@@ -4,6 +4,7 @@ No server: a stand-in notes what the queue is asked to do. The asyncio class is 
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -140,7 +141,7 @@ def test_asking_for_the_next_message_settles_the_last(
     assert queue.asked == asked
 
 
-class SettledMeanwhile(dict[Message, float]):
+class SettledMeanwhile(OrderedDict[Message, float]):
     """Messages that another thread settles just then."""
 
     when = ""
@@ -161,8 +162,8 @@ class SettledMeanwhile(dict[Message, float]):
 @pytest.mark.parametrize("when", ["before the first is found", "as the first is found", "then"])
 def test_another_thread_may_settle_meanwhile(when: str) -> None:
     in_flight, *_ = holding("a", "b")
-    in_flight.messages = SettledMeanwhile(in_flight.messages)
-    in_flight.messages.when = when
+    in_flight.messages = settled = SettledMeanwhile(in_flight.messages)
+    settled.when = when
     assert in_flight.asked(SimpleNamespace(at=0.0)) == []  # type: ignore[arg-type]
 
 
