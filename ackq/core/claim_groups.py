@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ackq import scripts
-from ackq.config import check_integer, microseconds
+from ackq.config import Seconds, check_integer, microseconds
 from ackq.core.call import Spec, call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import check_group
@@ -102,6 +102,8 @@ class Operations(Protocol):
     def claim(
         self, group: Any, after: int, messages: int, size: int | None, batch: int | None, /
     ) -> Operation[Claim | None]: ...
+    def ack(self, group: Any, up_to: int, keep: Seconds, /) -> Operation[int]: ...
+    def forget(self, group: Any, up_to: int, /) -> Operation[None]: ...
     def beat(self, group: Any, /) -> Operation[None]: ...
     def readable(self, group: Any, first: int, last: int, /) -> Operation[list[Claim]]: ...
     def release(self, group: Any, /) -> Operation[int]: ...
@@ -131,7 +133,7 @@ def numbers(group: ClaimGroup) -> Operation[tuple[int, int]]:
 
 def now(group: ClaimGroup) -> Operation[int]:
     """Return the server's time in µs; see `ackq.queue.Claims.now`."""
-    seconds, microseconds = yield from read_only(group, b"TIME")
+    seconds, microseconds = yield from call(group.target, Request((b"TIME",), resend=True))
     return int(seconds) * 1_000_000 + int(microseconds)
 
 
@@ -146,6 +148,13 @@ def check_claim(
         check_integer(size, "size", 1, MAX_INTEGER)
     if batch is not None:
         check_integer(batch, "batch", after + 1, MAX_INTEGER)
+
+
+def check_ack(group: ClaimGroup, up_to: int, keep: Seconds = 0) -> int:
+    """Check the arguments of an ack, and return ``keep`` in microseconds."""
+    group.require_begun()
+    check_integer(up_to, "up_to", 0, MAX_INTEGER)
+    return microseconds(keep, "keep", MAX_LEASE, zero=True)
 
 
 def following(group: ClaimGroup, after: int) -> Operation[int]:
@@ -171,7 +180,8 @@ def after_taken(group: ClaimGroup, batch: int | None, used: int) -> int:
 
 def facts(group: ClaimGroup, *fields: bytes) -> Operation[list[int]]:
     """Return numbers of the group's record, 0 for those that it lacks."""
-    values = yield from read_only(group, b"HMGET", group.key, *fields)
+    request = Request((b"HMGET", group.key, *fields), resend=True)
+    values = yield from call(group.target, request)
     return [int(value or 0) for value in values]
 
 
@@ -192,8 +202,3 @@ def change(group: ClaimGroup, script: str, passed: Sequence[Arg], *args: Arg) ->
     if reply[0] == b"fenced":
         raise group.fenced(reply[1])
     return reply
-
-
-def read_only(group: ClaimGroup, *command: Arg) -> Operation[Any]:
-    """Send a command that changes nothing."""
-    return (yield from call(group.target, Request(command, resend=True)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from ackq.config import Seconds
 from ackq.core import claim_groups
 from ackq.core.claim_groups import Claim, ClaimGroup, Operations
 from ackq.core.client import Client, client_of
@@ -114,6 +115,38 @@ class ClaimsBase(Client):
             KeyTypeError: a key of the queue has another type; nothing was changed.
         """
         return self._run(self._operations.claim(self._group, after, messages, size, batch))
+
+    def ack(self, up_to: int, *, keep: Seconds = 600.0) -> int:
+        """Ack all open claims up to batch ``up_to``, and return how many messages they had.
+
+        A claim that was acked before counts 0. So does a claim that is being returned to the
+        queue: its messages are delivered again. Cost: one round trip, and one per claim.
+
+        A delay queue deletes the messages, except those that left their claims. An ack that was
+        interrupted is finished by the next one. Cost: one round trip, and one per claim and 300
+        messages or 8 MiB.
+
+        Args:
+            up_to: the last finished batch.
+            keep: seconds that acked messages can still be read; 0: delete them. A delay queue keeps
+                none. Defaults to 600.
+
+        Raises:
+            Fenced: another process took over the group.
+            ConfigurationError: `begin` was not called.
+        """
+        return self._run(self._operations.ack(self._group, up_to, keep))
+
+    def forget(self, up_to: int) -> None:
+        """Delete the claims up to batch ``up_to`` that this driver acked and kept.
+
+        Those of earlier drivers expire by themselves. Cost: one round trip for each.
+
+        Raises:
+            Fenced: another process took over the group.
+            ConfigurationError: `begin` was not called.
+        """
+        self._run(self._operations.forget(self._group, up_to))
 
     def beat(self) -> None:
         """Renew the leases of all open claims to ``timeout`` from now. Cost: two round trips.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ackq import scripts
-from ackq.config import check_integer
+from ackq.config import Seconds, check_integer
 from ackq.core.call import Keys, call
 from ackq.core.claim_groups import (
     MAX_INTEGER,
@@ -16,11 +16,11 @@ from ackq.core.claim_groups import (
     HeldClaim,
     after_taken,
     change,
+    check_ack,
     check_claim,
     check_epoch,
     facts,
     following,
-    read_only,
 )
 from ackq.core.claim_groups import begin as take_over
 from ackq.core.effects import Arg, Operation, Request
@@ -34,6 +34,7 @@ __all__ = [
     "beat",
     "begin",
     "claim",
+    "forget",
     "held",
     "open_claims",
     "read",
@@ -139,10 +140,9 @@ def step(group: Group, batch: int, messages: int, size: int | None) -> Operation
     return (yield from change(group, "delay/claim", group.passed(batch), *args))
 
 
-def ack(group: Group, up_to: int) -> Operation[int]:
+def ack(group: Group, up_to: int, keep: Seconds) -> Operation[int]:
     """Delete the messages of claims; see `DelayClaims.ack`."""
-    group.require_begun()
-    check_integer(up_to, "up_to", 0, MAX_INTEGER)
+    check_ack(group, up_to, keep)
     batches = [batch for batch, _ in (yield from _registered(group)) if batch <= up_to]
     rows = 0
     # Even if no claim is open, one call records ``up_to`` as acked.
@@ -154,6 +154,12 @@ def ack(group: Group, up_to: int) -> Operation[int]:
             )
             rows += deleted
     return rows
+
+
+def forget(group: Group, up_to: int) -> Operation[None]:
+    """Do nothing: an ack keeps no messages."""
+    check_ack(group, up_to)
+    yield from ()
 
 
 def beat(group: Group) -> Operation[None]:
@@ -261,7 +267,8 @@ def _open(group: Group) -> Operation[list[Claim]]:
     claims = []
     for batch, ends in (yield from _registered(group)):
         if ends and batch > acked:
-            rows = yield from read_only(group, b"LLEN", group.claim_key(batch))
+            request = Request((b"LLEN", group.claim_key(batch)), resend=True)
+            rows = yield from call(group.target, request)
             if rows:
                 claims.append(Claim(batch, rows))
     return claims

@@ -63,18 +63,6 @@ class DelayClaims(ClaimsBase):
         self._group = claims.Group(name, keys, group, SYSTEM, in_seconds(timeout))
         super().__init__(client, name)
 
-    def ack(self, up_to: int) -> int:
-        """Delete the messages of all claims up to batch ``up_to``, and return how many.
-
-        Messages that left their claims stay as they are. An ack that was interrupted is finished
-        by the next one. Cost: one round trip, and one per claim and 300 messages or 8 MiB.
-
-        Raises:
-            Fenced: another process took over the group.
-            ConfigurationError: `begin` was not called.
-        """
-        return self._run(claims.ack(self._group, up_to))
-
     def read(self, batch: int, start: int, count: int) -> list[ClaimedMessage | None]:
         """Read up to ``count`` messages of a claim from place ``start`` on, counted from 0.
 

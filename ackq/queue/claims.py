@@ -7,7 +7,8 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ackq.config import Seconds, check_integer, microseconds
+from ackq.config import Seconds, check_integer
+from ackq.core.call import call
 from ackq.core.claim_groups import (
     MAX_INTEGER,
     MAX_LEASE,
@@ -16,12 +17,12 @@ from ackq.core.claim_groups import (
     after_taken,
     begin,
     change,
+    check_ack,
     check_claim,
     check_epoch,
     following,
-    read_only,
 )
-from ackq.core.effects import Arg, Operation
+from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import ClaimLost
 from ackq.queue import held_lists, record
 from ackq.queue.spec import QueueSpec
@@ -106,9 +107,7 @@ def claim(
 
 def ack(group: Group, up_to: int, keep: Seconds) -> Operation[int]:
     """Ack claims; see `ackq.queue.Claims.ack`."""
-    group.require_begun()
-    check_integer(up_to, "up_to", 0, MAX_INTEGER)
-    milliseconds = -(-microseconds(keep, "keep", MAX_LEASE, zero=True) // 1000)
+    milliseconds = -(-check_ack(group, up_to, keep) // 1000)
     batches = [batch for batch, _ in (yield from _open(group)) if batch <= up_to]
     if milliseconds:
         group.kept.update(batches)
@@ -123,8 +122,7 @@ def ack(group: Group, up_to: int, keep: Seconds) -> Operation[int]:
 
 def forget(group: Group, up_to: int) -> Operation[None]:
     """Delete kept claims; see `ackq.queue.Claims.forget`."""
-    group.require_begun()
-    check_integer(up_to, "up_to", 0, MAX_INTEGER)
+    check_ack(group, up_to)
     for batch in sorted(each for each in group.kept if each <= up_to):
         passed = group.passed("claims/forget", batch)
         yield from change(group, "claims/forget", passed, group.epoch, batch)
@@ -152,7 +150,7 @@ def readable(group: Group, first: int, last: int) -> Operation[list[Claim]]:
         if name in known:
             rows = known[name].rows if known[name].score else 0
         else:
-            rows = yield from read_only(group, b"LLEN", name)
+            rows = yield from call(group.spec, Request((b"LLEN", name), resend=True))
         if rows:
             claims.append(Claim(batch, rows))
     return claims
@@ -168,7 +166,8 @@ def read(group: Group, batch: int, start: int, count: int) -> Operation[list[byt
     keys = group.spec.keys
     name, is_left = keys.claim(group.name, batch), keys.pop_from == "left"
     first = start if is_left else -(start + count)
-    bodies: list[bytes] = yield from read_only(group, b"LRANGE", name, first, first + count - 1)
+    request = Request((b"LRANGE", name, first, first + count - 1), resend=True)
+    bodies: list[bytes] = yield from call(group.spec, request)
     if len(bodies) != count:
         raise ClaimLost(
             f"{group.who}: batch {batch} has no messages {start} to {start + count - 1} (any"

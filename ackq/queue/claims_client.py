@@ -77,33 +77,6 @@ class Claims(ClaimsBase):
         self._group = claims.Group(spec, group, in_seconds(timeout))
         super().__init__(client, name)
 
-    def ack(self, up_to: int, *, keep: Seconds = 600.0) -> int:
-        """Ack all open claims up to batch ``up_to``, and return how many messages they had.
-
-        A claim that was acked before counts 0. So does a claim that is being returned to the
-        queue: its messages are delivered again. Cost: one round trip, and one per claim.
-
-        Args:
-            up_to: the last finished batch.
-            keep: seconds that acked messages can still be read; 0: delete them. Defaults to 600.
-
-        Raises:
-            Fenced: another process took over the group.
-            ConfigurationError: `begin` was not called.
-        """
-        return self._run(claims.ack(self._group, up_to, keep))
-
-    def forget(self, up_to: int) -> None:
-        """Delete the claims up to batch ``up_to`` that this driver acked and kept.
-
-        Those of earlier drivers expire by themselves. Cost: one round trip for each.
-
-        Raises:
-            Fenced: another process took over the group.
-            ConfigurationError: `begin` was not called.
-        """
-        self._run(claims.forget(self._group, up_to))
-
     def read(self, batch: int, start: int, count: int) -> list[bytes]:
         """Read messages ``start`` to ``start + count - 1`` of a claim, oldest first, from 0.
 

@@ -1,7 +1,8 @@
-"""What Spark knows of a batch: its end, as an offset in the checkpoint, and its partitions."""
+"""What a stream tells Spark: where batches end, and their partitions; and how often it looks."""
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -72,3 +73,39 @@ def split(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, in
         stop = rows * (at + 1) // slices
         yield first, stop - first
         first = stop
+
+
+#: The pause before another look, as a share of the time for which nothing has come.
+SHARE = 0.1
+
+
+class Polling:
+    """Paces the looks of one driver at its source.
+
+    The pause after a look that found nothing is a tenth of the time for which the source has been
+    idle. It is ``pollIntervalMs`` at most, so this is how often a driver looks at an idle source.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._longest, self._patience = reading.poll_interval, reading.max_delay
+        self._came = time.monotonic()
+        self._looked = -math.inf
+
+    def wait(self) -> None:
+        """Wait until the next look after one that found nothing is due."""
+        now = time.monotonic()
+        pause = self._looked + min(self._longest, SHARE * (now - self._came)) - now
+        if pause > 0:
+            time.sleep(pause)
+
+    def may_wait(self) -> bool:
+        """Return whether a batch may still wait for its minimum of messages."""
+        return time.monotonic() - self._came < self._patience
+
+    def note(self, *, found: bool) -> None:
+        """Note whether a look has found messages."""
+        now = time.monotonic()
+        if found:
+            self._came, self._looked = now, -math.inf
+        else:
+            self._looked = now

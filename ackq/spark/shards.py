@@ -1,28 +1,32 @@
-"""The claims of a query on all lists or partitions of its queue, with the same batch numbers."""
+"""The claims of a query on all lists of its queue, and its batches, each of which is one claim."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
+from uuid import uuid4
 
 from ackq.core.claim_groups import Claim
+from ackq.core.claims_client import ClaimsBase
 from ackq.core.client import Client
 from ackq.core.io.outside import SYSTEM
-from ackq.delay.claims_client import DelayClaims
 from ackq.delay.client import DelayQueue
 from ackq.delay.staged_rows import move, spec_of
 from ackq.errors import CheckpointMismatch, ClaimLost, Fenced
-from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats
+from ackq.spark import offsets
 from ackq.spark.claim_reader import delay_claims, list_claims
 from ackq.spark.connection import retry
+from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.staging.recovery import UnfinishedCommits
 
@@ -74,32 +78,28 @@ class DelayCommits(Client):
 
 
 class Shards:
-    """The claims of one query. Calls are retried while Redis is unreachable.
+    """The claims of one run of a query. Calls are retried while Redis is unreachable.
 
-    All methods raise `Fenced` if another query took over the group.
+    A topic has no claims, so two runs are kept apart by the checkpoint alone. All methods raise
+    `Fenced` if another run took over the group.
     """
 
     def __init__(self, reading: Reading) -> None:
-        self._reading, self.source = reading, reading.source
-        names = reading.target.lists
-        is_delay = reading.target.kind == "delayQueue"
-        # Not the claims that this process has opened to read: these have an epoch.
-        opened = (delay_claims if is_delay else list_claims).__wrapped__
-        self._claims: list[Claims | DelayClaims] = [opened(reading, name) for name in names]
-        self._queues = [open_queue(reading, name) for name in names]
-        self._commits = DelayCommits(reading) if is_delay else None
-        #: The highest numbers of claims that are known and acked, and whether Redis knew the group.
-        self._last = self._acked = 0
-        self._is_known = False
-        #: The server's time in µs when this process's monotonic clock is at 0.
-        self._clock = 0
-
-    def begin(self) -> None:
         """Take over the group, and renew its leases, which may be about to end.
 
         Lists that another process of the same run has taken over are adopted instead.
         """
-        taken: Mapping[str, int] = json.loads(self._reading.epochs)
+        self._reading, self.source = reading, reading.source
+        #: Names the source and its group in folders and keys.
+        self.writer = hashlib.sha256(reading.source.encode()).hexdigest()[:12]
+        names = () if reading.target.kind == "topic" else reading.target.lists
+        is_delay = reading.target.kind == "delayQueue"
+        # Not the claims that this process has opened to read: these have an epoch.
+        opened = (delay_claims if is_delay else list_claims).__wrapped__
+        self._claims: list[ClaimsBase] = [opened(reading, name) for name in names]
+        self._queues = [open_queue(reading, name) for name in names]
+        self._commits = DelayCommits(reading) if is_delay else None
+        taken: Mapping[str, int] = json.loads(reading.epochs)
         for claim in self._claims:
             if claim.name in taken:
                 claim.adopt(taken[claim.name])
@@ -107,29 +107,38 @@ class Shards:
                 self._try(claim.begin)
         self.check_group()
         numbers = self._each(lambda claim: claim.numbers())
-        self._last, self._acked = (max(each) for each in zip(*numbers, strict=True))
+        #: The highest numbers of claims that are known and acked, and whether Redis knew the group.
+        self._last = max((last for last, _ in numbers), default=0)
+        self._acked = max((acked for _, acked in numbers), default=0)
         self._is_known = any(claim.epoch > 1 for claim in self._claims)
-        self._clock = self._try(self._claims[0].now) - _monotonic()
+        #: When this run took over, in µs since the epoch: later than all earlier runs.
+        self.began = self._try(self._claims[0].now) if self._claims else offsets.now()
+        self._clock = self.began - _monotonic()
 
     @property
     def epochs(self) -> str:
         """The epochs under which the lists are claimed, for `Reading.epochs`."""
         return json.dumps({claim.name: claim.epoch for claim in self._claims})
 
-    def now(self) -> int:
-        """Return the server's time in µs, as it was at the begin, plus what has passed since."""
-        return self._clock + _monotonic()
+    def batch(self, number: int, end: Offset) -> Batch:
+        """Return the batch that ends at an offset; ``number`` is Spark's."""
+        version = end["batch"] if "batch" in end else end["index"]
+        return Batch(number, self.writer, version, offsets.messages(end), self)
 
-    def check_checkpoint(self, finished: int, planned: int) -> None:
+    def check_checkpoint(self, last_done: Offset | None, last: Offset | None) -> None:
         """Check that the checkpoint and Redis agree, before anything is claimed, read or acked.
 
         Args:
-            finished: the last claim that the checkpoint knows to be done.
-            planned: the last claim that it knows; the same, if no other is planned.
+            last_done: where the last batch that is done ends; None: there is none.
+            last: where the last one that is planned ends; the same, if no other is planned.
 
         Raises:
             CheckpointMismatch: one of them is older.
         """
+        if last is None or not self._claims:
+            return
+        (planned,) = offsets.read(last, self.source, "batch")
+        (finished,) = (0,) if last_done is None else offsets.read(last_done, self.source, "batch")
         if not planned:
             return  # an empty checkpoint begins with whatever is not acked
         about = f"{self.source}: "
@@ -158,6 +167,15 @@ class Shards:
     def check_group(self) -> None:
         """Check that no other query took over the group, and renew the leases."""
         self._try(self.renew_leases)
+
+    def raise_if_fenced(self, error: BaseException) -> None:
+        """Raise `Fenced` from another error, if another run has taken over."""
+        try:
+            self.check_group()
+        except Fenced as fenced:
+            raise fenced from error
+        except Exception:  # Redis cannot be reached: the first error tells more
+            return
 
     def renew_leases(self) -> None:
         """Renew as many of the leases as possible, without retries."""
@@ -201,7 +219,7 @@ class Shards:
         It is the server's time in µs, so that it stays unique if Redis or a checkpoint is restored.
         """
         known = max(after, self._last)
-        return max(known + 1 + secrets.randbelow(STEP), self.now())
+        return max(known + 1 + secrets.randbelow(STEP), self._clock + _monotonic())
 
     def planned(self, claim: Claim) -> dict[str, int]:
         """Return how many messages of a batch each list has, where there are any.
@@ -240,17 +258,13 @@ class Shards:
         _LOG.warning("%s. failOnDataLoss is false, so the query goes on", lost)
         return found
 
-    def ack(self, up_to: int, keep: float) -> int:
-        """Ack the finished batches; return the number of messages that were still claimed.
-
-        ``keep`` applies to list queues only. A delay queue deletes its messages at once.
-        """
-        kept: dict[str, Any] = {} if self._commits else {"keep": keep}
-        return sum(self._each(lambda each: each.ack(up_to, **kept)))
+    def ack(self, up_to: int, keep: float = KEEP) -> int:
+        """Ack the finished batches; return the number of messages that were still claimed."""
+        return sum(self._each(lambda each: each.ack(up_to, keep=keep)))
 
     def forget(self, up_to: int) -> None:
         """Delete the messages that were kept after their ack."""
-        self._each(lambda each: each.forget(up_to) if isinstance(each, Claims) else None)
+        self._each(lambda each: each.forget(up_to))
 
     def ready(self) -> int:
         """Return the number of messages that can be claimed now."""
@@ -275,7 +289,7 @@ class Shards:
         if self._commits is not None:
             self._try(self._commits.finish)
 
-    def _each(self, call: Callable[[Claims | DelayClaims], T]) -> list[T]:
+    def _each(self, call: Callable[[ClaimsBase], T]) -> list[T]:
         return [self._try(partial(call, claims)) for claims in self._claims]
 
     def _try(self, call: Callable[[], T]) -> T:
@@ -283,6 +297,35 @@ class Shards:
             return retry(call, self._reading.retry_timeout)
         except Fenced as error:
             raise Fenced(f"{error}. {READ_TWICE}", group=error.group) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch, named by the claim that it consists of, or by the last index of a topic.
+
+    Spark's number of a batch is used again if a checkpoint is restored, so it names nothing.
+    """
+
+    #: Spark's number, for people.
+    number: int
+    writer: str
+    #: The number of the claim, which rises from batch to batch.
+    version: int
+    rows: int
+    #: The claims of the run that writes it.
+    claims: Shards = field(compare=False)
+    #: Names the attempt of this process.
+    token: str = field(default_factory=lambda: uuid4().hex, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name: unique to the claim, and the same in every run. Names sort as batches do."""
+        return f"{self.writer}-{self.version:016d}"
+
+    @property
+    def draft(self) -> str:
+        """The name of what this attempt writes before it is published: name, run, attempt."""
+        return f"{self.name}.{self.claims.began:016d}.{self.token}"
 
 
 def _monotonic() -> int:

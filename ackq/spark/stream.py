@@ -20,9 +20,8 @@ from ackq.errors import Fenced, redact
 from ackq.spark import offsets
 from ackq.spark.claim_reader import ClaimReader, Slice
 from ackq.spark.columns import columns_of
-from ackq.spark.offsets import Offset
+from ackq.spark.offsets import Offset, Polling
 from ackq.spark.options import Reading
-from ackq.spark.polling import Polling
 from ackq.spark.shards import KEEP, UNLIMITED, Shards
 
 _LOG = logging.getLogger("ackq.spark")
@@ -49,6 +48,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source = reading.source
         self._columns = columns_of(reading, schema)
         self._driver: _Driver | None = None
+        self._is_checked = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Executors only read.
@@ -69,7 +69,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the batch after ``start``: an existing claim, or a new one."""
         after, _ = offsets.read(start, self._source, "batch", "rows")
-        driver = self._started_driver(after, after)
+        driver = self._started_driver(start, start)
         messages = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
         claim = driver.next(after, messages)
         if claim is None:
@@ -87,7 +87,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch, rows = offsets.read(end, self._source, "batch", "rows")
         if batch == before:
             return []
-        parts = self._started_driver(before, batch).planned(Claim(batch, rows))
+        parts = self._started_driver(start, end).planned(Claim(batch, rows))
         return [
             Slice(queue, batch, first, count, end.get("received"))
             for queue, rows in parts.items()
@@ -97,7 +97,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: Offset) -> None:
         """Finish all batches up to ``end``, which Spark never reads again."""
         batch, _ = offsets.read(end, self._source, "batch", "rows")
-        self._started_driver(batch, batch).done(batch)
+        self._started_driver(end, end).done(batch)
 
     def stop(self) -> None:
         """Stop the heartbeat. The claims stay for the next start of the query."""
@@ -108,19 +108,19 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read one slice."""
         return self.reader(self._reading, self._columns).read(partition)
 
-    def _started_driver(self, finished: int | None = None, planned: int = 0) -> _Driver:
-        """Return the driver's state; the first call takes over the group.
+    def _started_driver(
+        self, last_done: Offset | None = None, last: Offset | None = None
+    ) -> _Driver:
+        """Return the driver's state. The first call takes over the group.
 
-        Args:
-            finished: the last claim that the checkpoint knows to be done; None: this call does not
-                know the checkpoint.
-            planned: the last claim that the checkpoint knows.
+        The first one that knows the checkpoint checks it; see `Shards.check_checkpoint`.
         """
         if self._driver is None:
             self._driver = _Driver(self._reading)
         self._driver.heartbeat.check()
-        if finished is not None:
-            self._driver.check_checkpoint(finished, planned)
+        if last is not None and not self._is_checked:
+            self._driver.shards.check_checkpoint(last_done, last)
+            self._is_checked = True
         return self._driver
 
 
@@ -130,32 +130,23 @@ class _Driver:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._eager = reading.ack_mode == "eager"
-        self._shards = Shards(reading)
-        self._shards.begin()
-        self.heartbeat = Heartbeat(self._shards.renew_leases, reading.claim_timeout)
+        self.shards = Shards(reading)
+        self.heartbeat = Heartbeat(self.shards.renew_leases, reading.claim_timeout)
         #: Unacked claims, which are offered to Spark again. Only this process adds claims.
-        self._open = self._shards.open()
+        self._open = self.shards.open()
         self._acked = 0
-        self._is_checked = False
         #: Messages that a query with AvailableNow may still claim; None: another trigger.
         self._budget: int | None = None
         #: Most messages of a batch, as Spark said last; 0: it has not asked for one yet.
         self._limit = 0
         self._ahead: Future[Claim | None] | None = None
-        self._polling = Polling(reading.poll_interval)
-        self._last_claim = time.monotonic()
+        self._polling = Polling(reading)
         self._batch = 0
         self._counted: Offset | None = None
         self._counted_at = -COUNT_INTERVAL
 
-    def check_checkpoint(self, finished: int, planned: int) -> None:
-        """Check once that the checkpoint and Redis agree; see `Shards.check_checkpoint`."""
-        if not self._is_checked:
-            self._shards.check_checkpoint(finished, planned)
-            self._is_checked = True
-
     def limit_to_ready(self) -> None:
-        self._budget = self._shards.ready()
+        self._budget = self.shards.ready()
 
     def next(self, after: int, messages: int) -> Claim | None:
         """Return the claim after the finished batch ``after``."""
@@ -178,7 +169,6 @@ class _Driver:
 
     def _note(self, claim: Claim | None) -> None:
         if claim is not None:
-            self._last_claim = time.monotonic()
             self._open[claim.batch] = claim
             if self._budget is not None:
                 self._budget = max(0, self._budget - claim.rows)
@@ -202,36 +192,35 @@ class _Driver:
     def _claim(self, after: int) -> Claim | None:
         """Claim, but do not look at an empty queue all the time."""
         self._polling.wait()
-        claim = None if self._too_few() else self._shards.claim(after, self._most())
+        claim = None if self._too_few() else self.shards.claim(after, self._most())
         self._polling.note(found=claim is not None)
         return claim
 
     def _too_few(self) -> bool:
         """Return whether to wait for more messages. With AvailableNow, no more are expected."""
-        least, delay = self._reading.min_messages, self._reading.max_delay
-        if least == 1 or self._budget is not None or time.monotonic() - self._last_claim >= delay:
-            return False
-        return self._shards.ready() < least
+        least = self._reading.min_messages
+        may_wait = least > 1 and self._budget is None and self._polling.may_wait()
+        return may_wait and self.shards.ready() < least
 
     def planned(self, claim: Claim) -> dict[str, int]:
         """Return how many messages of a batch each list has; see `Shards.planned`."""
-        parts = self._shards.planned(claim)
+        parts = self.shards.planned(claim)
         self._claim_ahead(claim)
         return parts
 
     def done(self, batch: int) -> None:
         if batch > self._acked:
             self._ack(batch, 0)
-        self._shards.forget(batch)
+        self.shards.forget(batch)
 
     def _ack(self, batch: int, keep: float) -> None:
         claimed = sum(claim.rows for claim in self._open.values() if claim.batch <= batch)
-        if (acked := self._shards.ack(batch, keep)) < claimed:
+        if (acked := self.shards.ack(batch, keep)) < claimed:
             canceled = self._reading.target.kind == "delayQueue"
             _LOG.warning(
                 "%s: %d of %d messages up to batch %d were no longer claimed: their lease"
                 " (claimTimeoutMs) ended before they were acked, so they are delivered again%s",
-                self._shards.source,
+                self.shards.source,
                 claimed - acked,
                 claimed,
                 batch,
@@ -245,13 +234,13 @@ class _Driver:
         if self._counted is None or now - self._counted_at >= COUNT_INTERVAL:
             self._counted_at = now
             try:
-                self._counted = self._offset(**self._shards.counts())
+                self._counted = self._offset(**self.shards.counts())
             except Exception as error:  # a missing count must not end the query
                 _LOG.warning("could not count the messages: %s", redact(str(error)))
         return self._counted or self._offset()
 
     def _offset(self, **counts: int) -> Offset:
-        source = self._shards.source
+        source = self.shards.source
         return offsets.make(source, batch=self._batch, open=len(self._open), **counts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -22,9 +21,8 @@ from ackq.spark import offsets
 from ackq.spark.claim_reader import fetch_in_steps
 from ackq.spark.columns import Columns, columns_of
 from ackq.spark.connection import Connection, retry
-from ackq.spark.offsets import Offset
+from ackq.spark.offsets import Offset, Polling
 from ackq.spark.options import Reading
-from ackq.spark.polling import Polling
 from ackq.spark.rows import Rows
 from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import Topic
@@ -204,8 +202,7 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
     def __init__(self, reading: Reading, schema: StructType) -> None:
         super().__init__(reading, schema)
         self._last_available: int | None = None
-        self._polling = Polling(reading.poll_interval)
-        self._last_batch = time.monotonic()
+        self._polling = Polling(reading)
 
     def _newest(self) -> int:
         # Otherwise a topic that only Spark reads would never show the rows of a dead writer.
@@ -238,7 +235,6 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
             last = min(last, first + limit.max_rows - 1)
         if last >= first and not self._too_few(last + 1 - first):
             self._polling.note(found=True)
-            self._last_batch = time.monotonic()
             last = self._within_bytes(first, last)
             source = self._reading.source
             return offsets.make(source, first=first, index=last, received=offsets.now())
@@ -261,9 +257,8 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
 
     def _too_few(self, messages: int) -> bool:
         """Return whether to wait for more messages. With AvailableNow, no more are expected."""
-        waited = time.monotonic() - self._last_batch
-        is_waiting = self._last_available is None and waited < self._reading.max_delay
-        return is_waiting and messages < self._reading.min_messages
+        may_wait = self._last_available is None and self._polling.may_wait()
+        return may_wait and messages < self._reading.min_messages
 
     def _within_bytes(self, first: int, last: int) -> int:
         """Return the index at which a batch from ``first`` to ``last`` is full."""

@@ -211,7 +211,7 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
         if claim is not None and claim.rows and draw.random() < 0.5:
             yield from read(actor, group, claim)
         if draw.random() < 0.6:
-            yield from repeating(lambda: claims.ack(group, after))
+            yield from repeating(lambda: claims.ack(group, after, 0))
 
     return driving(walk, claims, lambda: walk.group(name), read, turn)
 

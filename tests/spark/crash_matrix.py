@@ -28,10 +28,10 @@ from ackq.sharded import ShardedQueue
 from ackq.spark import stream
 from ackq.spark.pipeline import Pipeline, run
 from ackq.spark.pipeline import sinks as pipeline_sinks
-from ackq.spark.pipeline.batch import Batch
 from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.micro_batches import MicroBatchHandler
 from ackq.spark.pipeline.plan import Plan
+from ackq.spark.shards import Batch
 from ackq.topic import Topic
 from tests.spark.conftest import SMALL
 from tests.spark.test_pipeline import ids, written

@@ -12,8 +12,8 @@ from typing import Any
 
 import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, run, sinks
-from ackq.spark.pipeline.batch import Batch
 from ackq.spark.pipeline.micro_batches import MicroBatchHandler
+from ackq.spark.shards import Batch
 from tests.spark.conftest import SMALL
 
 #: In processes of their own, where the module in faults/ kills the driver: while an executor writes

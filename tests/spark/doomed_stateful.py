@@ -12,8 +12,8 @@ from typing import Any
 
 import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, sinks, stateful
-from ackq.spark.pipeline.batch import Batch
 from ackq.spark.pipeline.sinks import Drafts
+from ackq.spark.shards import Batch
 from tests.spark.conftest import SMALL
 
 #: The points of the log of rows, then those of a batch of a stateful query, in their order.

@@ -15,10 +15,10 @@ from ackq.errors import PipelineConfigError, PipelineFailed
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
-from ackq.spark.pipeline.batch import Batch, Takeover
 from ackq.spark.pipeline.config import Sink
 from ackq.spark.pipeline.sinks import Drafts, RowLog
 from ackq.spark.pipeline.stateful import LateRows
+from ackq.spark.shards import Batch, Shards
 from tests.spark.test_pipeline import Make, make, reasons, written
 from tests.waiting import wait_until
 
@@ -145,10 +145,10 @@ def test_late_rows_are_those_of_the_files_of_a_micro_batch(
 def test_the_log_has_each_batch_once_and_whole(spark: SparkSession, tmp_path: Path) -> None:
     log, rows = RowLog(str(tmp_path)), spark.range(3).coalesce(1)
     reading = Reading.of({"topic": "t"})
-    killed, frozen, last = Takeover(reading), Takeover(reading), Takeover(reading)
+    killed, frozen, last = Shards(reading), Shards(reading), Shards(reading)
 
-    def batch(takeover: Takeover, number: int) -> Batch:
-        return takeover.batch(number, {"first": 3 * number + 1, "index": 3 * number + 3})
+    def batch(run: Shards, number: int) -> Batch:
+        return run.batch(number, {"first": 3 * number + 1, "index": 3 * number + 3})
 
     drafts = Drafts(spark, str(tmp_path / "rows"), str(tmp_path / "drafts"))
     log.append(rows, batch(last, 0))

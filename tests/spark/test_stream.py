@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ from ackq.errors import CheckpointMismatch, ConfigurationError, Fenced
 from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
-from ackq.spark import offsets, polling, shards
+from ackq.spark import offsets, shards
 from ackq.spark.shards import STEP, Shards
 from ackq.spark.source import AckqDataSource
 from ackq.topic import Topic
@@ -311,7 +312,9 @@ def test_an_empty_queue_is_looked_at_no_more_often_than_asked(
 ) -> None:
     clock, pauses = [1000.0], list[float]()
     monkeypatch.setattr(
-        polling, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=pauses.append)
+        offsets,
+        "time",
+        SimpleNamespace(monotonic=lambda: clock[0], sleep=pauses.append, time_ns=time.time_ns),
     )
     engine = start(Checkpoint(), pollIntervalMs=2000)
     for idle, pause in ((0, None), (0, None), (1, 0.1), (19, 2), (900, 2)):

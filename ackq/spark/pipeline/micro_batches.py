@@ -14,10 +14,10 @@ from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from ackq.spark.offsets import Offset
+from ackq.spark.checkpoint import text_of
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
-from ackq.spark.pipeline.batch import Batch, Takeover
+from ackq.spark.pipeline.checkpoint_log import OFFSETS, end_of
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failed_rows import (
     FailedRow,
@@ -29,6 +29,7 @@ from ackq.spark.pipeline.failed_rows import (
 from ackq.spark.pipeline.plan import REASON, Plan
 from ackq.spark.pipeline.query import BatchCallback
 from ackq.spark.pipeline.rejects import Rejects
+from ackq.spark.shards import Batch, Shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -141,8 +142,7 @@ class MicroBatchHandler(BatchCallback):
         config: PipelineConfig,
         plan: Plan,
         reading: Reading,
-        takeover: Takeover,
-        planned: Callable[[int], Offset],
+        claims: Shards,
         done: Callable[[BatchResult], None],
     ) -> None:
         """Prepare.
@@ -151,14 +151,13 @@ class MicroBatchHandler(BatchCallback):
             config: has the sinks.
             plan: what happens to the rows.
             reading: the source.
-            takeover: what this run has taken over.
-            planned: returns the offset at which a batch of Spark's number ends.
+            claims: those of this run.
             done: called with each batch that was written.
         """
         super().__init__()
         self._config = config
         self._plan = plan
-        self._takeover, self._planned, self._done = takeover, planned, done
+        self._claims, self._done = claims, done
         self._is_read_once = _is_read_once(config)
         self._quality = Quality(config.rejects.stop_above)
         self._reading = reading
@@ -167,13 +166,14 @@ class MicroBatchHandler(BatchCallback):
 
     def _write(self, checked: DataFrame, number: int) -> None:
         began = time.monotonic()
-        batch = self._takeover.batch(number, self._planned(number))
+        path = f"{self._config.checkpoint}/{OFFSETS}/{number}"
+        batch = self._claims.batch(number, end_of(text_of(checked.sparkSession, path), path))
         write = self._count_meanwhile if self._is_read_once else self._count_first
         try:
             rows, reasons = write(checked, batch)
         except Exception as error:
             # A run that was replaced may fail in any way: the other one removes its drafts.
-            self._takeover.raise_if_fenced(error)
+            self._claims.raise_if_fenced(error)
             raise
         seconds = time.monotonic() - began
         self._done(BatchResult(number, rows, reasons.total(), reasons, seconds))
@@ -277,7 +277,7 @@ class MicroBatchHandler(BatchCallback):
         """Begin to write rejected rows of a batch; again, go on."""
         queue = self._config.rejects.queue
         rejects = Rejects(self._reading, queue, batch.writer, batch.name, columns)
-        self._takeover.check()
+        self._claims.check_group()
         rejects.begin()
         return rejects
 

@@ -12,14 +12,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType
 from redis.exceptions import NoPermissionError
 
-from ackq.errors import CheckpointMismatch, ConfigurationError, PipelineConfigError, PipelineFailed
-from ackq.spark.checkpoint import local_folder, quicken, text_of
+from ackq.errors import (
+    CheckpointMismatch,
+    ConfigurationError,
+    Fenced,
+    PipelineConfigError,
+    PipelineFailed,
+)
+from ackq.spark.checkpoint import local_folder, quicken
 from ackq.spark.launch import is_submitted, quiet_session
 from ackq.spark.lists import located
-from ackq.spark.offsets import Offset
-from ackq.spark.options import MAX_MESSAGES, QUEUES, Reading
-from ackq.spark.pipeline.batch import Takeover
-from ackq.spark.pipeline.checkpoint_log import OFFSETS, CheckpointLog, end_of
+from ackq.spark.options import EPOCHS, MAX_MESSAGES, QUEUES, Reading
+from ackq.spark.pipeline.checkpoint_log import CheckpointLog
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, failure, is_jvm_gone, one_line
 from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler
@@ -31,7 +35,7 @@ from ackq.spark.pipeline.spark_settings import check_places
 from ackq.spark.pipeline.stateful import StatefulSink
 from ackq.spark.pipeline.status import Lag
 from ackq.spark.pipeline.trial import Trial, Trials
-from ackq.spark.shards import open_queue
+from ackq.spark.shards import Shards, open_queue
 from ackq.spark.source import AckqDataSource
 
 if TYPE_CHECKING:
@@ -233,9 +237,9 @@ class _Run:
         self._done: list[BatchResult] = []
         self._folder = self._make_folder()
         self._log = None if self._folder is None else CheckpointLog(self._folder)
-        self._takeover = Takeover(reading)
+        self._claims = Shards(reading)
         self._batches = MicroBatchHandler(
-            self._config, self._plan, reading, self._takeover, self._planned, self._done.append
+            self._config, self._plan, reading, self._claims, self._done.append
         )
         self._stateful = [
             StatefulSink(self._config, self._plan, each)
@@ -248,7 +252,7 @@ class _Run:
         query: Query | None = None
         try:
             if self._log is not None:  # before a stateful sink reads what was restored with it
-                self._takeover.check_checkpoint(*self._log.ends())
+                self._claims.check_checkpoint(*self._log.ends())
             if not once:
                 self._start_stateful(once)
             query = self._start(once)
@@ -323,7 +327,7 @@ class _Run:
         """Return the options of the source. What the user sets wins."""
         # Only this process knows the executors.
         options = {"parallelism": str(self._spark.sparkContext.defaultParallelism)}
-        options |= self._takeover.options
+        options[EPOCHS] = self._claims.epochs
         if once:
             options |= batch_options(self._reading, self._config.source.options)
         options |= self._plan.source_options
@@ -334,19 +338,15 @@ class _Run:
             options |= dict([CORRUPT_OPTION])
         return options
 
-    def _planned(self, batch: int) -> Offset:
-        """Return the offset at which a batch ends."""
-        path = f"{self._config.checkpoint}/{OFFSETS}/{batch}"
-        return end_of(text_of(self._spark, path), path)
-
     def _ack_last_batch(self, query: Query) -> None:
         """Ack the last batch of a query that has ended. Otherwise the next run would ack it."""
-        if query.reached is not None:
-            self._takeover.ack(query.reached)
+        if query.reached is not None and "batch" in query.reached:  # a topic has no claims
+            with suppress(Fenced):
+                self._claims.ack(query.reached["batch"])
 
     def _start_stateful(self, once: bool) -> None:
         for each in self._stateful:
-            each.start(self._spark, self._takeover, once)
+            each.start(self._spark, self._claims, once)
 
     def _watch_stateful(self, query: Query) -> None:
         """Wait until the queries of the stateful sinks have ended, and stop them if requested.

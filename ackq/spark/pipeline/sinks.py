@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 
 from ackq.spark.checkpoint import file_system, local_folder
-from ackq.spark.pipeline.batch import Batch
 from ackq.spark.pipeline.config import Sink
 from ackq.spark.pipeline.trial_sink import TrialSink
+from ackq.spark.shards import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,14 +58,14 @@ class Drafts:
         """
         draft = self.path(batch)
         if self._disk.exists(draft):
-            batch.takeover.check()
+            batch.claims.check_group()
             self._disk.make_folder(self._folder)
             if not self._disk.rename(draft, self._published(batch)):
                 self._disk.remove(draft)  # another run has published the same rows
         for left in self._disk.folders(self._drafts):
             _, run, _ = left.rpartition("/")[2].split(".")
             # A later run may be writing.
-            if int(run) < batch.takeover.time:
+            if int(run) < batch.claims.began:
                 self._disk.remove(left)
 
     def _published(self, batch: Batch) -> str:

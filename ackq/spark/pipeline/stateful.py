@@ -18,11 +18,11 @@ from pyspark.sql.types import StructType
 
 from ackq.spark.checkpoint import text_of
 from ackq.spark.pipeline import sinks
-from ackq.spark.pipeline.batch import Batch, Takeover
 from ackq.spark.pipeline.config import PipelineConfig, Sink
 from ackq.spark.pipeline.plan import Plan
 from ackq.spark.pipeline.query import BatchCallback, Stopping
 from ackq.spark.pipeline.sinks import RowLog
+from ackq.spark.shards import Batch, Shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -138,9 +138,9 @@ class StatefulSink:
             return None
         return self._query.exception()
 
-    def start(self, spark: SparkSession, takeover: Takeover, once: bool) -> None:
+    def start(self, spark: SparkSession, claims: Shards, once: bool) -> None:
         """Start the query; with ``once``, it ends when it has read the log."""
-        self.batches.takeover = takeover
+        self.batches.claims = claims
         schema = self._plan.rows_schema(spark)
         rows = self._log.read(spark, schema)
         state = f"{self._stateful.folder}/state"
@@ -200,8 +200,8 @@ class _Results(BatchCallback):
     def __init__(self, sink: Sink, log: RowLog) -> None:
         super().__init__()
         self._sink, self._log = sink, log
-        #: What this run has taken over.
-        self.takeover: Takeover | None = None
+        #: The claims of this run.
+        self.claims: Shards | None = None
         #: Counts late rows. None if there is no watermark.
         self.late_rows: LateRows | None = None
         #: How many rows were earlier than the watermark, by micro-batch, until Spark reports on it.
@@ -221,6 +221,6 @@ class _Results(BatchCallback):
 
     def _batch(self, number: int) -> Batch:
         """Return the batch of a micro-batch of this query, whose state has the same number."""
-        assert self.takeover is not None
+        assert self.claims is not None
         writer = self._query_id.replace("-", "")[:12]
-        return Batch(number, writer, number, 0, self.takeover)
+        return Batch(number, writer, number, 0, self.claims)
