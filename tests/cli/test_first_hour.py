@@ -12,7 +12,6 @@ import redis
 
 import ackq.cli.queue_names
 from ackq import Queue
-from ackq.cli import COMMANDS, GROUPS
 from ackq.cli.queue_names import complete_queue
 from ackq.queue import take
 from tests.cli.conftest import Run
@@ -47,12 +46,6 @@ def test_stats_of_a_queue_that_does_not_exist_is_code_1(ackq: Run, name: str) ->
     assert "ready\t0\n" in ackq("stats", name, *delay).output
 
 
-def test_help_shows_every_command_in_a_group(ackq: Run) -> None:
-    shown = ackq("--help").output
-    assert all(f"{title}:" in shown for title in GROUPS)
-    assert list(COMMANDS) == [name for group in GROUPS.values() for name in group]
-
-
 def test_tab_completes_queues_and_lists_and_never_starts_a_server(
     plain_client: redis.Redis, url: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,12 +65,6 @@ def test_tab_completes_queues_and_lists_and_never_starts_a_server(
     context.params["url"] = "redis://localhost:1"
     assert complete_queue(context, parameter, "") == []
     assert ackq.cli.queue_names.EXAMINED >= 1000
-
-
-def test_pop_takes_a_timeout(ackq: Run, name: str) -> None:
-    ackq("push", name, '{"id": 1}')
-    assert ackq("pop", name, "--timeout", "5", "--ack").output == '{"id": 1}\n'
-    ackq("pop", name, "--timeout", "0.01", code=1)
 
 
 def test_counts_are_words_in_a_terminal_and_numbers_in_a_pipe(

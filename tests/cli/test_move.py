@@ -163,10 +163,6 @@ def test_a_paused_queue_is_said_to_be_paused(ackq: Run, pair: tuple[Queue, Queue
     assert "the queue is paused" in result.stderr
 
 
-def test_skip_is_for_copies(ackq: Run) -> None:
-    ackq("move", "a", "b", "--skip", "1", code=2)
-
-
 @pytest.mark.parametrize("error", [redis.ConnectionError("away"), LeaseLost("it ended")])
 def test_a_move_fails_with_its_own_error_and_a_late_one_is_none(error: Exception) -> None:
     def fail(*messages: Message) -> None:

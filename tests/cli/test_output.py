@@ -50,16 +50,6 @@ def test_where_no_error_can_be_printed_its_exit_code_remains(url: str, name: str
         assert run("stats", name, "--url", url, stdout=output, stderr=output).returncode == 3
 
 
-def test_a_home_that_cannot_be_is_one_line_and_code_3(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    environment = {**os.environ, "ACKQ_HOME": str(tmp_path / "file" / "home")}
-    environment.pop("ACKQ_REDIS_URL", None)
-    done = run("stats", "jobs", env=environment)
-    assert done.returncode == 3
-    assert done.stderr.count("\n") == 1
-    assert "Not a directory" in done.stderr
-
-
 def test_a_pipe_that_nobody_reads_ends_it_as_sigpipe_ends_others(url: str, name: str) -> None:
     with Queue.from_url(url, name) as queue:
         queue.push_many([{"id": number, "text": "x" * 5000} for number in range(100)])

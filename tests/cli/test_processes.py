@@ -45,10 +45,10 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     embedded.stop_shared()
 
 
-def push(count: int = 1, padding: int = 0) -> None:
+def push() -> None:
     """Push onto the list ``jobs`` of the server that the commands start, without a process."""
     with Queue.from_url(embedded.shared_url(), "jobs") as queue:
-        queue.push_many([{"x": "x" * padding}] * count)
+        queue.push({"x": ""})
 
 
 def leave(process: subprocess.Popen[str], number: signal.Signals) -> None:
@@ -85,30 +85,6 @@ def test_a_waiting_pop_ends_quietly_on_ctrl_c(start: Start) -> None:
     _, errors = waiting.communicate(timeout=10)
     assert waiting.returncode == 130
     assert "Traceback" not in errors
-
-
-def test_a_reader_that_goes_away_is_no_error_and_loses_nothing(start: Start) -> None:
-    push(30, padding=10_000)
-    popping = start("pop", "jobs", "-n", "30", "--ack", "--lease", "0.2")
-    assert popping.stdout is not None
-    popping.stdout.close()
-    assert popping.stderr is not None
-    assert "Traceback" not in popping.stderr.read()
-    popping.wait(10)
-    again = start("pop", "jobs", "-n", "30", "--wait", "10")
-    assert again.communicate(timeout=20)[0].count("\n") == 30
-
-
-def test_a_terminal_gets_a_table(start: Start) -> None:
-    push()
-    parent, child = pty.openpty()
-    process = forked.Popen([*ACKQ, "peek", "jobs"], stdout=child, stderr=subprocess.DEVNULL)
-    assert process.wait(20) == 0
-    os.close(child)
-    shown = os.read(parent, 65536).decode()
-    os.close(parent)
-    assert "receives" in shown
-    assert '"x":""' in shown
 
 
 @pytest.mark.parametrize(

@@ -102,14 +102,9 @@ def test_a_chunk_is_small_enough_to_go_in_whole() -> None:
     assert chunks[-1][2] == sum(map(len, lines))
 
 
-def test_skip_is_for_lines(ackq: Run) -> None:
-    ackq("push", "q", "{}", "--skip", "1", code=2)
-
-
 def test_lines_are_counted_and_named_on_demand(ackq: Run, name: str, tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text('{"id":"a"}\n\n{"id":"b"}\n')
     assert ackq("push", name, "--file", str(path)).stdout == "2 messages pushed\n"
     assert ackq("push", name, input='{"id":"c"}').stdout == "1 message pushed\n"
     assert ackq("push", name, "--file", str(path), "--ids").stdout == "a\nb\n"
-    ackq("push", name, "{}", "--ids", code=2)

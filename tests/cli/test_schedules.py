@@ -29,7 +29,3 @@ def test_a_schedule_is_put_listed_paused_and_removed(ackq: Run, token: str) -> N
     for verb in ("pause", "resume", "remove"):
         gone = ackq("schedules", verb, token, "report", code=1)
         assert "has no schedule 'report'" in gone.stderr
-
-
-def test_what_is_no_json_object_is_refused(ackq: Run, token: str) -> None:
-    ackq("schedules", "put", token, "s", "{", "--every", "1", code=2)

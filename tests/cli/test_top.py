@@ -21,12 +21,11 @@ from ackq.cli.top import _searching
 from ackq.cli.top.screen import Screen
 from ackq.errors import AckqError
 from ackq.ops.acl import rules
-from ackq.ops.overview import Overview
 from ackq.ops.readings import Reading
 from ackq.ops.samples import UNKNOWN, Row
-from ackq.worker.presence import encode_record, heartbeat
 from tests import forked
 from tests.cli.conftest import Run
+from tests.listed import list_worker
 from tests.ops.acl.conftest import has_selectors
 from tests.waiting import wait_until
 
@@ -120,31 +119,6 @@ def test_terminals_send_names_of_keys() -> None:
         "enter",
         "escape",
     ]
-
-
-@pytest.mark.parametrize("role", ["monitor", "watcher"])
-def test_a_queue_is_watched_with_the_rights_of_its_role(
-    plain_client: redis.Redis, busy: Queue, role: str
-) -> None:
-    user = f"{busy.name}-{role}"
-    selectors = has_selectors(plain_client)
-    words = [*rules(busy.name, role, selectors=selectors), ">secret"]
-    plain_client.execute_command("ACL", "SETUSER", user, *words)
-    try:
-        settings = plain_client.connection_pool.connection_kwargs
-        place = {key: settings[key] for key in ("host", "port", "path") if key in settings}
-        with (
-            redis.Redis(**place, username=user, password="secret") as client,
-            Overview(client, [busy.name], window=60) as overview,
-        ):
-            snapshot = overview.read()
-    finally:
-        plain_client.acl_deluser(user)
-    snapshot.check()
-    (watched,) = snapshot.queues
-    assert watched.states["ready"] == 2
-    assert (watched.totals is not None) == (role == "watcher")
-    assert plain_client.exists(f"{busy.name}COUNTERS") == (role == "watcher")
 
 
 @pytest.mark.parametrize("role", ["monitor", "watcher"])
@@ -256,16 +230,7 @@ def test_in_a_terminal_it_goes_on_until_q_or_ctrl_c(
 def test_a_queue_is_opened_with_causes_and_workers(
     busy: Queue, url: str, size: tuple[int, int]
 ) -> None:
-    fields = {
-        "name": "mailer",
-        "state": "working",
-        "busy": 1,
-        "concurrency": 3,
-        "interval": 5.0,
-        "lifetime": 600.0,
-    }
-    record = encode_record(fields, [("order-17", 4.0)])
-    busy.execute(lambda spec: heartbeat(spec, "w1", record, 600.0, b""))
+    list_worker(busy, "w1", [("order-17", 4.0)], name="mailer", concurrency=3)
     with Terminal(url, size=size) as top:
         top.wait_for(busy.name.encode(), b"by backlog")
         top.press(b"\r")

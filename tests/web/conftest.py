@@ -13,14 +13,14 @@ from starlette.testclient import TestClient
 
 from ackq import Queue
 from ackq.delay import DelayQueue
-from ackq.ops import operation_log
+from ackq.ops import operation_log, samples
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
-from ackq.web import application
+from ackq.web import application, watcher
 from ackq.web.access import address_of, listen
 from ackq.web.guard import Guard
 from ackq.web.uvicorn_server import server_of
-from ackq.worker.presence import encode_record, heartbeat
+from tests.listed import list_worker
 from tests.waiting import wait_until
 
 #: Runs wherever it is taken for markup, in text and in attributes.
@@ -49,18 +49,8 @@ def stock(plain_client: redis.Redis, token: str) -> Stock:
         queue.pop_many(1)
         queue.push({"id": f"later{HOSTILE}"}, delay=3600)
         queue.schedules.put(HOSTILE, {"text": HOSTILE}, every=3600)
-        fields = {
-            "name": f"worker{HOSTILE}",
-            "host": HOSTILE,
-            "state": "working",
-            "busy": 1,
-            "concurrency": 4,
-            "interval": 5,
-            "lifetime": 30,
-            "queues": [jobs],
-        }
-        record = encode_record(fields, [(f"runs{HOSTILE}"[:64], 2.0)])
-        queue.execute(lambda spec: heartbeat(spec, HOSTILE, record, 30.0, b""))
+        running = [(f"runs{HOSTILE}"[:64], 2.0)]
+        list_worker(queue, HOSTILE, running, name=f"worker{HOSTILE}", host=HOSTILE)
     with DelayQueue(plain_client, reminders) as delay:
         delay.push(f"due{HOSTILE}", HOSTILE, delay=0)
         delay.push(f"later{HOSTILE}", HOSTILE, delay=3600)
@@ -75,6 +65,13 @@ def stock(plain_client: redis.Redis, token: str) -> Stock:
         rsmq.create_queue("legacy")
         rsmq.send_message("legacy", HOSTILE)
     return Stock(jobs, reminders, prices, f"{token}:legacy")
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each request read anew."""
+    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
+    monkeypatch.setattr(samples, "PER_QUEUE", 0)
 
 
 @pytest.fixture

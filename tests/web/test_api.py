@@ -15,9 +15,8 @@ from starlette.testclient import TestClient
 from ackq import Groups, Queue
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
-from ackq.ops import samples
 from ackq.ops.chronicle.causes import count_dead
-from ackq.web import application, watcher
+from ackq.web import application
 from ackq.web.api import PREFIX
 from tests.servers import private_server
 from tests.web.conftest import HOSTILE, Stock
@@ -133,10 +132,8 @@ def test_an_error_is_json_too(
 
 
 def test_during_an_outage_the_last_figures_say_so_and_the_rest_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, eager: None
 ) -> None:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     with (
         private_server(tmp_path) as server,
         redis.Redis.from_url(server.url) as client,

@@ -20,7 +20,7 @@ from ackq.cli import main
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import SingleRoute
 from ackq.metrics import Collector
-from ackq.ops import operation_log, samples
+from ackq.ops import operation_log
 from ackq.ops.attention.model import KINDS
 from ackq.ops.attention.watch import Attention
 from ackq.ops.chronicle import store
@@ -30,9 +30,8 @@ from ackq.ops.operation_log import OperationLog
 from ackq.ops.overview import Overview
 from ackq.ops.webhook import Posts
 from ackq.queue.claims_client import Claims
-from ackq.web import watcher
 from ackq.web.application import application
-from ackq.worker.presence import encode_record, heartbeat
+from tests.listed import list_worker
 from tests.servers import private_server
 from tests.waiting import wait_until
 
@@ -122,12 +121,10 @@ def stage(client: redis.Redis, stack: ExitStack) -> None:
     cut.push({"id": "1"})
     log = stack.enter_context(OperationLog(client))
     log.begin("somebody", "Redrive 3 dead letters", "list", "cut", "redrive")
-    fields = {"interval": 0.01, "lifetime": 60.0, "age": 1.0, "queues": [], "state": "working"}
     for queue, workers in ((opened("stuck"), 1), (opened("crashing"), 3), (opened("grows"), 1)):
-        alive = {"interval": 20.0, "age": 500.0} if workers == 1 else {}
-        record = encode_record(fields | alive, [("killer", 0.5)])
+        age = {"interval": 20.0, "age": 500.0} if workers == 1 else {"interval": 0.01, "age": 1.0}
         for number in range(workers):
-            queue.execute(heartbeat, f"w{number}", record, 60.0, b"")
+            list_worker(queue, f"w{number}", [("killer", 0.5)], lifetime=60.0, **age)
     for queue in (cut, opened("grows")):
         queue.push_many([{"id": f"more {number}"} for number in range(120)])
         queue.pop()
@@ -145,9 +142,9 @@ def stage(client: redis.Redis, stack: ExitStack) -> None:
     client.config_set("maxmemory", int(client.info()["used_memory"] * 0.7))
 
 
-def test_every_surface_shows_every_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
+def test_every_surface_shows_every_trouble(
+    tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(operation_log, "FIRST_DUE", 0)
     monkeypatch.setattr("ackq.ops.attention.watch.DETAILS_EVERY", 0)
     monkeypatch.setenv("ACKQ_LIMITS", LIMITS)

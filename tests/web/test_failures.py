@@ -9,10 +9,10 @@ import redis
 from starlette.testclient import TestClient
 
 from ackq import Queue
-from ackq.ops import operation_log, samples
+from ackq.ops import operation_log
 from ackq.ops.dead_letters import MAX_READ
 from ackq.sharded import ShardedQueue
-from ackq.web import application, watcher
+from ackq.web import application
 from ackq.web.requests import Ask
 from tests.waiting import wait_until
 from tests.web.test_operating import ORIGIN, Operator
@@ -20,9 +20,7 @@ from tests.web.test_pages import path_of
 
 
 @pytest.fixture
-def page(plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
+def page(plain_client: redis.Redis, eager: None) -> Iterator[TestClient]:
     with TestClient(application(plain_client, operate=True), base_url=ORIGIN) as http:
         yield http
     plain_client.delete(operation_log.KEY)

@@ -22,13 +22,13 @@ from ackq import Groups, Queue
 from ackq.core.effects import Operation
 from ackq.delay import DelayQueue
 from ackq.errors import LeaseLost
-from ackq.ops import dead_letters, operation_log, samples
+from ackq.ops import dead_letters, operation_log
 from ackq.queue.registry import entries
 from ackq.topic import Topic
-from ackq.web import application, jobs, watcher
+from ackq.web import application, jobs
 from ackq.web.forms import COOKIE
 from ackq.web.requests import Ask
-from ackq.worker.presence import encode_record, heartbeat
+from tests.listed import list_worker
 from tests.servers import Fleet, Survey, Target, private_server
 from tests.waiting import wait_until
 from tests.web.conftest import HOSTILE, served
@@ -69,10 +69,8 @@ class Operator:
 
 
 @pytest.fixture
-def page(target: Target, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def page(target: Target, eager: None) -> Iterator[TestClient]:
     """A page that may operate, on an old server and on a cluster."""
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     client = target.make_client()
     with TestClient(application(client, operate=True), base_url=ORIGIN) as http:
         yield http
@@ -425,20 +423,8 @@ def test_workers_are_shown_and_ordered(
     operator: Operator, page: TestClient, queue: Queue, name: str
 ) -> None:
     queue.push({"id": "a"})
-    for state in ("working", "quiet"):
-        fields = {
-            "name": state,
-            "host": "h",
-            "state": state,
-            "busy": 1,
-            "concurrency": 4,
-            "interval": 5,
-            "lifetime": 30,
-            "queues": [name],
-            "version": "1.2",
-        }
-        record = encode_record(fields, [("m-17", 2.0)] if state == "working" else [])
-        queue.execute(heartbeat, f"w-{state}", record, 30.0, b"")
+    for state, running in (("working", [("m-17", 2.0)]), ("quiet", [])):
+        list_worker(queue, f"w-{state}", running, name=state, state=state, version="1.2")
     text = page.get("/workers").text
     for shown in ("m-17", "1 of 4", "ackq 1.2", ">working<", ">quiet<"):
         assert shown in text

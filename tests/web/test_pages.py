@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 from ackq import Groups, Queue
 from ackq.errors import ConfigurationError
-from ackq.ops import dead_letters, history, samples
+from ackq.ops import dead_letters, history
 from ackq.topic import Topic
 from ackq.web import application, queue_details, watcher
 from ackq.web.watcher import Watcher
@@ -203,10 +203,8 @@ def test_ages_are_shown_if_messages_have_times(plain_client: redis.Redis, name: 
 
 
 def test_rates_come_with_the_second_sample(
-    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+    plain_client: redis.Redis, name: str, eager: None
 ) -> None:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     watched = Watcher(plain_client, [name])
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": f"m-{number}"} for number in range(9)])
@@ -229,10 +227,8 @@ def test_rates_come_with_the_second_sample(
 
 
 def test_totals_are_those_of_the_counters(
-    http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+    http: TestClient, plain_client: redis.Redis, name: str, eager: None
 ) -> None:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     with Queue(plain_client, name) as queue:
         queue.push({"id": "later"}, delay=3600)
         assert "Totals" in http.get(path_of("queue", kind="list", name=name)).text
@@ -296,10 +292,8 @@ def test_all_who_look_share_the_samples(plain_client: redis.Redis, name: str) ->
 
 
 def test_an_open_page_is_loaded_again_when_its_queues_change(
-    http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+    http: TestClient, plain_client: redis.Redis, name: str, eager: None
 ) -> None:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     before = http.get("/live").json()["signature"]
     with Topic(plain_client, name) as topic:
         topic.publish(b"{}")
@@ -354,10 +348,8 @@ def test_of_a_server_that_was_never_read_nothing_is_said(plain_client: redis.Red
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 def test_during_an_outage_the_last_figures_are_shown_with_their_age(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: int
+    tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch, how: int
 ) -> None:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     with (
         private_server(tmp_path) as server,
         redis.Redis.from_url(server.url) as client,
@@ -435,10 +427,8 @@ def test_more_queues_have_shorter_curves() -> None:
 
 
 def test_the_queue_with_the_worst_trouble_is_on_top(
-    http: TestClient, plain_client: redis.Redis, token: str, monkeypatch: pytest.MonkeyPatch
+    http: TestClient, plain_client: redis.Redis, token: str, eager: None
 ) -> None:
-    monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
-    monkeypatch.setattr(samples, "PER_QUEUE", 0)
     with ExitStack() as stack:
         large, old, failing = (
             stack.enter_context(Queue(plain_client, f"{token}-{name}"))

@@ -14,12 +14,12 @@ from ackq.delay import DelayClaims, DelayQueue, PartitionedDelayQueue
 from ackq.errors import ConfigurationError
 from ackq.metrics.exporter import Exporter
 from ackq.ops.acl import rules
+from ackq.ops.trials import is_denial
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application
 from tests.metrics.test_exporter import get
 from tests.ops.acl.conftest import AsRole, has_selectors
-from tests.ops.acl.test_roles import DENIED
 from tests.web.test_operating import ORIGIN
 from tests.web.test_pages import path_of
 
@@ -199,7 +199,7 @@ def passed(client: redis.Redis, admin: redis.Redis, kind: str, name: str, keep: 
             try:
                 operation(opened, queue_name)
             except redis.ResponseError as error:
-                if not (isinstance(error, NoPermissionError) or DENIED.search(str(error))):
+                if not is_denial(error):
                     raise
             else:
                 found.add(what)
