@@ -11,7 +11,6 @@ def list_worker(
     queue: Queue, id: str, running: Sequence[tuple[str, float]] = (), **fields: Any
 ) -> None:
     """Write the record of a worker that handles these messages, each for some seconds."""
-    usual = {"name": id, "host": "h", "state": "working", "queues": [queue.name]}
-    usual |= {"busy": 1, "concurrency": 4, "interval": 5.0, "lifetime": 600.0}
-    record = encode_record(usual | fields, [*running])
-    queue.execute(heartbeat, id, record, float((usual | fields)["lifetime"]), b"")
+    usual: dict[str, Any] = {"name": id, "host": "h", "state": "working", "queues": [queue.name]}
+    usual |= {"busy": 1, "concurrency": 4, "interval": 5.0, "lifetime": 600.0, **fields}
+    queue.execute(heartbeat, id, encode_record(usual, [*running]), usual["lifetime"], b"")
