@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ackq.core.cron import NAMED, parse
-from ackq.core.timetable import Timetable
+from ackq.core.timetable import MAX_MISSED, Timetable
 from ackq.errors import ConfigurationError
 
 MINUTE, DAY = 60, 86_400
@@ -176,3 +176,4 @@ def test_missed_ticks_of_a_period_are_counted_from_any_instant() -> None:
     seconds = 1_000_000
     counts = {(99, 140): 4, (100, 140): 3, (100, 110): 0, (100, 141): 4, (100, 100): 0}
     assert {pair: table.between(pair[0] * seconds, pair[1] * seconds) for pair in counts} == counts
+    assert Timetable("s", 0.001, None).between(0, 10**15) == MAX_MISSED

@@ -56,6 +56,7 @@ def test_handlers_are_counted_by_outcome_and_by_duration(rig: Rig) -> None:
     assert slow <= 4
     assert value(samples, "ackq_handler_seconds_bucket", queue=queue.name, le="+Inf") == 5
     assert value(samples, "ackq_worker_concurrency") == 2
+    wait_until(lambda: value(scraped(health.address), "ackq_worker_busy") == 0, "no busy handler")
     # No message had a time.
     assert not [name for name, _ in samples if name.startswith("ackq_time_in_queue")]
 

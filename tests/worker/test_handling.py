@@ -10,6 +10,7 @@ import redis
 
 import ackq
 from ackq import Queue
+from ackq.errors import ConfigurationError
 from ackq.worker import Again, Backoff, Reject, Release, Worker, feeder
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig
@@ -20,9 +21,12 @@ from .conftest import push, settled, until
 def test_a_worker_that_drains_returns_when_nothing_is_ready(rig: Rig) -> None:
     queue = rig.queue_of()
     ids = push(queue, 50)
-    rig.work(queue, start=False).drain()
+    made = rig.work(queue, start=False)
+    made.drain()
     assert settled(queue)
     assert sorted(rig.handler.seen) == sorted(ids)
+    with pytest.raises(ConfigurationError, match="runs once"):
+        made.drain()
 
 
 def test_a_worker_that_drains_takes_what_a_handler_pushed_while_a_take_found_nothing(
@@ -148,7 +152,9 @@ def test_release_with_a_delay_gives_back_later_and_uncounted(rig: Rig) -> None:
     assert rig.handler.counts == {"m0": 1}
 
 
-@pytest.mark.parametrize("body", [b"", b"\x00\xff", b"[[[[", b'{"id": null}', b"1" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"\x00\xff", b"[[[[", b'{"id": null}', b"[]", b'"expires_at"', b"1" * 100_000]
+)
 def test_any_body_reaches_the_handler(body: bytes, rig: Rig) -> None:
     queue = rig.queue_of()
     queue.push(body)
@@ -252,6 +258,18 @@ def test_slow_handlers_leave_the_rest_to_others(rig: Rig) -> None:
     assert queue.stats().in_flight == 2  # no prefetch before it is known how long they take
     released.set()
     wait_until(lambda: settled(queue), "all")
+
+
+def test_without_a_prefetch_a_worker_takes_only_what_it_can_handle_now(rig: Rig) -> None:
+    queue = rig.queue(400, "quick")
+    push(queue, 1, "slow")
+    push(queue, 30, "later")
+    released = threading.Event()
+    rig.handler.behave = lambda message: until(released) if message.id == "slow0" else None
+    rig.work(queue, concurrency=1, prefetch=0)
+    wait_until(lambda: "slow0" in rig.handler.seen, "the slow one")
+    assert queue.stats().ready == 30
+    released.set()
 
 
 def test_a_worker_that_took_too_many_gives_them_back(rig: Rig) -> None:

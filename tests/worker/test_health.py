@@ -163,6 +163,8 @@ def test_only_a_change_of_state_is_logged(caplog: pytest.LogCaptureFixture) -> N
 def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no file can be made in .*absent"):
         Health(file=tmp_path / "absent" / "healthy")
+    with pytest.raises(ConfigurationError, match="needs a file or a port"):
+        Health()
 
 
 def test_a_folder_that_is_gone_does_not_end_the_worker(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """What a health check decides and answers, with no server."""
 
-import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +10,6 @@ import orjson
 import pytest
 import redis
 
-from ackq.core.io.http import HttpServer
-from ackq.errors import ConfigurationError
 from ackq.worker import Health
 from ackq.worker import health as health_module
 from ackq.worker.health import MAX_TAKE
@@ -39,47 +36,6 @@ def _at(health: Health, state: Any, time: Time, now: float, *stats: Any) -> str:
     time.now = now
     assert _watched(health, state, *stats) == len(stats)
     return health.reason
-
-
-def test_a_check_shows_itself_in_a_file_or_on_a_port_or_both(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-
-    def access(*args: Any) -> bool:
-        asked.append(args)
-        return True
-
-    monkeypatch.setattr(os, "access", access)
-    for file, port in ((tmp_path / "x", None), (str(tmp_path / "x"), 0), (None, 0)):
-        health = Health(file=file, port=port)
-        assert health._file == (None if file is None else tmp_path / "x")
-        assert health._endpoint == (None if port is None else ("127.0.0.1", 0))
-        assert (health.figures is None) is (port is None)
-        assert health.served is health.figures
-        assert (health.address, health.reason) == (None, "")
-    assert asked == [(tmp_path, os.W_OK | os.X_OK)] * 2
-    with pytest.raises(ConfigurationError, match="needs a file or a port"):
-        Health()
-
-
-def test_a_port_is_open_while_the_worker_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[Any] = []
-
-    class Server(HttpServer):
-        def __init__(self, *args: Any) -> None:
-            begun.append(args)
-            super().__init__(*args)
-
-    monkeypatch.setattr(health_module, "HttpServer", Server)
-    before = set(threading.enumerate())
-    health = Health(port=0)
-    with health:
-        assert health.address is not None
-        assert all(each.daemon for each in set(threading.enumerate()) - before)
-    assert health.address is None
-    assert begun == [(("127.0.0.1", 0), health._answer, 5.0, "health check")]
-    health.close()
 
 
 def test_the_file_is_guarded_by_a_thread_that_ends_with_the_check(tmp_path: Path) -> None:
@@ -234,26 +190,6 @@ def _body(answer: Any) -> Any:
     return orjson.loads(answer.body)
 
 
-def test_the_answers_to_each_path() -> None:
-    health = Health(port=0)
-    for path in ("/", "/healthz", "/?a=1?b"):
-        answer = health._answer(path, {})
-        expected = {"healthy": True, "reason": "", "troubles": []}
-        assert (answer.status, _body(answer)) == (200, expected)
-    health.show("why")
-    answer = health._answer("/healthz", {})
-    assert (answer.status, _body(answer)) == (
-        503,
-        {"healthy": False, "reason": "why", "troubles": []},
-    )
-    for path in ("/x", "/METRICS", "/healthz/"):
-        answer = health._answer(path, {})
-        assert (answer.status, _body(answer)) == (
-            404,
-            {"error": "nothing here; ask for / or /healthz or /metrics"},
-        )
-
-
 @pytest.mark.parametrize(
     ("outcome", "fails"), [("nack", True), ("reject", True), ("release", False)]
 )
@@ -274,32 +210,3 @@ def test_it_says_that_every_delivery_fails_and_stays_green(outcome: str, fails: 
     assert seen() == [("all_fail", "jobs")] * fails
     health.figures.add("jobs", "ack", 0.1, None)
     assert seen() == []
-
-
-def test_the_metrics_are_those_of_the_handlers() -> None:
-    health = Health(port=0)
-    assert health.figures is not None
-    health.figures.since = 1234.5
-    health.figures.busy, health.figures.concurrency = 2, 3
-    health.figures.add("jobs", "ack", 0.3, 2.0)
-    lines = _lines(health._answer("/metrics", {}).body)
-    assert 'ackq_handled_total{outcome="ack",queue="jobs"} 1.0' in lines
-    assert {
-        'ackq_handler_seconds_bucket{le="0.25",queue="jobs"} 0.0',
-        'ackq_handler_seconds_bucket{le="0.5",queue="jobs"} 1.0',
-        'ackq_time_in_queue_seconds_bucket{le="1.0",queue="jobs"} 0.0',
-        'ackq_time_in_queue_seconds_bucket{le="2.5",queue="jobs"} 1.0',
-    } <= lines
-    assert {"ackq_worker_busy 2.0", "ackq_worker_concurrency 3.0"} <= lines
-    newer = {"Accept": "application/openmetrics-text; version=1.0.0"}
-    created = [
-        line
-        for line in _lines(health._answer("/metrics?x", newer).body)
-        if line.startswith("ackq_handled_created")
-    ]
-    assert [each.rpartition(" ")[2] for each in created] == ["1234.5"]
-
-
-def _lines(body: bytes) -> set[str]:
-    found: Iterable[str] = body.decode().splitlines()
-    return set(found)

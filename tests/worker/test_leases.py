@@ -217,7 +217,9 @@ def test_a_handler_that_ignores_every_word_spoils_nothing_for_the_next(
     wait_until(lambda: lost.outcomes == ["lost", "nack", "ack"], "the next ones")
 
 
-def test_an_asynchronous_handler_over_its_time_limit_is_cancelled_in_both_workers(rig: Rig) -> None:
+def test_an_asynchronous_handler_over_its_time_limit_is_cancelled_in_both_workers(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     queue = rig.queue_of(max_receives=1)
     queue.push({"id": "m"})
     cancelled: list[bool] = []
@@ -233,7 +235,8 @@ def test_an_asynchronous_handler_over_its_time_limit_is_cancelled_in_both_worker
     rig.work(queue, time_limit=0.2)
     (letter,) = wait_until(queue.dead_letters, "the end of its only receive")
     assert cancelled == [True]
-    assert letter.errors[0].type == "TimeoutError"
+    assert caplog.text.count("over its time limit queue=") == 1
+    assert (letter.errors[0].type, letter.errors[0].text) == ("TimeoutError", "over the time limit")
     rig.handler.behave = None
     queue.push({"id": "next"})  # the same thread or task handles it
     wait_until(lambda: settled(queue), "the next message")

@@ -1,5 +1,6 @@
 """Workers in the lists of workers: what they show of themselves, and the orders that they obey."""
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import redis
 import redis.asyncio
 
+import ackq
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.ops import workers_async
@@ -66,6 +68,7 @@ def test_a_worker_shows_what_it_is_and_works_on(listed: List, rig: Rig) -> None:
     found = alone(listed, lambda each: each.busy == 2, "two running handlers")
     assert (found.name, found.queues, found.concurrency) == ("mailer", (queue.name,), 3)
     assert (found.state, found.late, found.order) == ("working", False, "")
+    assert (found.pid, found.version) == (os.getpid(), ackq.__version__)
     assert {each.message_id for each in found.running} == {"a\x1b[31m", long[:64]}
     assert {each.queue for each in found.running} == {queue.name}
     for each in found.running:
@@ -131,8 +134,9 @@ def test_a_quiet_worker_of_several_queues_takes_from_none(
 
 
 def test_a_worker_stops_by_order_when_its_handlers_have_ended(
-    listed: List, order: Callable[[Order], None], rig: Rig
+    listed: List, order: Callable[[Order], None], rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "ackq.worker")
     queue, release = rig.queue_of(visibility_timeout=0.5), threading.Event()
     rig.handler.behave = lambda message: until(release)
     queue.push({"id": "first"})
@@ -144,6 +148,7 @@ def test_a_worker_stops_by_order_when_its_handlers_have_ended(
     at = last_seen(listed)
     alone(listed, lambda each: each.seen_at > at + 3 * OFTEN, "more heartbeats")
     assert running.running
+    assert caplog.text.count("stop ordered through Redis") == 1
     queue.push({"id": "second"})
     release.set()
     running.join()
@@ -212,8 +217,6 @@ def any_node(target: Target) -> redis.Redis:
 def test_a_worker_is_listed_again_when_the_server_is_back(
     tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import ackq
-
     with private_server(tmp_path_factory.mktemp("server")) as server:
         assert isinstance(server, Server)
         client = redis.Redis.from_url(server.url)

@@ -275,54 +275,6 @@ def test_a_message_beyond_the_rate_limit_is_released() -> None:
 # --- upkeep -------------------------------------------------------------------------------
 
 
-def test_a_lease_is_renewed_after_a_third_of_it() -> None:
-    state, time = _state()
-    lane = state.lanes[0]
-    state.arrived(lane, [_message(time)])
-    lane.upkeep.watch_at = 1e9
-    time.now += 10.0
-    assert _run(upkeep(state)) == ["release"]  # it has waited for too long, and is not renewed
-    state.slots[0].message = state.slots[1].message = None
-    running = _message(time)
-    state.slots[0].message = running
-    time.now += 10.0 - 0.01
-    assert _run(upkeep(state)) == []
-    time.now += 0.02
-    routine = upkeep(state)
-    call = next(routine)
-    assert isinstance(call, Call)
-    assert (_named(call), call.args) == ("extend", (running,))
-    _ended(routine, LeaseLost("lost", messages=(running,)))
-    assert running.lease_lost
-    assert [slot.interrupted for slot in state.slots] == ["lost lease", "", "", ""]
-    assert _run(upkeep(state)) == []
-
-
-def test_a_handler_over_its_time_limit_is_interrupted_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    state, time = _state()
-    interrupted: list[Any] = []
-    state.interrupt = lambda *args: interrupted.append(args)
-    state.lanes[0].upkeep.watch_at = 1e9
-    slow, quick = state.slots[:2]
-    slow.message, quick.message = _message(time, id="slow"), _message(time, id="quick")
-    slow.started, quick.started = 90.0, 95.0
-    assert _run(upkeep(state)) == []
-    assert not interrupted  # there is no limit
-    state.handling.time_limit = 10.0
-    assert _run(upkeep(state)) == []
-    time.now = 100.1
-    for _ in range(2):
-        assert _run(upkeep(state)) == []
-    assert interrupted == [(slow, slow.message, "time limit")]
-    assert [text.partition(" size")[0] for text in caplog.messages] == [
-        "over its time limit queue=q0 message_id=slow"
-    ]
-    assert slow.message.timed_out
-    assert not quick.message.timed_out
-
-
 def test_a_failed_renewal_pauses_the_queue_for_less_than_the_lease_has_left() -> None:
     state, time = _state()
     lane = state.lanes[0]
@@ -409,15 +361,6 @@ def test_messages_with_the_same_verdict_are_settled_in_one_call() -> None:
     assert not lane.upkeep.returned
 
 
-def test_the_messages_of_abandoned_handlers_are_released() -> None:
-    state, time = _state()
-    running = _message(time)
-    state.slots[2].message = running
-    abandon(state)
-    assert list(state.lanes[0].upkeep.returned) == [(running, Settlement("release"))]
-    assert running.lease_lost
-
-
 def test_an_abandoned_handler_over_its_time_limit_has_failed() -> None:
     state, time = _state()
     running = _message(time)
@@ -458,21 +401,6 @@ def test_a_worker_that_may_not_list_itself_tries_again_much_later(
     presence.ended = True
     assert _named(routine.send(b"")) == "execute"  # it leaves the list
     _ended(routine, AWAY)
-
-
-def test_an_order_is_obeyed_once_and_confirmed_at_once() -> None:
-    state, _ = _state()
-    presence = present(state)
-    routine = stay_listed(state, state.lanes[0], presence, Bell())
-    next(routine)
-    call = routine.send(b"17:quiet")
-    assert state.quiet
-    assert isinstance(call, Call)
-    assert call.args[-1] == b"17:quiet"
-    state.quiet = False
-    assert isinstance(routine.send(b"17:quiet"), Call)  # what it does has changed
-    assert isinstance(routine.send(b"17:quiet"), Wait)
-    assert not state.quiet
 
 
 # --- errors -------------------------------------------------------------------------------

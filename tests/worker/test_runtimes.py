@@ -16,7 +16,7 @@ import redis.asyncio
 
 import ackq
 from ackq.worker import AsyncWorker, Worker, tasks, threads
-from ackq.worker.effects import Call, Routine, Wait
+from ackq.worker.effects import Routine, Wait
 from ackq.worker.policy import Settlement
 from ackq.worker.slot import Slot
 from ackq.worker.state import State
@@ -95,39 +95,6 @@ def _doing(worker: Any, sources: list[Routine[None]], presence: Sequence[Routine
 
 
 # --- effects ------------------------------------------------------------------------------
-
-
-def _routine(bell: Any, method: Any, got: list[Any]) -> Routine[None]:
-    got.append((yield Wait(bell, 0.25)))
-    got.append((yield Call(method, (1, 2), {"c": 3})))
-    try:
-        yield Call(method, ("fail",))
-    except Bug as error:
-        got.append(type(error))
-    got.append((yield Wait(bell, 0.5)))
-
-
-@pytest.mark.parametrize("drive", [threads.drive, tasks.drive])
-def test_calls_and_waits_of_a_routine_are_carried_out_in_turn(drive: Any) -> None:
-    def method(*args: Any, **keywords: Any) -> Any:
-        if args == ("fail",):
-            raise Bug
-        return returned((args, keywords))
-
-    async def later(value: Any) -> Any:
-        return value
-
-    def wait(seconds: float) -> Any:
-        waits.append(seconds)
-        return returned(None)
-
-    returned = later if drive is tasks.drive else lambda value: value
-    got: list[Any] = []
-    waits: list[float] = []
-    routine = _routine(SimpleNamespace(wait=wait), method, got)
-    _run(lambda: _done(drive(routine)))
-    assert got == [None, ((1, 2), {"c": 3}), Bug, None]
-    assert waits == [0.25, 0.5]
 
 
 @pytest.mark.parametrize("kind", [ThreadBell, TaskBell])
@@ -325,72 +292,6 @@ def test_a_server_that_stays_away_does_not_keep_a_worker_from_ending(
 
 
 # --- the gate, and threads for functions ---------------------------------------------------
-
-
-def test_one_waiting_thread_is_woken_at_a_time_and_all_at_a_stop() -> None:
-    with _worker() as worker:
-        state, gate = worker._state, worker._gate
-        left: list[int] = []
-
-        def wait() -> None:
-            gate.park()
-            left.append(1)
-
-        parked = [threading.Thread(target=wait) for _ in range(3)]
-        for each in parked:
-            each.start()
-        wait_until(lambda: gate.parked == 3, "all to wait")
-        gate.wake()  # there is no message: the thread that woke waits again
-        wait_until(lambda: not gate.waking, "it to have looked")
-        wait_until(lambda: gate.parked == 3, "it to wait again")
-        state.feed.buffer.append(_message())
-        gate.waking = True  # one is on its way
-        gate.wake()
-        time.sleep(0.02)
-        assert gate.parked == 3
-        gate.waking = False
-        gate.wake()
-        wait_until(lambda: len(left) == 1, "one")
-        assert gate.parked == 2
-        gate.park()  # there is a message
-        state.feed.buffer.clear()
-        state.stopping = True
-        gate.waking = True
-        gate.wake()
-        wait_until(lambda: len(left) == 3, "the others")
-        assert gate.parked == 0
-        gate.park()  # it stops
-        gate.waking = False
-        state.stopping = False
-        gate.wake()
-        assert not gate.waking  # nobody waits
-        for each in parked:
-            each.join(10)
-
-
-def test_one_waiting_task_is_woken_at_a_time_and_all_at_a_stop() -> None:
-    async def main() -> None:
-        async with _async_worker() as worker:
-            worker._parked, worker._waking = deque(), False
-            worker._wake()
-            assert not worker._waking  # nobody waits
-            parked = [asyncio.create_task(worker._park()) for _ in range(4)]
-            await asyncio.sleep(0)
-            worker._wake()
-            assert worker._waking
-            worker._wake()  # one is on its way
-            assert len(worker._parked) == 3
-            await parked[0]
-            assert not worker._waking
-            parked[1].cancel()
-            await asyncio.wait(parked[1:2])
-            worker._state.stopping = True
-            worker._waking = True
-            worker._wake()
-            assert not worker._parked
-            await asyncio.wait_for(asyncio.gather(*parked[2:]), 10)
-
-    _run(main)
 
 
 def test_a_thread_is_started_only_when_all_others_are_busy() -> None:

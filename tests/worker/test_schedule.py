@@ -1,20 +1,25 @@
 """Ticks: each pushed once, however many workers, and the missed ones counted."""
 
 import json
+import re
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.worker import Schedule
 from ackq.worker.effects import Call, Wait
 from ackq.worker.outages import Outages
-from ackq.worker.schedule import Answer, run_schedule
+from ackq.worker.schedule import CHECK_INTERVAL, Answer, run_schedule
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig
+
+#: Times of which a schedule takes one.
+BOTH = {"every": 1, "cron": "* * * * *"}
 
 
 def us(text: str) -> int:
@@ -35,7 +40,9 @@ def test_many_workers_push_a_tick_once(rig: Rig) -> None:
     assert steps == {0.2}
 
 
-def test_missed_ticks_are_skipped_and_counted(plain_client: Any, rig: Rig) -> None:
+def test_missed_ticks_are_skipped_and_counted(
+    plain_client: Any, rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     queue = rig.queue_of()
     seconds, _ = plain_client.time()
     plain_client.hset(f"{queue.name}TICKS", "beat", (int(seconds) - 100) * 1_000_000)
@@ -45,6 +52,7 @@ def test_missed_ticks_are_skipped_and_counted(plain_client: Any, rig: Rig) -> No
     first.stop()
     first.join()
     assert len(rig.handler.seen) <= 4
+    assert re.search("schedule beat: (99|10[012]) ticks were missed", caplog.text)
 
 
 def test_a_message_may_be_made_for_its_tick(rig: Rig) -> None:
@@ -76,13 +84,13 @@ def test_a_schedule_may_name_one_of_several_queues(token: str, rig: Rig) -> None
 class Scripted:
     """A scheduler's surroundings: a clock that the test sets, and a server that it plays."""
 
-    def __init__(self, schedule: Schedule, version: str = "") -> None:
+    def __init__(self, schedule: Schedule, version: str = "", **config: Any) -> None:
         self.now = 100.0
         self.stopping = False
-        self.config = QueueConfig()
+        self.config = QueueConfig(**config)
         outages = Outages("jobs", "here")
-        self._routine = run_schedule(self, self, schedule, None, outages, version)  # type: ignore[arg-type]
-        self.step = next(self._routine)
+        self.routine = run_schedule(self, self, schedule, None, outages, version)  # type: ignore[arg-type]
+        self.step = next(self.routine)
 
     def clock(self) -> float:
         return self.now
@@ -96,14 +104,15 @@ class Scripted:
         _, _, at, previous, missed, *_ = self.step.args
         return at // 1_000_000, previous // 1_000_000, missed
 
-    def answer(self, status: str, latest: int) -> None:
-        answer = Answer(status, latest * 1_000_000, round(self.now * 1_000_000), 0)
-        self.step = self._routine.send(answer)
+    def answer(self, status: str, latest: int, server: float | None = None) -> None:
+        now = self.now if server is None else server
+        answer = Answer(status, latest * 1_000_000, round(now * 1_000_000), 0)
+        self.step = self.routine.send(answer)
 
     def awake_at(self, now: float) -> None:
         assert isinstance(self.step, Wait)
         self.now = now
-        self.step = self._routine.send(None)
+        self.step = self.routine.send(None)
 
 
 def test_a_scheduler_that_slept_pushes_the_latest_tick_alone() -> None:
@@ -115,6 +124,67 @@ def test_a_scheduler_that_slept_pushes_the_latest_tick_alone() -> None:
     scripted.answer("pushed", 140)
     scripted.awake_at(150.5)
     assert scripted.asked() == (150, 140, 0)
+
+
+def test_a_schedule_that_was_never_used_has_missed_nothing() -> None:
+    scripted = Scripted(Schedule("beat", b"tick", every=10))
+    scripted.answer("known", 0)
+    scripted.awake_at(145.0)
+    assert scripted.asked() == (140, 0, 0)
+
+
+def test_a_schedule_waits_for_the_next_tick_by_the_clock_of_the_server() -> None:
+    scripted = Scripted(Schedule("beat", b"tick", every=10))
+    scripted.now -= 3600  # as if the worker's clock were late
+    scripted.answer("known", 0, server=107)
+    for waited, left in ((0, CHECK_INTERVAL), (2.6, 0.4), (0.4, None)):
+        if waited:
+            scripted.awake_at(scripted.now + waited)
+        assert isinstance(scripted.step, Wait) is (left is not None)
+        if isinstance(scripted.step, Wait):
+            assert scripted.step.seconds == pytest.approx(left)
+    assert scripted.asked() == (110, 0, 0)
+
+
+def test_an_outage_of_a_schedule_is_named_and_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    scripted = Scripted(Schedule("beat", b"tick", every=10))
+    for _ in range(2):
+        scripted.step = scripted.routine.throw(ResponseError("no"))
+        scripted.awake_at(scripted.now + 0.5)
+        assert scripted.asked() == (0, 0, 0)
+    scripted.answer("known", 0)
+    assert caplog.messages == [
+        "queue jobs: schedule beat failed, the server at here refuses it; trying until it works:"
+        " ResponseError: no",
+        "queue jobs: schedule beat works again after 1.0 s; calls that failed: 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [({"id": "x" * 600}, "InvalidMessage: "), (b"x" * 200, "MessageTooLarge: ")],
+)
+def test_a_tick_whose_message_cannot_be_is_left_out(
+    message: Any, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted = Scripted(Schedule("beat", lambda tick: message, every=10), max_body_bytes=100)
+    scripted.answer("known", 0)
+    scripted.awake_at(110.0)
+    assert isinstance(scripted.step, Wait)
+    assert caplog.messages[0].startswith(f"schedule beat: no message for a tick: {error}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        *(({"name": name, "every": 1}, f"cannot be named {name!r}") for name in ("", "a:missed")),
+        *(({"name": "s", **times}, "takes every= or cron=") for times in ({}, BOTH)),
+    ],
+    ids=repr,
+)
+def test_what_is_wrong_with_a_schedule_is_said(settings: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Schedule(message=b"", **settings)
 
 
 def test_a_stored_schedule_misses_no_tick_because_workers_notice_it_late() -> None:

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
 
 import ackq
-from ackq.core import observation
 from ackq.errors import ConfigurationError
-from ackq.worker import Backoff, Batch, Health, Hooks, RateLimit, Schedule, Worker
+from ackq.worker import Backoff, Batch, Health, RateLimit, Schedule, Worker
 
 
 @pytest.fixture
@@ -121,63 +120,6 @@ def test_queues_are_one_or_several_of_the_worker_s_kind(queues: list[ackq.Queue]
             Worker(wrong, print)
 
 
-def test_a_mapping_gives_weights_and_a_list_an_order(queues: list[ackq.Queue]) -> None:
-    assert Worker(queues, print)._state.feed.turns.strict
-    turns = Worker(dict(zip(queues, (3, 1), strict=True)), print)._state.feed.turns
-    assert not turns.strict
-    taken = [0, 0]
-    for _ in range(40):
-        lane = next(iter(turns.order()))
-        taken[lane] += 1
-        turns.took(lane, 1)
-    assert taken == [30, 10]
-
-
-def test_every_setting_reaches_the_worker_s_state(queues: list[ackq.Queue]) -> None:
-    backoff, hooks, health = Backoff(base=7), Hooks(), Health(port=0)
-    worker = Worker(
-        queues,
-        print,
-        concurrency=3,
-        prefetch=5,
-        time_limit=9.0,
-        backoff=backoff,
-        expiry_field="until",
-        hooks=hooks,
-        health=health,
-        max_receives=4,
-    )
-    state = worker._state
-    assert len(state.slots) == 3
-    assert len({id(slot) for slot in state.slots}) == 3
-    assert (state.handling.backoff, state.handling.time_limit, state.handling.expiry_field) == (
-        backoff,
-        9.0,
-        "until",
-    )
-    assert state.handling.hooks == (hooks,)
-    assert state.handling.figures is health.figures is not None
-    assert state.watched
-    state.feed.pace.finished(1e-9)
-    assert state.feed.pace.spare == 5
-    state.feed.pace.slowed(0.1)
-    assert state.feed.pace.spare == 3
-    assert [(lane.number, lane.max_receives) for lane in state.lanes] == [(0, 4), (1, 4)]
-    bells = [state.feed.bell, state.upkeep_bell, *(lane.take.bell for lane in state.lanes)]
-    assert len({id(bell) for bell in bells}) == 4
-    assert queues[0].config.max_receives is None  # the caller's queue keeps its settings
-    state = Worker(queues, print, hooks=[hooks, hooks])._state
-    assert state.handling.hooks == (hooks, hooks)
-    assert state.handling.backoff == Backoff()
-    assert (state.handling.time_limit, state.handling.expiry_field, state.handling.figures) == (
-        None,
-        None,
-        None,
-    )
-    assert not Worker(queues, print)._state.watched
-    assert Worker(queues, print, expiry_field="until")._state.watched
-
-
 def test_a_queue_s_own_limit_of_deliveries_goes_first(queues: list[ackq.Queue]) -> None:
     own = queues[0].with_config(max_receives=2)
     for limit, expected in ((25, [2, 25]), (None, [2, None])):
@@ -195,147 +137,3 @@ def test_leases_are_looked_after_often_enough_for_the_shortest() -> None:
         assert Worker(queues, print)._upkeep_interval == pytest.approx(expected)
         for queue in queues:
             queue.close()
-
-
-def test_a_worker_that_is_not_listed_sends_no_heartbeats(queues: list[ackq.Queue]) -> None:
-    unlisted = Worker(queues, print, heartbeat=None)
-    assert unlisted._started(unlisted._presence) == []
-    worker = Worker(queues, print)
-    assert not worker.stopped_by_order
-    assert len(worker._started(worker._presence)) == 2
-    assert worker._presence.interval == 5.0
-    assert not worker.stopped_by_order
-    worker._presence.ordered_to_stop = True
-    assert worker.stopped_by_order
-
-
-def test_the_routines_are_those_that_the_queues_and_schedules_need(
-    queues: list[ackq.Queue],
-) -> None:
-    beat = Schedule("beat", b"", every=1)
-
-    def names(worker: Worker, drain: bool = False) -> list[str]:
-        worker._begin(drain)
-        return [cast(Any, routine).gi_code.co_name for routine in worker._started(*worker._sources)]
-
-    waits, stored = ["wait_for_messages"] * 2, ["run_stored", "run_stored", "run_alone"]
-    assert names(Worker(queues[0], print)) == ["feed", *stored[1:]]
-    assert names(Worker(queues[0], print), drain=True) == ["feed", *stored[1:]]
-    assert names(Worker(queues, print)) == ["feed", *waits, *stored]
-    assert names(Worker(queues, print), drain=True) == ["feed", *stored]
-    limited = Worker(queues[0], print, rate_limit=RateLimit(5))
-    assert names(limited) == ["feed", *waits[1:], *stored[1:]]
-    worker = Worker(queues, print, schedules=[beat, beat])
-    assert names(worker) == ["feed", *waits, "run_schedule", "run_schedule", *stored]
-
-
-def test_a_schedule_pushes_to_the_queue_that_it_names_or_the_first(
-    queues: list[ackq.Queue],
-) -> None:
-    named = [Schedule("beat", b"", every=1, queue=name) for name in ("two", "one", None)]
-    worker = Worker(queues, print, schedules=named)
-    state = worker._begin(drain=True)
-    started = worker._started(*worker._sources)
-    feeder, *routines, _one, _two, _alone = [cast(Any, each).gi_frame.f_locals for each in started]
-    assert feeder["state"] is state
-    found = [
-        (routine["queue"].name, routine["schedule"], routine["outages"]) for routine in routines
-    ]
-    outages = {lane.queue.name: lane.outages for lane in state.lanes}
-    assert found == [
-        (name, schedule, outages[name])
-        for name, schedule in zip(("two", "one", "one"), named, strict=True)
-    ]
-    assert all(routine["running"] is state for routine in routines)
-    bells = [routine["bell"] for routine in routines]
-    assert len({*map(id, bells)}) == 3
-    assert {*map(id, bells)} < {*map(id, state.bells)}  # which the stop rings
-
-
-def test_heartbeats_show_the_worker_under_its_name_until_it_leaves(
-    queues: list[ackq.Queue],
-) -> None:
-    worker = Worker(queues, print, name="box", heartbeat=7.0)
-    presence: Any = worker._presence
-    presence.end()  # it is in none
-    presence.ended = False
-    locals_of = [cast(Any, each).gi_frame.f_locals for each in worker._started(presence)]
-    assert (presence._fixed["name"], presence.interval) == ("box", 7.0)
-    assert presence._stop == worker.stop
-    assert [each["lane"] for each in locals_of] == worker._state.lanes
-    assert [each["presence"] for each in locals_of] == [presence] * 2
-    bells = [each["bell"] for each in locals_of]
-    assert bells[0] is not bells[1]
-    presence.end()
-    assert presence.ended is True
-    assert all(bell._event.is_set() for bell in bells)
-
-
-def test_an_observer_learns_where_each_queue_is(
-    queues: list[ackq.Queue], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-
-    def handled(*args: Any) -> str:
-        asked.append(args)
-        return "observed"
-
-    monkeypatch.setattr(observation, "handled", handled)
-    worker = Worker(queues, print)
-    state = worker._begin(drain=True)
-    assert state is worker._state
-    assert state.draining is True
-    assert asked == [(print, {"one": "localhost:6379/0", "two": "localhost:6379/0"})]
-    handler: Any = worker._handler
-    assert handler == "observed"
-    state.stopping = True
-    with pytest.raises(ConfigurationError, match="runs once"):
-        worker._begin(drain=False)
-
-
-def test_a_worker_ends_when_its_handlers_and_helpers_have(queues: list[ackq.Queue]) -> None:
-    worker = Worker(queues, print, grace=10.0)
-    state = worker._state
-    now = 100.0
-    state.clock = lambda: now
-    state.wake = lambda: None
-    assert not worker._is_over(True)
-    assert not worker._is_over(False)
-    worker.stop()
-    assert not worker._is_over(True)
-    assert state.stopping
-    assert worker._is_over(False)
-    message = ackq.Message("one", b"a", b"{}", 1, 1)
-    state.slots[0].message = message
-    now = 109.9
-    assert not worker._is_over(False)
-    assert worker.cut_short is False
-    now = 110.0
-    assert worker._is_over(False)
-    assert worker.cut_short
-    impatient = Worker(queues, print, grace=10.0)
-    impatient._state.wake = lambda: None
-    impatient.stop()
-    impatient.stop()
-    assert impatient._is_over(True)
-    assert impatient.cut_short
-
-
-def test_a_stop_says_how_many_handlers_run(
-    queues: list[ackq.Queue], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "ackq.worker")
-    for stops, busy in ((1, True), (1, False), (2, True)):
-        worker = Worker(queues, print, grace=10.0)
-        worker._state.wake = lambda: None
-        if busy:
-            worker._state.slots[1].message = ackq.Message("one", b"a", b"{}", 1, 1)
-        for _ in range(stops):
-            worker.stop()
-        for _ in range(2):
-            worker._is_over(True)
-    assert caplog.messages == [
-        "stopping: 1 running, up to 10 s; stop again to release their messages",
-        "stopping",
-        "stopping",
-    ]
