@@ -13,7 +13,7 @@ from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.tasks.calls import checked
 from ackq.tasks.definition import Definition
-from ackq.worker.tasks import DaemonThreads, value_of
+from ackq.worker.tasks import DaemonThreads, must_leave, value_of
 from ackq.worker.verdicts import check_handler, plain_value_async
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ async def call(
     if definition.is_async:
         result = await definition.function(*args, **keywords)
     else:
-        result = await _in_thread(partial(definition.function, *args, **keywords), message)
+        result = await _in_thread(partial(definition.function, *args, **keywords))
     return None if result is None else await plain_value_async(result)
 
 
@@ -69,18 +69,18 @@ async def call_through(middleware: Iterable[Any], message: Any, call: Callable[[
     return checked(result, results, "return await call()")
 
 
-async def _in_thread(function: Callable[[], Any], message: Message) -> Any:
+async def _in_thread(function: Callable[[], Any]) -> Any:
     """Call a function in a thread.
 
-    A thread cannot be stopped: after the time limit or the loss of the lease, this waits for its
-    end.
+    A thread cannot be stopped: after the time limit, the loss of the lease or the ``wait_for`` of
+    a middleware, this waits for its end.
     """
     running = _THREADS.begin(function)
     while True:
         try:
             return value_of(await asyncio.shield(running))
         except asyncio.CancelledError:
-            if not (message.timed_out or message.lease_lost) or running.done():
+            if must_leave() or running.done():
                 raise
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ackq.config import check_integer
 from ackq.core.inspection_results import PeekedMessage
@@ -20,12 +18,12 @@ from ackq.queue.messages import Message
 from ackq.setting_types import checked
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.testing import comparison, deliveries, deliveries_async
+from ackq.worker.threads import outside_of_loops
 from ackq.worker.verdicts import check_handler, plain_value, plain_value_async
 
 if TYPE_CHECKING:
     from ackq.tasks import AsyncTasks, Tasks
 
-T = TypeVar("T")
 #: A function that gets a message, as a worker's handler does; it may be a coroutine function.
 Handler = Callable[[Message], Any]
 
@@ -79,7 +77,7 @@ def drain(
     if hasattr(queue, "queue_names"):
         if inspect.iscoroutinefunction(queue.handle):
             return deliveries_async.drain_tasks(queue, delayed, limit)
-        return _outside_of_loops(partial(deliveries.drain_tasks, queue, delayed, limit))
+        return outside_of_loops(partial(deliveries.drain_tasks, queue, delayed, limit))
     if handler is None:
         raise ConfigurationError("pass the handler: drain(queue, handle)")
     check_handler(handler, "handler")
@@ -90,20 +88,7 @@ def drain(
         with closing(asyncio.Runner()) as runner:  # which makes no loop unless it runs something
             return deliveries.drain({queue: 1}, _run(handler, runner), delayed, limit)
 
-    return _outside_of_loops(drained)
-
-
-def _outside_of_loops(function: Callable[[], T]) -> T:
-    """Call a function here, or in a thread if an event loop runs here.
-
-    Coroutines that the function runs need a loop of their own.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return function()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(copy_context().run, function).result()
+    return outside_of_loops(drained)
 
 
 @overload

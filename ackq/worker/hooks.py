@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ackq.queue.messages import Message
 from ackq.worker.logs import log
+from ackq.worker.slot import Lent
 
 
 class Hooks:
     """Override the methods that you need. They must be quick. `before`, `after` and `error` run in
-    the handler's thread or task. An exception in a hook is logged and has no other effect.
+    the handler's thread or task. An exception in a hook is logged and has no other effect. A hook
+    gets a copy of the message, as the handler does.
     """
 
     def taken(self, queue: str, messages: Sequence[Message]) -> None:
@@ -63,7 +66,15 @@ class Supervised(Hooks):
 def call(hooks: Iterable[Hooks], name: str, *args: object) -> None:
     """Call one hook of each object. Log exceptions; they do not affect the message."""
     for hook in hooks:
+        # The hooks of a worker process change nothing, so they need no copies.
+        given = args if isinstance(hook, Supervised) else map(_lent, args)
         try:
-            getattr(hook, name)(*args)
+            getattr(hook, name)(*given)
         except BaseException as error:
             log.error("hook %s.%s failed: %s", type(hook).__name__, name, type(error).__name__)
+
+
+def _lent(argument: Any) -> Any:
+    if isinstance(argument, Message):
+        return Lent(argument)
+    return [*map(Lent, argument)] if isinstance(argument, list) else argument

@@ -8,7 +8,6 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 from redis.exceptions import ResponseError
 
@@ -114,8 +113,7 @@ class Minutes:
 
     def _count(self) -> None:
         while self._finished:
-            with suppress(Exception):  # a hook may have put anything into a message
-                self._count_one(*self._finished.popleft())
+            self._count_one(*self._finished.popleft())
 
     def _count_one(
         self, number: int, message: Message, outcome: str, seconds: float, share: int

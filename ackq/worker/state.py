@@ -219,7 +219,7 @@ class State:
         lane.clocks[name] = taken_at - now
         self.feed.turns.took(lane.number, len(messages))
         if self.handling.hooks:
-            call(self.handling.hooks, "taken", lane.queue.name, messages)
+            call(self.handling.hooks, "taken", lane.queue.name, [*messages])
         messages = self._without_running(lane, messages)
         if messages and lane.in_order(messages[0]):
             messages = self.feed.runs.begin(messages)
@@ -560,7 +560,7 @@ class State:
         return [
             message
             for message in held
-            if self.by_name.get(message.queue) is lane  # a hook may have changed it
+            if self.by_name[message.queue] is lane
             and not message.lease_lost
             and lane.remaining(message, now) < least
         ]

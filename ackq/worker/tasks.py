@@ -8,7 +8,7 @@ import threading
 import types
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -26,6 +26,19 @@ from ackq.worker.slot import Lent, Slot
 from ackq.worker.state import STOP
 from ackq.worker.upkeep import abandon, upkeep
 from ackq.worker.verdicts import plain_value_async
+
+#: In the tasks of workers, and in those that their handlers start: the place of the handler.
+_HERE: ContextVar[Slot | None] = ContextVar("_HERE", default=None)
+
+
+def must_leave() -> bool:
+    """Return whether a handler that is cancelled must end now, whatever it has begun.
+
+    Otherwise only its time limit, the loss of its lease or its own code has cancelled it, and its
+    message stays here until all of it has ended.
+    """
+    slot = _HERE.get()
+    return slot is None or slot.interrupted == STOP
 
 
 class TaskBell:
@@ -108,6 +121,7 @@ class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
         state, parked, handler = self._state, self._parked, self._handler
         feed, clock, looks = state.feed, state.clock, state.watched or state.batching
         buffer, cancelling = feed.buffer, slot.runner.cancelling
+        _HERE.set(slot)
         while not state.stopping:
             if not buffer:
                 await self._park()

@@ -7,8 +7,9 @@ import contextlib
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any
+from typing import Any, TypeVar
 
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
@@ -23,6 +24,7 @@ from ackq.worker.state import LOST_LEASE, STOP, TIME_LIMIT, State
 from ackq.worker.upkeep import abandon, upkeep
 from ackq.worker.verdicts import plain_value
 
+T = TypeVar("T")
 #: In the threads of workers: what runs an awaitable in the event loop of the thread.
 _HERE = threading.local()
 
@@ -32,7 +34,7 @@ def finish(awaitable: Awaitable[Any]) -> Any:
 
     The worker cancels it as it cancels a handler that returns an awaitable: when the time limit has
     passed, the lease is lost, or the worker's grace has ended. Outside of a worker's threads, a
-    new event loop runs it.
+    new event loop runs it, in another thread if an event loop runs in this one.
     """
     return getattr(_HERE, "finish", _finish_alone)(awaitable)
 
@@ -41,7 +43,20 @@ def _finish_alone(awaitable: Awaitable[Any]) -> Any:
     async def run() -> Any:
         return await awaitable
 
-    return asyncio.run(run())
+    return outside_of_loops(lambda: asyncio.run(run()))
+
+
+def outside_of_loops(function: Callable[[], T]) -> T:
+    """Call a function here, or in a thread if an event loop runs here.
+
+    Coroutines that the function runs need a loop of their own.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return function()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, function).result()
 
 
 class ThreadBell:

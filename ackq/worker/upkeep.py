@@ -116,8 +116,7 @@ def _settle_call(lane: Lane, settlement: Settlement, messages: Sequence[Message]
 def _settle(state: State, lane: Lane, call: Call, doing: str = "settling") -> Routine[bool]:
     """Settle messages, or renew their leases. Return False if that must be repeated.
 
-    If a hook has overwritten what names its message, that message alone is left to the end of
-    its lease.
+    A message that cannot be settled for good is left to the end of its lease, and no other.
     """
     try:
         yield call
@@ -128,7 +127,7 @@ def _settle(state: State, lane: Lane, call: Call, doing: str = "settling") -> Ro
             lane.failed(error, state.clock(), doing)
             return False
         if len(call.args) == 1:
-            log.error("%s failed, a hook has changed its message: %s", doing, reason_of(error))
+            log.error("%s failed for good: %s", doing, reason_of(error))
             return True
         done = True
         for message in call.args:

@@ -5,6 +5,7 @@ import contextlib
 import re
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -287,6 +288,26 @@ def test_middleware_that_does_not_wait_for_its_call_fails_the_message(rig: Rig) 
     go_on.set()
     (letter,) = rig.queue.dead_letters()
     assert re.search("has not (waited for the end of|awaited) call", letter.errors[-1].text)
+
+
+def test_middleware_that_gives_up_a_function_waits_for_its_end(rig: Rig) -> None:
+    """The thread goes on, so another delivery would run beside it."""
+    if not rig.is_async:
+        return  # nothing cancels a thread
+    ended: list[int] = []
+
+    @rig.tasks.task(name="run", max_receives=1)
+    def run(message: Message = injected) -> None:
+        time.sleep(0.2)
+        ended.append(message.receive_count)
+
+    async def impatient(message: Message, call: Any) -> Any:
+        return await asyncio.wait_for(call(), 0.05)
+
+    rig.tasks.middleware(impatient)
+    rig.push(run)
+    rig.drain()
+    assert (ended, rig.queue.stats().dead) == ([1], 0)
 
 
 @pytest.mark.parametrize("calls", [False, True])

@@ -194,13 +194,38 @@ def test_a_handler_gets_a_message_of_its_own() -> None:
     assert {name: getattr(own, name) for name in names} == before
 
 
-@pytest.mark.parametrize("batch", [None, Batch(7, wait=0)], ids=["single", "batch"])
-def test_a_handler_that_changes_its_message_hurts_none(rig: Rig, batch: Any) -> None:
+class Meddling(Hooks):
+    """Changes each message as its id says, in every hook, and keeps those that were taken."""
+
+    def taken(self, queue: str, messages: Any) -> None:
+        for message in messages:
+            self.before(message)
+        messages.clear()
+
+    def before(self, message: Message) -> None:
+        MEDDLERS[message.id.partition(", fails")[0]](message)
+
+    def after(self, message: Message, outcome: str, seconds: float) -> None:
+        self.before(message)
+
+    def error(self, message: Message, error: BaseException) -> None:
+        self.before(message)
+
+
+@pytest.mark.parametrize(
+    ("batch", "hooks"),
+    [(None, ()), (Batch(7, wait=0), ()), (None, Meddling())],
+    ids=["single", "batch", "hooks"],
+)
+def test_a_handler_or_a_hook_that_changes_its_message_hurts_none(
+    rig: Rig, batch: Any, hooks: Any
+) -> None:
     def handle(given: Any) -> None:
         failed: dict[Message, BaseException] = {}
         for message in given if batch else [given]:
             name, fails, _ = message.id.partition(", fails")
-            MEDDLERS[name](message)
+            if not hooks:
+                MEDDLERS[name](message)
             failed |= {message: OSError()} if fails else {}
         if failed:
             raise Failed(failed)
@@ -208,8 +233,8 @@ def test_a_handler_that_changes_its_message_hurts_none(rig: Rig, batch: Any) -> 
     names = [f"{name}{end}" for name in MEDDLERS for end in ("", ", fails")]
     queue = rig.queue_of()
     queue.push_many([{"id": name} for name in names])
-    work = rig.work(queue, handle, batch=batch, concurrency=3, backoff=SLOW, start=False)
-    work.drain()
+    settings = {"batch": batch, "hooks": hooks, "concurrency": 3, "backoff": SLOW}
+    rig.work(queue, handle, **settings, start=False).drain()
     stats = queue.stats()
     assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, 0)
     delayed = {message.id for message in queue.peek(len(names), "delayed")}

@@ -21,8 +21,9 @@ from .conftest import push, settled, until
 def test_a_worker_that_drains_returns_when_nothing_is_ready(rig: Rig) -> None:
     queue = rig.queue_of()
     ids = push(queue, 50)
-    made = rig.work(queue, start=False)
+    made, before = rig.work(queue, start=False), threading.active_count()
     made.drain()
+    wait_until(lambda: threading.active_count() <= before, "the end of all its threads")
     assert settled(queue)
     assert sorted(rig.handler.seen) == sorted(ids)
     with pytest.raises(ConfigurationError, match="runs once"):

@@ -80,8 +80,13 @@ def test_a_worker_shows_what_it_is_and_works_on(listed: List, rig: Rig) -> None:
 def test_a_worker_that_ends_leaves_the_list_at_once(
     listed: List, plain_client: redis.Redis, token: str, rig: Rig
 ) -> None:
+    unlisted = rig.queue_of("-b")
+    unlisted.push({"id": "a"})
+    rig.work(unlisted, heartbeat=None)
+    rig.handler.wait_for(1)
     running = rig.work(rig.queue_of(), heartbeat=600)
     wait_until(listed, "it to be listed")
+    assert listed("-b") == []
     running.stop()
     running.join()
     assert not plain_client.exists(*QueueKeys.of(token).workers)

@@ -8,7 +8,6 @@ import redis
 import ackq
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
-from ackq.core.task_name import task_of
 from ackq.ops.chronicle import causes
 from ackq.ops.chronicle.minutes import MINUTE, Minute, read
 from ackq.ops.chronicle.store import history_key
@@ -16,7 +15,6 @@ from ackq.sharded import ShardedQueue
 from ackq.worker import Again, Backoff, Reject, minutes
 from tests.waiting import wait_until
 
-from .by_hand import Bell, message_of, state_of
 from .conftest import Rig
 
 
@@ -152,33 +150,3 @@ def test_the_work_on_all_shards_is_that_of_the_queue(
         rows = minutes_of(plain_client, token, "sharded")
         assert sum(row.counts["acked"] for row in rows if row.counts) == 20
         assert sum(sum(row.work.durations.counts) for row in rows) == 20
-
-
-@pytest.mark.parametrize(
-    ("body", "task"),
-    [
-        (b'{"id":"a","task":"send","args":{}}', "send"),
-        (b'{"args":{"task":"inner"}}', None),
-        (b'["task"]', None),
-        (b'"task"', None),
-        (b'{"task":""}', None),
-        (b'{"task":{"a":1}}', None),
-        (b'{"task":"a', None),
-        (b'{"task":"a","x":"' + b"x" * 65_536 + b'"}', None),
-    ],
-    ids=["task", "inner", "list", "text", "empty", "object", "cut", "long"],
-)
-def test_the_task_of_a_message_is_its_field(body: bytes, task: str | None) -> None:
-    assert task_of(body) == task
-
-
-def test_a_message_that_a_hook_has_spoiled_ends_no_record() -> None:
-    state, time = state_of()
-    record: Any = minutes.Minutes(wanted=True)
-    record.start(state, Bell)
-    spoiled = message_of(time)
-    spoiled.failure = 5  # type: ignore[assignment]
-    record.finished(0, spoiled, "nack", 0.1)
-    record.finished(0, message_of(time), "ack", 0.1)
-    record._count()
-    assert sum(record._work[0].durations.counts) == 2

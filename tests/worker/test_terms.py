@@ -104,7 +104,12 @@ def test_an_awaitable_is_finished_outside_of_a_worker_too() -> None:
     async def five() -> int:
         return 5
 
+    async def beside() -> int:
+        result: int = finish(five())
+        return result
+
     assert finish(five()) == 5
+    assert asyncio.run(beside()) == 5
 
 
 @pytest.mark.parametrize(
@@ -119,8 +124,9 @@ def test_an_awaitable_is_finished_outside_of_a_worker_too() -> None:
         (b'{"task":""}', None),
         (b'{"task":"%s"}' % (b"x" * 201), None),
         (b'{"n":"%s","task":"x"}' % (b"x" * 65_536), None),
-        (b"[1]", None),
-        (b"nonsense", None),
+        *((each, None) for each in (b"[1]", b'["task"]', b'"task"', b"nonsense", b'{"task":"a')),
+        (b'{"args":{"task":"inner"}}', None),
+        (b'{"task":{"a":1}}', None),
     ],
 )
 def test_the_task_of_a_message(body: bytes, task: str | None) -> None:
