@@ -243,40 +243,30 @@ def infer(
 
 @pipeline.command(
     epilog=examples(
-        "ackq pipeline report --html queues.html --parquet reports",
-        "ackq pipeline report jobs --json",
+        "ackq pipeline report",
+        "ackq pipeline report jobs --parquet reports",
     )
 )
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
-@click.option(
-    "--html",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write a page with charts.",
-)
 @click.option(
     "--parquet",
     metavar="FOLDER",
     help="Add a file with one row per message to FOLDER; needs the extra ackq[report].",
 )
 @json_option
-def report(
-    queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None, as_json: bool
-) -> None:
+def report(queues: tuple[str, ...], url: str | None, parquet: str | None, as_json: bool) -> None:
     """Report the dead and in-flight messages of QUEUES.
 
-    Without QUEUES, reports all list queues. Counts messages by reason, age, queue and time. Takes
-    and changes no messages, and shows no bodies. Does not start Spark. Exit codes: 2 if none of
-    --html, --parquet and --json is given, 3 if an extra is missing or an error occurs, 4 if Redis
-    cannot be reached.
+    Without QUEUES, reports all list queues. Counts dead letters by queue and reason, and those
+    that a pipeline rejected by the rule that they broke. Takes and changes no messages, and shows
+    no bodies. Does not start Spark. Exit codes: 3 if an extra is missing or an error occurs, 4 if
+    Redis cannot be reached.
     """
-    if html is None and parquet is None and not as_json:
-        raise click.UsageError("give --html, --parquet or --json")
     from ackq.ops.report import report as write
 
     with client_of(url) as client:
-        summary = write(client, queues, html=html, parquet=parquet)
+        summary = write(client, queues, parquet=parquet)
     if as_json:
         failures = [
             {"queue": failure.queue, "reason": failure.reason, "count": failure.dead}
@@ -303,5 +293,10 @@ def report(
     else:
         click.echo(
             f"{len(summary.queues):,} queues, {summary.dead:,} dead letters,"
-            f" {summary.in_flight:,} in flight"
+            f" {summary.in_flight:,} in flight",
+            err=True,
         )
+        lost = [(each.dead, "dead", each.queue, each.reason) for each in summary.failures]
+        broken = [(each.dead, "rejected", each.queue, each.rule) for each in summary.broken_rules]
+        leased = [(count, "in flight", name, "") for name, count in summary.leased.most_common()]
+        print_table(["messages", "", "queue", "reason"], [*lost, *broken, *leased])

@@ -1,4 +1,4 @@
-"""`report`: read many queues and write a report."""
+"""`report`: read many queues, and count what is dead and in flight."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def report(
     client: Redis,
     queues: Iterable[str] = (),
     *,
-    html: str | Path | None = None,
     parquet: str | Path | None = None,
 ) -> Summary:
     """Report the dead letters and the messages in flight of list queues.
@@ -47,8 +46,6 @@ def report(
     Args:
         client: of the server.
         queues: names of the queues. Defaults to all queues found.
-        html: the file for a page with charts. An existing file is replaced when the page is
-            complete.
         parquet: a folder. Each report adds a partition ``taken=<time>`` with one row per message,
             so you can look up messages that have been redriven or dropped since. Requires the
             extra ``report``.
@@ -73,10 +70,7 @@ def report(
         # Some file systems do not allow colons in names.
         name = f"taken={_time(taken_at):%Y-%m-%dT%H-%M-%SZ}"
         rows = _written(rows, Path(parquet) / name)
-    summary = summarise(rows, taken_at, stats)
-    if html is not None:
-        _write_page(Path(html), summary)
-    return summary
+    return summarise(rows, stats)
 
 
 def _rows(client: Redis, queues: Mapping[str, QueueStats]) -> Iterator[Row]:
@@ -126,11 +120,3 @@ def _written(rows: Iterator[Row], folder: Path) -> Iterator[Row]:
         draft.replace(folder / "rows.parquet")
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _write_page(path: Path, summary: Summary) -> None:
-    from ackq.ops.report.page import page
-
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(page(summary), encoding="utf-8")
-    draft.replace(path)
