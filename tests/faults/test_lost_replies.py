@@ -400,17 +400,6 @@ def test_an_ack_whose_replies_are_all_lost_says_so(
     assert not done[0].lease_lost
 
 
-def test_an_ack_that_never_reached_a_server_settled_nothing(
-    proxy: Proxy, direct: ackq.Queue, queue: Queue
-) -> None:
-    done = filled(direct, queue, 1)
-    proxy.fail(b"EVALSHA", "lose_request", times=100)
-    with pytest.raises(redis.ConnectionError):
-        queue.ack(*done)
-    proxy.faults.clear()
-    assert queue.ack(*done) == 1
-
-
 def test_a_fused_ack_whose_replies_are_all_lost_may_be_repeated(
     proxy: Proxy, direct: ackq.Queue, queue: Queue
 ) -> None:
@@ -422,12 +411,3 @@ def test_a_fused_ack_whose_replies_are_all_lost_may_be_repeated(
     assert queue.ack(done[0]) == 0
     assert queue.pop(ack=done) is None
     assert not any(message.lease_lost for message in done)
-
-
-def test_a_lost_pop_stays_unknown_when_its_acks_fail_too(
-    proxy: Proxy, direct: ackq.Queue, queue: Queue
-) -> None:
-    done = filled(direct, queue, 1)
-    proxy.fail(b"EVALSHA", "lose_reply", times=100)
-    with pytest.raises(ackq.UnknownOutcome):
-        queue.pop(ack=done)

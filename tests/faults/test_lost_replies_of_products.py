@@ -167,15 +167,6 @@ def test_a_message_of_a_lost_receive_comes_back(proxy: Proxy, namespace: Pair) -
     assert (again.id, again.rc) == (id, 2)
 
 
-def test_send_messages_says_how_many_are_surely_stored(proxy: Proxy, namespace: Pair) -> None:
-    direct, rsmq = namespace
-    proxy.fail(b"EVALSHA", "lose_reply", skip=1)
-    with pytest.raises(ackq.UnknownOutcome) as caught:
-        rsmq.send_messages("q", [str(n) for n in range(2500)])
-    assert caught.value.stored == 1000
-    assert direct.get_queue_attributes("q").msgs == 2000
-
-
 def test_a_lost_wait_goes_on(proxy: Proxy, namespace: Pair) -> None:
     direct, rsmq = namespace
     fault = proxy.fail(b"BLPOP", "lose_reply")

@@ -24,8 +24,6 @@ from .proxy import Kind, Proxy
 
 MakeQueue = Callable[..., ackq.Queue]
 
-SUFFIXES = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAYED", "DEAD")
-
 
 def calls(client: redis.Redis, *commands: str) -> int:
     """Return how often the server was asked for these commands, refusals included."""
@@ -113,18 +111,6 @@ def test_a_full_server_can_be_worked_off(
     assert queue.stats().dead == 1
     assert queue.audit().findings == ()
     assert client.keys("jobs*") == [b"jobsDEAD"]
-
-
-def test_drain_and_purge_work_on_a_full_server(
-    queue: ackq.Queue, client: redis.Redis, full: Callable[[], None]
-) -> None:
-    queue.push_many([{"id": str(number)} for number in range(5)])
-    queue.nack(*queue.pop_many(2), delay=100)
-    queue.pop_many(2)
-    full()
-    assert queue.drain() == 4
-    assert client.llen("jobs") == 5
-    assert queue.purge() == 5
 
 
 def test_waiting_on_a_full_server_neither_spins_nor_loses(
@@ -398,53 +384,6 @@ def is_busy(client: redis.Redis) -> bool:
 def contents(client: redis.Redis) -> dict[bytes, bytes]:
     keys: list[bytes] = client.keys("*")  # type: ignore[assignment]
     return {key: client.dump(key) for key in keys}  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_key_of_another_type_is_named_and_nothing_changes(
-    queue: ackq.Queue, client: redis.Redis, suffix: str
-) -> None:
-    operations: dict[str, Callable[[ackq.Message], Any]] = {
-        "pop": lambda message: queue.pop(),
-        "fused pop": lambda message: queue.pop(ack=message),
-        "waiting pop": lambda message: queue.pop(timeout=0.05),
-        "ack": queue.ack,
-        "nack": queue.nack,
-        "release": queue.release,
-        "reject": queue.reject,
-        "extend": queue.extend,
-        "push": lambda message: queue.push({"id": "b"}),
-        "scheduled push": lambda message: queue.push({"id": "b"}, delay=1),
-        "marked push": lambda message: queue.push({"id": "b"}, dedup="b"),
-        "stats": lambda message: queue.stats(),
-        "peek": lambda message: queue.peek(),
-        "redrive": lambda message: queue.redrive(1),
-        "drain": lambda message: queue.drain(),
-    }
-    refused = set()
-    for name, operation in operations.items():
-        client.flushdb()
-        queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}])
-        dead, message = queue.pop_many(2)
-        queue.reject(dead)
-        client.delete(f"jobs{suffix}")
-        client.set(f"jobs{suffix}", "another application's")
-        before = contents(client)
-        problem = type_problem(lambda run=operation, held=message: run(held))  # type: ignore[misc]
-        if problem:
-            assert f"'jobs{suffix}' is a string" in problem
-            assert contents(client) == before, name
-            refused.add(name)
-    assert {"pop", "fused pop", "waiting pop"} <= refused
-
-
-def type_problem(operation: Callable[[], Any]) -> str:
-    """Return the text of the KeyTypeError that the operation meets; empty if it meets none."""
-    try:
-        operation()
-    except ackq.KeyTypeError as error:
-        return str(error)
-    return ""
 
 
 def test_a_read_only_server_is_connected_to_anew(

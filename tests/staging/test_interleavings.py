@@ -19,7 +19,7 @@ from ackq.core.io.outside import SYSTEM
 from ackq.delay import staged_rows as delay_staged
 from ackq.delay.staging_client import DelayStaging
 from ackq.errors import StagingLost
-from ackq.queue import inspection, settle, take
+from ackq.queue import inspection, record, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 from ackq.queue.staging_client import Staging
@@ -155,6 +155,12 @@ def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor
             if draw.random() < 0.9:
                 return staged  # else it runs once more, as a speculative one does
 
+    def commit(batch: int, tasks: list[Staged]) -> Operation[None]:
+        """Commit as the clients do."""
+        if isinstance(target, Staging):
+            yield from record.record(walk.queue)
+        yield from operations.commit(spec, batch, tasks, target._mover())
+
     def life(actor: Actor) -> Life:
         marker = yield from repeating(lambda: operations.committed(spec))
         batch = 0 if marker is None else max(0, marker + draw.choice([0, 1, 1, 1]))
@@ -165,9 +171,7 @@ def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor
             if draw.random() < 0.15:
                 yield from repeating(lambda: operations.abort(spec, batch))  # noqa: B023
             try:
-                yield from repeating(
-                    lambda: operations.commit(spec, batch, tasks, target._mover())  # noqa: B023
-                )
+                yield from repeating(lambda: commit(batch, tasks))  # noqa: B023
             except StagingLost:
                 continue
             batch += 1

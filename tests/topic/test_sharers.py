@@ -67,32 +67,6 @@ def proxied(server: Server, token: str) -> Iterator[tuple[Proxy, Topic, Keys]]:
         yield proxy, topic, Keys(client, token)
 
 
-def test_a_publish_whose_reply_is_lost_is_not_sent_again(
-    proxied: tuple[Proxy, Topic, Keys],
-) -> None:
-    proxy, topic, keys = proxied
-    topic.publish_many([b"1", b"2"])
-    fault = proxy.fail(b"EVALSHA", "lose_reply")
-    with pytest.raises(UnknownOutcome):
-        topic.publish(b"3")
-    assert fault.hit == 1
-    assert keys.newest() == 3
-    assert topic.publish(b"4") == 4
-    assert [keys.message(index) for index in (3, 4, 5)] == [b"3", b"4", None]
-
-
-def test_a_batch_whose_reply_is_lost_says_how_much_is_stored(
-    proxied: tuple[Proxy, Topic, Keys],
-) -> None:
-    proxy, topic, _ = proxied
-    topic.publish(b"1")
-    proxy.fail(b"EVALSHA", "lose_request", skip=1)
-    with pytest.raises(UnknownOutcome) as raised:
-        topic.publish_many([b"x"] * 1500)
-    assert raised.value.stored == 1000
-    assert topic.newest() == 1001
-
-
 @pytest.mark.parametrize("kind", ["lose_reply", "lose_request"])
 def test_an_idempotent_publish_is_sent_again(proxied: tuple[Proxy, Topic, Keys], kind: Any) -> None:
     proxy, topic, keys = proxied
@@ -117,18 +91,6 @@ def test_a_read_whose_reply_is_lost_comes_back_and_its_commits_are_kept(
         assert keys.place("c") == batch.last
         keys.end_leases("c")
     assert indexes(topic.consume("c")) == [3]
-
-
-def test_a_lost_read_stays_unknown_when_its_commits_fail_too(
-    proxied: tuple[Proxy, Topic, Keys],
-) -> None:
-    proxy, topic, _ = proxied
-    topic.publish_many([b"1", b"2"])
-    topic.subscribe("c")
-    batch = topic.consume("c")
-    proxy.fail(b"EVALSHA", "lose_reply", times=100)
-    with pytest.raises(UnknownOutcome):
-        topic.consume("c", commit=batch)
 
 
 def test_a_commit_whose_reply_is_lost_is_sent_again(proxied: tuple[Proxy, Topic, Keys]) -> None:

@@ -124,33 +124,6 @@ def test_a_claim_is_not_replayed_once_its_return_has_begun(
     assert successor.claim(0, messages=5000) == Claim(2, 5000)
 
 
-def test_consumers_that_pop_at_once_get_every_message_of_a_claim_once(
-    make_queue: MakeQueue, queue: Queue, claims: Claims, expire: Callable[..., None]
-) -> None:
-    bodies = push(queue, 6000)
-    for batch in range(3):
-        claims.claim(batch, messages=1800)
-    consumers = [make_queue() for _ in range(6)]
-    expire(1, 2, 3)
-    taken: list[bytes] = []
-    barrier = threading.Barrier(len(consumers))
-
-    def consume(consumer: Any) -> None:
-        barrier.wait()
-        while messages := consumer.pop_many(100):
-            taken.extend(message.body for message in messages)
-            consumer.ack(*messages)
-
-    threads = [threading.Thread(target=consume, args=(each,)) for each in consumers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert Counter(taken) == Counter(bodies)
-    assert queue.stats().ready == queue.stats().in_flight == 0
-    assert queue.audit().findings == ()
-
-
 def test_claims_and_consumers_share_a_queue_and_lose_nothing(
     make_queue: MakeQueue, queue: Queue, make_claims: MakeClaims, client: Any
 ) -> None:
@@ -216,15 +189,6 @@ def test_stats_peek_and_the_list_of_claims_know_them(
     assert consumer.audit().findings == ()
 
 
-def test_a_purge_deletes_claims_too(
-    make_queue: MakeQueue, queue: Queue, claims: Claims, client: Any
-) -> None:
-    push(queue, 5)
-    claims.claim(0, messages=2)
-    assert make_queue().purge() == 5
-    assert list(client.scan_iter(f"{queue.name}*")) == [f"{queue.name}CLAIMS:group".encode()]
-
-
 def test_a_drain_ends_claims_and_fences_their_driver(
     make_queue: MakeQueue, queue: Queue, claims: Claims
 ) -> None:
@@ -274,30 +238,6 @@ def test_a_move_takes_what_a_dead_driver_left_and_leaves_what_is_claimed(
         assert move(queue, destination) == 4
         assert [each.body for each in destination.peek(9)] == [*bodies[:2], *bodies[4:]]
     assert queue.stats().claimed == 2
-
-
-def test_counters_count_while_they_are_watched(
-    make_queue: MakeQueue, queue: Queue, claims: Claims, client: Any
-) -> None:
-    watched = make_queue()
-    push(queue, 6)
-    queue.ack(*queue.pop_many(1))
-    first = watched.counters(window=60)
-    assert (first.taken, first.acked, first.returned, first.timeouts) == (0, 0, 0, {})
-    messages = watched.pop_many(2, visibility_timeout=9)
-    watched.pop(ack=messages)
-    claims.claim(0, messages=2)
-    claims.ack(1)
-    second = watched.counters(window=0.001)
-    assert (second.taken, second.acked, second.returned, second.pushed) == (5, 4, 0, 0)
-    assert second.timeouts.keys() <= {9, 30}  # a sample
-    assert second.since == first.since == first.at <= second.at
-    assert client.pttl(f"{queue.name}COUNTERS") > 50_000  # a shorter window shortens nothing
-
-
-def test_counting_ends_after_the_window(queue: Queue, client: Any) -> None:
-    queue.counters(window=0.001)
-    wait_until(lambda: not client.exists(f"{queue.name}COUNTERS"), "the end of the counters")
 
 
 @pytest.mark.parametrize("window", [0, -1, 604801])

@@ -77,22 +77,6 @@ def test_the_messages_of_a_group_follow_each_other(grouped: Callable[..., Any]) 
     assert ids(queue.pop_many(10)) == ["a2", "a3", "a4"]
 
 
-def test_a_failed_message_keeps_its_group_until_it_is_settled(grouped: Callable[..., Any]) -> None:
-    queue = grouped(max_receives=2)
-    queue.push_many([{"id": f"a{number}"} for number in range(3)], group="a")
-    queue.nack(queue.pop(), delay=0)
-    again = queue.pop()
-    assert (again.id, again.receive_count) == ("a0", 2)
-    assert queue.pop() is None
-    queue.nack(again)
-    assert again.dead
-    rejected = queue.pop()
-    assert rejected.id == "a1"
-    queue.reject(rejected)
-    assert queue.pop().id == "a2"
-    assert queue.redrive() == 2
-
-
 def test_a_dead_letter_stops_its_group_until_somebody_decides(
     grouped: Callable[..., Any], target: Target, name: str
 ) -> None:
@@ -119,15 +103,6 @@ def test_a_dead_letter_stops_its_group_until_somebody_decides(
     )
     assert queue.audit().findings == ()
     assert ids(queue.pop_many(20)) == ["d1", "d2"]
-
-
-def test_a_run_given_back_is_delivered_in_order_again(grouped: Callable[..., Any]) -> None:
-    queue = grouped()
-    queue.push_many([{"id": f"a{number}"} for number in range(4)], group="a")
-    first, *others = queue.pop_many(3)
-    queue.release(*others)
-    queue.nack(first, delay=0)
-    assert ids(queue.pop_many(10)) == ["a0", "a1", "a2", "a3"]
 
 
 def test_every_delivery_of_a_run_counts(
@@ -164,14 +139,6 @@ def test_every_delivery_of_a_run_counts_if_one_call_takes_it_back(
     assert [(each.id, each.receive_count) for each in queue.pop_many(2)] == [("b", 2), ("a", 2)]
 
 
-def test_a_group_has_no_more_in_flight_than_it_may_have(grouped: Callable[..., Any]) -> None:
-    queue = grouped(in_flight=2)
-    queue.push_many([{"id": f"a{number}"} for number in range(4)], group=7)
-    taken = queue.pop_many(10)
-    assert ids(taken) == ["a0", "a1"]
-    assert ids(queue.pop_many(10, ack=taken[1])) == ["a2"]
-
-
 def test_messages_are_canceled_by_their_ids_wherever_they_are(grouped: Callable[..., Any]) -> None:
     queue = grouped()
     queue.push_many([{"id": f"a{number}"} for number in range(5)], group="a")
@@ -189,20 +156,6 @@ def test_messages_are_canceled_by_their_ids_wherever_they_are(grouped: Callable[
     assert queue.stats().groups.moved_aside == 0
     assert queue.redrive() == 5
     queue.purge()
-
-
-def test_a_group_whose_messages_are_canceled_is_not_served(grouped: Callable[..., Any]) -> None:
-    queue = grouped()
-    queue.push_many([{"id": "a0"}, {"id": "a1"}], group="a")
-    held = queue.pop()
-    assert queue.pop() is None
-    queue.ack(held)
-    assert queue.stats().groups.ready == 1
-    assert queue.cancel(ids=["a1"]) == 1
-    assert queue.groups() == []
-    queue.push({"id": "a2"}, group="a")
-    assert queue.pop().id == "a2"
-    assert not queue.audit().findings
 
 
 def test_only_delayed_messages_run_now(grouped: Callable[..., Any]) -> None:

@@ -20,7 +20,7 @@ from tests.queue.scripts.meter import Metered
 PAST = 1_000_000
 FUTURE = 4_000_000_000_000_000
 #: What a frozen script takes for the present.
-NOW = 1_700_000_000_000_000
+NOW = 1_700_000_000_123_456
 SECOND = 1_000_000
 #: What follows the queue's name in the keys that stand for any group and any batch.
 GROUP, CLAIM = "CLAIMS:<group>", "CLAIM:<group>:<batch>"

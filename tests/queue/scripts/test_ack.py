@@ -1,8 +1,21 @@
-"""ack: delete what the caller still holds."""
+"""ack, alone and with a pop: delete what the caller still holds."""
+
+from collections.abc import Callable
 
 import pytest
 
-from tests.queue.scripts.space import FUTURE, NOW, Space, body
+from tests.queue.scripts.space import FUTURE, NOW, Group, Space, body
+
+
+def fused(space: Space, *groups: Group) -> list[int]:
+    """Ack with a pop that finds nothing to take, and return what ack would."""
+    before = len(space.leases)
+    refused = space.pop(settled=groups).refused
+    return [before - len(space.leases), *refused]
+
+
+Ack = Callable[..., list[int]]
+each = pytest.mark.parametrize("ack", [Space.ack, fused], ids=["ack", "pop"])
 
 
 def test_an_ack_deletes_every_record_of_the_message(space: Space) -> None:
@@ -21,22 +34,26 @@ def test_an_ack_deletes_nothing_of_other_messages(space: Space) -> None:
     assert space.dump() == before
 
 
+@each
 @pytest.mark.parametrize(
     "named", [("a",), ("a", "b"), ("a", "b", "gone"), ("a", "b", "b"), ("c", "b", "a", "gone")]
 )
-def test_an_ack_touches_no_other_message_of_its_batch(space: Space, named: tuple[str, ...]) -> None:
+def test_an_ack_touches_no_other_message_of_its_batch(
+    space: Space, ack: Ack, named: tuple[str, ...]
+) -> None:
     for key in ("a", "b", "c"):
         space.lease(key, deadline=FUTURE)
     gone = [-1 - at for at, key in enumerate(named) if key == "gone"]
-    assert space.ack((FUTURE, *named)) == [len(set(named) & {"a", "b", "c"}), *gone]
+    assert ack(space, (FUTURE, *named)) == [len(set(named) & {"a", "b", "c"}), *gone]
     assert space.leases.keys() == {b"a", b"b", b"c"} - {each.encode() for each in named}
     assert space.bodies.keys() == space.leases.keys()
 
 
-def test_an_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space) -> None:
+@each
+def test_an_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space, ack: Ack) -> None:
     for key in ("a", "b", "c"):
         space.lease(key, deadline=FUTURE, count=2, extended=f"7:{FUTURE}")
-    assert space.ack((FUTURE, "b", "c", "a")) == [3]
+    assert ack(space, (FUTURE, "b", "c", "a")) == [3]
     assert space.dump() == {}
 
 

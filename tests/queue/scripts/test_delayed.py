@@ -75,20 +75,3 @@ def test_one_call_cancels_a_hundred_or_a_mebibyte(space: Space) -> None:
     assert weighed.reply == [3, 3]
     assert weighed.total < 3 * (3 * MIB // 8) + 10_000
     assert len(space.delayed) == 2
-
-
-def test_notes_of_other_messages_count_against_the_budget_too(space: Space) -> None:
-    for number in range(10):
-        space.delay(f"{number}", count=2)
-        space.note(f"{number}", b"another body", b"1:7:" + b"x" * 50_000)
-    chosen = [each for number in range(10) for each in ("", f"{number}")]
-    assert space.call("cancel", 0, *chosen) == [6, 6]
-
-
-def test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space: Space) -> None:
-    for number in range(10):
-        space.delay(f"{number}", count=2)
-        space.note(f"{number}", body(f"{number}"), b"1:7:" + b"x" * 50_000)
-    chosen = [each for number in range(10) for each in ("", f"{number}")]
-    assert space.call("cancel", 0, *chosen) == [6, 6]
-    assert space.call("cancel", 0, *chosen[12:]) == [4, 4]

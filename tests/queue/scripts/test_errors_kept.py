@@ -1,5 +1,6 @@
 """Why messages failed: noted by nack, kept while they live, moved to their dead letters."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -209,6 +210,37 @@ def test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped(space: Sp
     assert weighed.total < 3 * len(long) + 1000
     assert space.noted("c")
     assert not space.noted("d")
+
+
+TEN = [f"{number}" for number in range(10)]
+#: Calls that read the notes of ten messages, and what they return.
+READING: dict[str, tuple[Callable[[Space], Any], Any]] = {
+    "nack": (
+        lambda space: space.nack((FUTURE, 0, *TEN), max_receives=2, errors=(10, b"{}")),
+        [6, 0, 7, [1, 2, 3, 4, 5, 6]],
+    ),
+    "return": (lambda space: space.nack((FUTURE, 0, *TEN), errors=(10, b"{}")), [5, 0, 6]),
+    "reject": (lambda space: space.reject((FUTURE, *TEN)), [6, 0, 7]),
+    "cancel": (
+        lambda space: space.call("cancel", 0, *(each for key in TEN for each in ("", key))),
+        [6, 6],
+    ),
+    "pop": (lambda space: space.pop(10, max_receives=2).status, "again"),
+    "pop of what is due": (lambda space: space.pop(10, max_receives=2).status, "again"),
+}
+
+
+@pytest.mark.parametrize("way", READING)
+def test_one_call_reads_a_quarter_of_a_mebibyte_of_notes(space: Space, way: str) -> None:
+    """Each is one of the message itself, or of another with its id."""
+    put = space.delay if way in ("cancel", "pop of what is due") else space.lease
+    for key in TEN:
+        put(key, None, PAST if way.startswith("pop") else FUTURE, 2)
+        noted = body(key) if int(key) % 2 else b"another"
+        space.note(key, noted, line(1, b"x" * 50_000))
+    call, reply = READING[way]
+    assert call(space) == reply
+    assert len(space.dead) == (0 if way == "return" else 6)
 
 
 def test_a_redriven_message_starts_without_errors(space: Space) -> None:

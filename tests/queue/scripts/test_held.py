@@ -273,13 +273,6 @@ def counted(space: Space) -> dict[bytes, int]:
     return {field: int(value) for field, value in found.items() if field not in left_out}
 
 
-def test_nothing_is_counted_while_no_one_watches(space: Space) -> None:
-    space.push(body("a"))
-    popped = space.pop()
-    space.ack((popped.deadline, "a"))
-    assert space.dump() == {}
-
-
 def test_what_was_counted_goes_on_while_calls_follow_each_other(space: Space) -> None:
     space.frozen().call("watch", 50_000)
     space.client.hincrby(space.key("COUNTERS"), "acked", 3)

@@ -99,13 +99,6 @@ def test_a_message_given_back_that_need_not_or_cannot_wake_a_consumer_is_delayed
     ]
 
 
-def test_a_nack_takes_its_time_from_the_server(space: Space) -> None:
-    space.lease("a")
-    before = space.now()
-    space.nack((FUTURE, SECOND, "a"))
-    assert before <= space.delayed[b"a"] - SECOND <= space.now()
-
-
 def test_a_delay_ends_before_scores_lose_their_exactness(space: Space) -> None:
     space.lease("a")
     space.nack((FUTURE, 2**53 - 1, "a"))
@@ -269,19 +262,6 @@ def test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order(space: Spa
     assert space.frozen(NOW + 300).nack((FUTURE, 0, *keys[210:])) == [40]
     due = sorted(space.delayed.items(), key=lambda each: each[1])
     assert [key.decode() for key, _ in due] == keys
-
-
-@pytest.mark.parametrize("dies", [True, False])
-def test_one_call_returns_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
-    space: Space, dies: bool
-) -> None:
-    keys = [f"{number}" for number in range(10)]
-    for key in keys:
-        space.lease(key, count=2)
-        # A note of this message, or of another one.
-        space.note(key, body(key) if key in "02468" else b"another", b"1:7:" + b"x" * 50_000)
-    reply = space.nack((FUTURE, 0, *keys), max_receives=2 * dies, errors=(10, b"{}"))
-    assert reply == ([6, 0, 7, [1, 2, 3, 4, 5, 6]] if dies else [5, 0, 6])
 
 
 def test_notes_that_are_not_read_cost_nothing(space: Space) -> None:

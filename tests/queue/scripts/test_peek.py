@@ -128,13 +128,6 @@ def test_one_call_shows_a_mebibyte(space: Space) -> None:
     assert [row[2] for row in peek(space, "ready", 2)] == [b"2"]
 
 
-def test_the_time_is_the_servers(space: Space) -> None:
-    space.lease("past", deadline=space.now())
-    space.lease("soon", deadline=space.now() + 10**12)
-    assert [row[1] for row in peek(space)] == [b"past"]
-    assert [row[1] for row in peek(space, "in_flight")] == [b"soon"]
-
-
 def test_a_list_is_read_one_two_four_at_a_time(space: Space) -> None:
     space.push(b"short", *[b"x" * (3 * MIB // 8)] * 20)
     weighed = space.weigh("peek", "ready", 0, 21, 0)

@@ -59,14 +59,6 @@ def test_a_thousand_messages_are_taken_in_one_call(space: Space) -> None:
     assert space.ready == [body("1000")]
 
 
-def test_a_lease_ends_at_the_servers_time_plus_timeout_and_jitter(space: Space) -> None:
-    space.push(body("a"))
-    before = space.now()
-    popped = space.pop(timeout=HOUR, jitter=1234)
-    assert before <= popped.deadline - HOUR - 1234 <= space.now()
-    assert space.leases == {b"a": popped.deadline}
-
-
 def test_a_deadline_is_exact_to_the_microsecond(space: Space) -> None:
     space.push(body("a"))
     popped = space.frozen(NOW + 1).pop(timeout=12 * HOUR, jitter=65535)
@@ -826,32 +818,6 @@ def test_a_fused_ack_refuses_stale_receipts_by_position_and_takes_all_the_same(
     assert space.bodies.keys() == {b"b", b"d", b"e"}
 
 
-@pytest.mark.parametrize(
-    "named", [("a",), ("a", "b"), ("a", "b", "gone"), ("a", "b", "b"), ("c", "b", "a", "gone")]
-)
-def test_a_fused_ack_touches_no_other_message_of_its_batch(
-    space: Space, named: tuple[str, ...]
-) -> None:
-    for key in ("a", "b", "c"):
-        space.lease(key, deadline=FUTURE)
-    space.push(body("d"))
-    popped = space.pop(settled=[(FUTURE, *named)])
-    assert popped.refused == [-1 - at for at, key in enumerate(named) if key == "gone"]
-    assert space.leases.keys() == {b"a", b"b", b"c", b"d"} - {each.encode() for each in named}
-    assert space.bodies.keys() == space.leases.keys()
-
-
-def test_a_fused_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space) -> None:
-    for key in ("a", "b", "c"):
-        space.lease(key, deadline=FUTURE, count=2, extended=f"7:{FUTURE}")
-    space.lease("other", deadline=FUTURE + 1)
-    space.pop(settled=[(FUTURE, "b", "c", "a")])
-    assert space.leases == {b"other": FUTURE + 1}
-    assert space.bodies.keys() == {b"other"}
-    assert not space.receives
-    assert "EXTENDED" not in space.dump()
-
-
 def test_a_fused_ack_on_an_empty_queue_reports_what_was_refused(space: Space) -> None:
     space.lease("a", deadline=FUTURE)
     popped = space.pop(settled=[(1, "a")])
@@ -907,24 +873,6 @@ def test_a_count_that_is_no_number_does_not_wedge_the_queue(space: Space, place:
 def test_the_bodies_of_the_producers_are_json(space: Space) -> None:
     # Guards the other tests here: `body` must be what it says.
     assert json.loads(body("a", padding=20)) == {"id": "a", "x": "x" * 13}
-
-
-@pytest.mark.parametrize("place", ["BACKUP", "DELAYED"])
-def test_one_call_buries_the_messages_of_a_quarter_of_a_mebibyte_of_notes(
-    space: Space, place: str
-) -> None:
-    keys = [f"{number}" for number in range(10)]
-    for key in keys:
-        if place == "BACKUP":
-            space.lease(key, deadline=PAST, count=2)
-        else:
-            space.delay(key, due=PAST, count=2)
-        # A note of this message, or of another one.
-        space.note(key, body(key) if key in "02468" else b"another", b"1:7:" + b"x" * 50_000)
-    assert space.pop(10, max_receives=2).status == "again"
-    assert len(space.dead) == 6
-    assert space.pop(10, max_receives=2).status == "again"
-    assert len(space.dead) == 10
 
 
 def test_one_call_takes_so_many_long_ids(space: Space) -> None:

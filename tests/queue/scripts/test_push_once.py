@@ -93,12 +93,6 @@ def test_a_scheduled_push_is_stored_among_the_delayed(space: Space) -> None:
     assert dump.keys() == {"DELAYED", "CONTEXT", marker(space), "EXPIRES"}
 
 
-def test_a_delay_counts_from_the_servers_time(space: Space) -> None:
-    before = space.now()
-    push_once(space, "a", "delay", SECOND)
-    assert before <= space.delayed[b"a"] - SECOND <= space.now()
-
-
 def test_an_instant_is_taken_as_it_is(space: Space) -> None:
     push_once(space, "a", "at", PAST)
     assert space.delayed == {b"a": PAST}

@@ -49,15 +49,6 @@ def test_one_call_rejects_a_mebibyte_and_says_where_it_stopped(space: Space) -> 
     assert space.reject((FUTURE, "e", "f")) == [1, 2]
 
 
-def test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space: Space) -> None:
-    for number in range(10):
-        key = f"{number}"
-        space.lease(key, count=2)
-        # A note of this message, or of another one.
-        space.note(key, body(key) if number % 2 else b"another", b"1:7:" + b"x" * 50_000)
-    assert space.reject((FUTURE, *"0123456789")) == [6, 0, 7]
-
-
 def test_one_call_rejects_a_hundred(space: Space) -> None:
     keys = [f"{number}" for number in range(101)]
     for key in keys:

@@ -80,16 +80,6 @@ def test_stats_and_pop_agree_on_what_is_ready(space: Space) -> None:
     assert len(space.frozen().pop(100).keys) == counted["expired"] + counted["due"] == 8
 
 
-def test_the_time_is_the_servers(space: Space) -> None:
-    space.lease("past", deadline=space.now())
-    space.delay("soon", due=space.now() + 10**12)
-    counted = stats(space)
-    assert counted["expired"] == 1
-    assert "due" not in counted
-    assert counted["until_lease"] <= 0
-    assert 10**12 - 10**9 < counted["until_due"] <= 10**12
-
-
 def test_a_pause_is_no_message(space: Space) -> None:
     space.client.set(space.key("PAUSED"), 1)
     assert stats(space) == {"paused": 1}
