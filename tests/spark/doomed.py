@@ -1,22 +1,18 @@
-"""A driver that stops at a point and waits to be killed: ``python -m tests.spark.doomed``.
+"""A source that stops at a point of a batch and waits until its driver is killed.
 
-It runs the format as a user does, but for one class between Spark and the source, which touches a
-file when the point is reached and then sleeps. Its arguments are a folder for its files, the queue
-and the point; the URL, with its password, comes by the environment.
+It is the format as a user has it, but for one class between Spark and the source, which touches a
+file when the point is reached and then sleeps.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
@@ -24,15 +20,13 @@ from pyspark.sql.types import StructType
 from ackq.delay import claims as delay_claims
 from ackq.queue import claims
 from ackq.spark.claim_reader import ClaimReader
-from ackq.spark.columns import default_schema
 from ackq.spark.lists import located
 from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource
 from ackq.spark.stream import QueueStream
-from tests.spark.conftest import SMALL
 
 #: Where a driver can stop, in the order of a batch.
-POINTS = ("claiming", "claimed", "planned", "reading", "written", "logged")
+POINTS = ("claiming", "claimed", "planned", "reading", "logged")
 #: The batch that it stops in, counted from 0.
 BATCH = 1
 POINT, FOLDER = "ACKQ_TEST_POINT", "ACKQ_TEST_FOLDER"
@@ -115,14 +109,6 @@ def _stop_within_a_claim() -> None:
     delay_claims.step = first_only(delay_claims.step)
 
 
-def write(frame: DataFrame, batch: int, folder: Path, attempt: str) -> None:
-    """Write a batch as a file of its own, whole or not at all."""
-    rows = [(row.id, row.batch, row.position) for row in frame.collect()]
-    draft = folder / f"draft-{attempt}"
-    draft.write_text(json.dumps(rows))
-    draft.rename(folder / f"{batch}.{attempt}.json")
-
-
 def logged(folder: Path) -> dict[str, str | int | bool]:
     """Return the settings of an event log that can be searched."""
     (folder / "events").mkdir()
@@ -131,35 +117,3 @@ def logged(folder: Path) -> dict[str, str | int | bool]:
         "spark.eventLog.compress": False,
         "spark.eventLog.dir": f"file://{folder / 'events'}",
     }
-
-
-def run(folder: Path, queue: str, point: str) -> None:
-    os.environ[POINT], os.environ[FOLDER] = point, str(folder)
-    from ackq.spark import session
-
-    (folder / "rows").mkdir()
-    spark = session("doomed", master="local[2]", config={**SMALL, **logged(folder)})
-    spark.dataSource.register(DoomedSource)
-    frame = (
-        spark.readStream.format("ackq_doomed")
-        .options(maxMessagesPerTrigger=3000, minPartitions=2, fetchSize=400)
-        .load(queue)
-    )
-    default = default_schema(Reading.of({"queue": queue}))
-    assert frame.schema == default
-    frame.explain(extended=True)
-
-    def sink(batch_frame: DataFrame, batch: int) -> None:
-        write(batch_frame, batch, folder / "rows", "doomed")
-        if batch == BATCH:
-            stop_at("written")
-
-    query = frame.writeStream.foreachBatch(sink)
-    query = query.option("checkpointLocation", str(folder / "checkpoint"))
-    running = query.trigger(availableNow=True).start()
-    running.awaitTermination()
-    running.explain(extended=True)
-
-
-if __name__ == "__main__":
-    run(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -13,6 +13,7 @@ from typing import Any
 import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, run, sinks
 from ackq.spark.pipeline.micro_batches import MicroBatchHandler
+from ackq.spark.pipeline.plan import Plan
 from ackq.spark.shards import Batch
 from tests.spark.conftest import SMALL
 
@@ -21,6 +22,9 @@ from tests.spark.conftest import SMALL
 FAULTS = {"rejecting": "reject:1:4", "staged": "commit:1:1", "moving": "move:1:1"}
 #: The points of the source, and between them those of a batch of the pipeline, in their order.
 POINTS = (*doomed.POINTS[:4], "rejecting", "rejected", "staged", "moving", "committed", "logged")
+#: The prefix of a point in a run with Structured Streaming, and those that it passes otherwise.
+STREAMING = "streaming: "
+STREAMED = tuple(f"{STREAMING}{point}" for point in (*doomed.POINTS, "committed"))
 
 
 def main(folder: Path, config: dict[str, Any], point: str) -> None:
@@ -28,6 +32,9 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
     from ackq.spark import session
 
     warnings.simplefilter("ignore")
+    if point.startswith(STREAMING):
+        point = point.removeprefix(STREAMING)
+        setattr(Plan, "uses_current_time", lambda plan, session: True)  # noqa: B010
     os.environ[doomed.POINT], os.environ[doomed.FOLDER] = point, str(folder)
     spark = session("doomed", master="local[2]", config={**SMALL, **doomed.logged(folder)})
     spark.sparkContext.setLogLevel("OFF")

@@ -1,18 +1,14 @@
-"""Values from JSON, one by one and in bulk, and values to JSON: examples, with no Spark session."""
+"""Values from JSON, one by one and in bulk: examples, with no Spark session."""
 
-import json
 import math
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
-from ackq.errors import ConfigurationError
-from ackq.spark import row_encoder
 from ackq.spark.columns import columns_of
 from ackq.spark.in_bulk import InBulk
 from ackq.spark.options import Reading
@@ -337,45 +333,3 @@ def test_columns_of_plain_values_are_made_at_once() -> None:
     assert made(maps[2:], kind, arrow) == [[], [("c", 3)]]
     assert made([{"a": "x"}], kind, arrow) is None
     assert made([[]], kind, arrow) is None
-
-
-# --- to JSON --------------------------------------------------------------------------------
-
-
-def _written(kind: spark.DataType, value: Any) -> Any:
-    convert = row_encoder.converter("c", kind)
-    return json.loads(orjson.dumps(value if convert is None else convert(value)))
-
-
-def test_values_are_written_as_sparks_to_json_writes_them() -> None:
-    double, decimal, binary = spark.DoubleType(), spark.DecimalType(20, 3), spark.BinaryType()
-    assert [_written(double, each) for each in (1.5, math.inf, -math.inf, math.nan)] == [
-        1.5,
-        "Infinity",
-        "-Infinity",
-        "NaN",
-    ]
-    exact = row_encoder.converter("c", decimal)
-    assert exact is not None
-    assert orjson.dumps(exact(Decimal("1E+3"))) == b"1000"
-    assert orjson.dumps(exact(Decimal("12345678901234567.890"))) == b"12345678901234567.890"
-    assert _written(binary, b"\1\2") == "AQI="
-    assert _written(spark.ArrayType(double), [1.0, None, math.inf]) == [1.0, None, "Infinity"]
-    pairs = [(True, b"\1"), (5, None)]
-    assert _written(spark.MapType(spark.IntegerType(), binary), pairs) == {
-        "true": "AQ==",
-        "5": None,
-    }
-    plain = spark.MapType(spark.StringType(), spark.IntegerType())
-    assert _written(plain, [("a", 1)]) == {"a": 1}
-    fields = spark.StructType().add("d", double).add("s", spark.StringType())
-    assert _written(fields, {"d": math.inf, "s": "x"}) == {"d": "Infinity", "s": "x"}
-    assert _written(fields, {"d": None, "s": None}) == {"d": None, "s": None}
-    times = spark.StructType().add("t", spark.TimestampType())
-    dates = spark.ArrayType(spark.DateType())
-    for simple in (spark.StringType(), spark.LongType(), spark.BooleanType(), times, dates):
-        assert row_encoder.converter("c", simple) is None
-    moment = datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=2)))
-    assert _written(spark.TimestampType(), moment) == "2024-01-01T00:00:00+02:00"
-    with pytest.raises(ConfigurationError, match="column 'c' is interval"):
-        row_encoder.converter("c", spark.CalendarIntervalType())

@@ -212,12 +212,3 @@ def test_spark_may_run_a_look_as_often_as_it_likes(
     assert table.agg({"n": "max"}).first()[0] == 19  # type: ignore[index]
     assert queue.stats().ready == 20
     assert spark.read.format("ackq").options(url=url, state="dead").load(queue.name).count() == 0
-
-
-def test_spark_shows_a_partitioned_delay_queue(spark: SparkSession, url: str, name: str) -> None:
-    with PartitionedDelayQueue.from_url(url, name, 3) as queue:
-        queue.push_many(DelayEntry(f"{n}", b"x", 60) for n in range(30))
-        options = {"url": url, "delayQueue": name, "partitions": "3", "state": "delayed"}
-        table = spark.read.format("ackq").options(**options).load()
-        assert table.rdd.getNumPartitions() == 3
-        assert {row.id for row in table.collect()} == {f"{n}" for n in range(30)}

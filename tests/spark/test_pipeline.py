@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import redis
@@ -20,7 +19,6 @@ from ackq.spark.pipeline import Pipeline, Progress, run
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.display import display
 from ackq.spark.pipeline.plan import Plan
-from ackq.topic import Topic
 
 Make = Callable[..., Pipeline]
 SCHEMA = {"ddl": "id STRING, kind STRING, size INT", "not_null": ["kind"]}
@@ -117,18 +115,6 @@ def test_the_session_of_a_batch_does_not_become_the_active_one(
     assert SparkSession.getActiveSession() is spark
 
 
-@pytest.mark.campaign
-def test_the_next_run_goes_on_and_a_run_without_messages_writes_nothing(
-    make: Make, queue: Queue, tmp_path: Path
-) -> None:
-    first = push(queue, 0, 10)
-    assert make().run(once=True).rows == 10
-    assert make().run(once=True).rows == 0
-    second = push(queue, 10, 20)
-    assert make().run(once=True).rows == 10
-    assert ids(written(tmp_path / "out")) == first + second
-
-
 @pytest.mark.parametrize("where", [pytest.param("before", marks=pytest.mark.campaign), "after"])
 def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
     make: Make, queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
@@ -157,33 +143,6 @@ def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
     assert ids(written(tmp_path / "out")) == good
     assert reasons(queue) == {MALFORMED: 1}
     assert queue.stats().in_flight == 0
-
-
-@pytest.mark.campaign
-def test_a_draft_that_a_killed_run_left_is_removed(
-    make: Make, queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good = push(queue, 0, 10)
-    with monkeypatch.context() as patched:
-        patched.setattr(pipeline_sinks, "publish", Mock(side_effect=OSError("cut")))
-        with pytest.raises(PipelineFailed):
-            make().run(once=True)
-    assert not written(tmp_path / "out")
-    assert list((tmp_path / "out" / "_drafts").iterdir())
-    make().run(once=True)
-    assert ids(written(tmp_path / "out")) == good
-    assert not list((tmp_path / "out" / "_drafts").iterdir())
-
-
-@pytest.mark.campaign
-def test_a_new_checkpoint_replaces_nothing_that_was_written(
-    make: Make, queue: Queue, tmp_path: Path
-) -> None:
-    first = push(queue, 0, 10)
-    make().run(once=True)
-    second = push(queue, 10, 20)
-    make(checkpoint=str(tmp_path / "another")).run(once=True)
-    assert ids(written(tmp_path / "out")) == first + second
 
 
 @pytest.mark.campaign
@@ -227,47 +186,6 @@ def test_messages_that_are_not_parsed_have_the_columns_of_the_source(
     body = {"id": "m-1", "value": '{"id":"m-1"}'}
     assert row == {**body, "queue": name, "batch": claim, "position": 0}
     assert reasons(queue) == {"check: id": 1}
-
-
-@pytest.mark.campaign
-def test_between_queues_every_row_arrives_once_though_a_batch_is_replayed(
-    make: Make,
-    queue: Queue,
-    name: str,
-    url: str,
-    plain_client: redis.Redis,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    good = push(queue, 0, 60)
-    queue.push(b"not json")
-    write = pipeline_sinks.write
-    sink = {"queue": f"{name}-out", "options": {"url": url}}
-
-    def lost(*args: Any) -> None:
-        write(*args)
-        raise OSError("after the commit")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(pipeline_sinks, "write", lost)
-        with pytest.raises(PipelineFailed):
-            make(sink=sink).run(once=True)
-    make(sink=sink).run(once=True)
-    with Queue(plain_client, f"{name}-out") as out:
-        assert sorted(each.id for each in out.peek(1000)) == good
-    assert reasons(queue) == {MALFORMED: 1}
-
-
-@pytest.mark.campaign
-def test_a_topic_is_read_to_its_end_and_its_rejects_go_to_a_queue(
-    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis, tmp_path: Path
-) -> None:
-    with Topic(plain_client, f"{name}-t") as topic:
-        topic.publish_many([b'{"id":"m-%d","kind":"a","size":%d}' % (n, n) for n in range(50, 150)])
-    source = {"topic": f"{name}-t", "options": {"url": url, "maxMessagesPerTrigger": 80}}
-    for _ in range(2):
-        make(source=source, rejects={"queue": name}).run(once=True)
-    assert len(set(ids(written(tmp_path / "out")))) == len(written(tmp_path / "out")) == 50
-    assert reasons(queue) == {"check: size": 50}
 
 
 @pytest.mark.campaign

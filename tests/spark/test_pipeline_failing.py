@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from ackq import Queue
 from ackq.errors import PipelineFailed
-from ackq.sharded import ShardedQueue
 from ackq.spark.pipeline import Progress, failed_rows
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.topic import Topic
@@ -144,17 +143,6 @@ def test_such_rows_of_a_topic_go_to_the_queue_of_its_rejects(
     (letter,) = queue.dead_letters()
     assert letter.body == b'{"id":"m-0013","kind":"a","size":13}'
     assert len(ids(written(tmp_path / "out"))) == 9
-
-
-@pytest.mark.campaign
-def test_rejects_of_all_shards_come_together_in_one_queue(
-    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis
-) -> None:
-    with ShardedQueue(plain_client, f"{name}-s", shards=2) as sharded:
-        bad = sharded.push_many({"id": f"m-{n}", "kind": "a", "size": -n} for n in range(1, 21))
-    source = {"queue": f"{name}-s", "options": {"url": url, "shards": 2}}
-    make(source=source, rejects={"queue": name}).run(once=True)
-    assert sorted(letter.id for letter in queue.dead_letters(100)) == sorted(bad)
 
 
 @pytest.mark.campaign

@@ -14,7 +14,7 @@ from ackq.delay import DelayEntry, PartitionedDelayQueue
 from ackq.embedded import Server
 from ackq.spark.pipeline import Pipeline
 from tests.servers.private import private_server
-from tests.spark.doomed_pipeline import FAULTS, POINTS
+from tests.spark.doomed_pipeline import FAULTS, POINTS, STREAMED
 from tests.spark.killed import assert_silent, run_until_killed
 
 PASSWORD = "canary-2b9e-of-redis"
@@ -91,7 +91,10 @@ def killed(spark: SparkSession, server: Server, tmp_path: Path, point: str) -> K
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "point",
-    [pytest.param(each, marks=() if each == USUAL else pytest.mark.campaign) for each in POINTS],
+    [
+        pytest.param(each, marks=() if each == USUAL else pytest.mark.campaign)
+        for each in (*POINTS, *STREAMED)
+    ],
 )
 def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret(
     killed: Killed,
@@ -127,23 +130,3 @@ def test_a_pipeline_from_a_delay_queue_killed_anywhere_moves_every_message_once(
         assert jobs.claims() == []
     assert killed.in_queue("out") == GOOD
     assert killed.in_queue("bad", dead=True) == BAD
-
-
-@pytest.mark.campaign
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("point", ["staged", "moving", "committed", "logged"])
-def test_each_of_several_sinks_has_its_rows_once_though_the_driver_is_killed(
-    killed: Killed,
-) -> None:
-    low = "SELECT * FROM rows WHERE share < 3"
-    high = "SELECT *, concat('high-', share) AS goes FROM rows WHERE share > 2"
-    sinks = {
-        "low": {"queue": "low", "options": killed.options, "sql": low},
-        "high": {"queue_column": "goes", "options": killed.options, "sql": high},
-    }
-    killed.push()
-    killed.run("queue", {"sinks": sinks, "every": 0})
-    assert killed.is_empty()
-    for name, shares in {"low": (0, 1, 2), "high-3": (3,), "high-4": (4,)}.items():
-        expected = Counter(f"m-{n}" for n in range(MESSAGES) if n % 5 in shares)
-        assert killed.in_queue(name) == expected

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import redis
-from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 from ackq import Queue
@@ -68,16 +68,6 @@ def test_rows_become_messages_once_and_nothing_else_is_left(
     assert not staged(plain_client, token)
 
 
-@pytest.mark.campaign
-def test_rows_without_an_id_get_one(
-    spark: SparkSession, write: Write, queue: Queue, token: str
-) -> None:
-    write(spark.range(100).selectExpr("id n"), path=token)
-    found = bodies(queue)
-    assert sorted(each["n"] for each in found) == list(range(100))
-    assert len({each["id"] for each in found}) == 100
-
-
 def test_delays_and_instants_come_from_columns(
     spark: SparkSession, write: Write, queue: Queue, token: str
 ) -> None:
@@ -103,30 +93,6 @@ def test_a_version_of_an_application_is_written_once(
     assert Counter(body["n"] for body in bodies(queue)) == Counter(2 * list(range(20)))
 
 
-@pytest.mark.campaign
-def test_writes_of_a_batch_function_are_written_once(
-    spark: SparkSession, numbered: Numbered, url: str, queue: Queue, tmp_path: Path, token: str
-) -> None:
-    numbered(50).write.parquet(str(tmp_path / "input"))
-
-    def twice(rows: DataFrame, batch: int) -> None:
-        for _ in range(2):
-            (
-                rows.write.format("ackq")
-                .mode("append")
-                .option("url", url)
-                .option("queue", token)
-                .option("txnAppId", "query")
-                .option("txnVersion", batch)
-                .save()
-            )
-
-    with quiet():
-        stream = spark.readStream.schema("id string, n long").parquet(str(tmp_path / "input"))
-        stream.writeStream.foreachBatch(twice).trigger(availableNow=True).start().awaitTermination()
-    assert Counter(body["n"] for body in bodies(queue)) == Counter(range(50))
-
-
 def test_a_row_that_is_null_is_named_and_nothing_is_written(
     spark: SparkSession, write: Write, queue: Queue, plain_client: redis.Redis, token: str
 ) -> None:
@@ -135,12 +101,6 @@ def test_a_row_that_is_null_is_named_and_nothing_is_written(
         write(rows, queue=token)
     assert queue.pop() is None
     assert not staged(plain_client, token)
-
-
-def test_only_appending_is_accepted(numbered: Numbered, url: str, token: str) -> None:
-    writer = numbered(1).write.format("ackq").options(url=url, queue=token)
-    with quiet(), pytest.raises(AnalysisException, match=r"use .mode\('append'\)"):
-        writer.mode("overwrite").save()
 
 
 def test_direct_rows_are_there_at_once(
@@ -210,13 +170,3 @@ def test_a_stream_passes_messages_on_as_they_came(
     with Queue(plain_client, f"{token}-out") as out:
         assert [message.body for message in out.pop_many(10)] == raw
     assert queue.stats().ready == 0
-
-
-@pytest.mark.campaign
-def test_a_stream_that_would_replace_the_queue_is_refused(
-    spark: SparkSession, numbered: Numbered, url: str, tmp_path: Path, token: str
-) -> None:
-    numbered(5).write.parquet(str(tmp_path / "input"))
-    rows = spark.readStream.schema("id string, n long").parquet(str(tmp_path / "input"))
-    with pytest.raises((StreamingQueryException, AnalysisException), match="'complete'"):
-        stream(rows.groupBy("n").count(), url, tmp_path / "checkpoint", "complete", queue=token)

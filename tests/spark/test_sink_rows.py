@@ -61,6 +61,7 @@ def test_all_columns_become_an_object_with_the_id_in_front() -> None:
             Decimal("12345678901234567890.10"),
             b"12345678901234567890.10",
         ),
+        (T.DecimalType(20, 0), pa.decimal128(20, 0), Decimal("1E+3"), b"1000"),
         (T.BinaryType(), pa.binary(), b"\0\xff", b'"AP8="'),
         (T.BooleanType(), pa.bool_(), True, b"true"),
         (T.LongType(), pa.int64(), 2**63 - 1, b"9223372036854775807"),
@@ -78,6 +79,12 @@ def test_all_columns_become_an_object_with_the_id_in_front() -> None:
             pa.map_(pa.int32(), pa.float64()),
             [(1, float("inf"))],
             b'{"1":"Infinity"}',
+        ),
+        (
+            T.MapType(T.BooleanType(), T.BinaryType()),
+            pa.map_(pa.bool_(), pa.binary()),
+            [(True, b"\1")],
+            b'{"true":"AQ=="}',
         ),
         (
             T.StructType().add("x", T.DecimalType(3, 1)).add("y", T.StringType()),
@@ -233,9 +240,12 @@ def test_columns_that_cannot_be_sent_are_refused_by_name(
         ({"queue": "q", "writeMode": "quick"}, "'transactional' or 'direct'"),
         ({"topic": "t", "writeMode": "direct"}, "is only for queues"),
         ({"queue": "q", "writeMode": "direct", "txnAppId": "a", "txnVersion": "1"}, "no transac"),
+        ({"queue": "q", "writeMode": "direct", "txnAppId": "a"}, "no transac"),
         ({"topic": "t", "delayColumn": "d"}, "'delayColumn' is for queue and delayQueue"),
+        ({"topic": "t", "atColumn": "t"}, "'atColumn' is for queue and delayQueue, not for topic"),
         ({"queue": "q", "partitions": "2"}, "'partitions' is for delayQueue"),
-        ({"queue": "q", "retentionMs": "2"}, "'retentionMs' is for topic"),
+        ({"queue": "q", "retentionMs": "2"}, "'retentionMs' is for topic, not for queue"),
+        ({"delayQueue": "q", "retentionMessages": "5"}, "'retentionMessages' is for topic"),
         ({"queue": "q", "delayColumn": "d", "atColumn": "a"}, "not both"),
         ({"queue": "q", "groupId": "g"}, "unknown option 'groupId'"),
         ({}, "set one of the options 'queue'"),
@@ -244,12 +254,6 @@ def test_columns_that_cannot_be_sent_are_refused_by_name(
 def test_bad_options_are_refused_by_name(options: dict[str, str], error: str) -> None:
     with pytest.raises(ConfigurationError, match=error):
         BatchSink(options, T.StructType().add("value", T.StringType()), False)
-
-
-def test_a_stream_has_its_own_transactions() -> None:
-    options = {"queue": "q", "txnAppId": "a", "txnVersion": "1"}
-    with pytest.raises(ConfigurationError, match="'txnAppId' is for a transactional batch write"):
-        StreamSink(options, T.StructType().add("value", T.StringType()), False)
 
 
 @pytest.mark.parametrize(
@@ -286,28 +290,11 @@ def test_values_that_need_keys_are_written_as_they_are() -> None:
     assert (found.bodies, found.keys, found.unnamed, found.dues) == (bodies, (), [], [])
 
 
-def test_options_that_do_not_fit_together_are_refused() -> None:
-    def refused(complaint: str, **options: str) -> None:
-        with pytest.raises(ConfigurationError, match=complaint):
-            Writing.of(options, stream=False)
-
-    refused("'delayColumn' or 'atColumn', not both", queue="q", delayColumn="d", atColumn="t")
-    refused("a sink", queue="q", delaycolum="d")
-    refused("for queue and delayQueue, not for topic", topic="t", atColumn="t")
-    refused("for queue and delayQueue, not for topic", topic="t", delayColumn="t")
-    refused("for topic, not for queue", queue="q", retentionMs="5")
-    refused("for topic, not for delayQueue", delayQueue="q", retentionMessages="5")
-    refused("for delayQueue, not for queue", queue="q", partitions="5")
-    refused("set both 'txnAppId' and 'txnVersion'", queue="q", txnAppId="a")
-    refused("set both 'txnAppId' and 'txnVersion'", queue="q", txnVersion="1")
-    for missing in ("txnAppId", "txnVersion"):
-        both = {"txnAppId": "a", "txnVersion": "1"}
-        refused(missing, queue="q", writeMode="direct", **{missing: both[missing]})
-    refused("only for queues", topic="t", writeMode="direct")
-    with pytest.raises(ConfigurationError, match="txnAppId"):
-        Writing.of({"queue": "q", "txnAppId": "a", "txnVersion": "1"}, stream=True)
+def test_the_options_of_a_sink_have_defaults_and_units() -> None:
     found = Writing.of({"topic": "t", "retentionMs": "1500", "retentionMessages": "7"}, stream=True)
     assert (found.max_age, found.max_messages, found.partitions) == (1.5, 7, None)
     assert (found.mode, found.transaction, found.max_body_bytes) == ("transactional", None, 1024**2)
     found = Writing.of({"queue": "q", "txnAppId": "a", "txnVersion": "0"}, stream=False)
     assert (found.transaction, found.max_age, found.max_messages) == (("a", 0), None, None)
+    with pytest.raises(ConfigurationError, match="'txnAppId' is for a transactional batch write"):
+        Writing.of({"queue": "q", "txnAppId": "a", "txnVersion": "1"}, stream=True)

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 import redis
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from ackq import Queue
-from ackq.membership.shards import shard_names
-from ackq.sharded import ShardedQueue
 from tests.servers.private import private_server
-from tests.spark.batches import PATIENCE, Batches
+from tests.spark.batches import Batches
 from tests.waiting import wait_until
 
 Reader = Callable[..., DataStreamReader]
@@ -28,17 +26,6 @@ def reader(spark: SparkSession, url: str) -> Reader:
         return spark.readStream.format("ackq").options(url=url, **options)
 
     return make
-
-
-def test_available_now_reads_the_ready_messages_in_batches_of_the_limit(
-    reader: Reader, queue: Queue, batches: Batches
-) -> None:
-    ids = queue.push_many({"n": n} for n in range(250))
-    batches.run(reader(maxMessagesPerTrigger=100).load(queue.name))
-    assert [len(batch) for batch in batches.of_each()] == [100, 100, 50]
-    assert [row.id for row in batches.rows()] == ids
-    counts = queue.stats()
-    assert (counts.ready, counts.in_flight) == (0, 0)
 
 
 def test_a_list_filled_by_rpush_is_read_in_its_order_and_written_to_another(
@@ -60,27 +47,6 @@ def test_a_list_filled_by_rpush_is_read_in_its_order_and_written_to_another(
         assert [message.body for message in queue.pop_many(5)] == bodies
 
 
-@pytest.mark.campaign
-def test_a_batch_ends_at_its_bytes(reader: Reader, queue: Queue, batches: Batches) -> None:
-    queue.push_many(b'{"id":"%d"}' % n + b" " * 100 for n in range(10, 20))
-    batches.run(reader(maxBytesPerTrigger=330).load(queue.name))
-    assert [len(batch) for batch in batches.of_each()] == [3, 3, 3, 1]
-
-
-@pytest.mark.campaign
-def test_rows_say_where_they_come_from(reader: Reader, queue: Queue, batches: Batches) -> None:
-    queue.push_many([{"id": "a", "n": 1}, {"n": 2, "id": 7}, b"no json"])
-    batches.run(reader().load(queue.name))
-    shown = [(row.id, row.value, row.queue, row.position) for row in batches.rows()]
-    assert shown == [
-        ("a", '{"id":"a","n":1}', queue.name, 0),
-        ("7", '{"id":7,"n":2}', queue.name, 1),
-        (None, "no json", queue.name, 2),
-    ]
-    (batch,) = {row.batch for row in batches.rows()}  # the server's time in µs
-    assert 0 < time.time() - batch / 1_000_000 < 60
-
-
 def test_a_poison_row_ends_up_in_the_corrupt_column_and_blocks_nothing(
     reader: Reader, queue: Queue, batches: Batches
 ) -> None:
@@ -97,44 +63,6 @@ def test_a_poison_row_ends_up_in_the_corrupt_column_and_blocks_nothing(
     assert queue.stats().in_flight == 0
 
 
-@pytest.mark.campaign
-def test_mode_failfast_ends_the_query_and_keeps_the_messages(
-    reader: Reader, queue: Queue, batches: Batches
-) -> None:
-    queue.push_many([{"id": "a", "n": 1}, {"id": "b", "n": "secret words"}])
-    stream = reader(mode="FAILFAST").schema("id string, n int").load(queue.name)
-    with pytest.raises(Exception, match="mode is FAILFAST") as raised:
-        batches.run(stream)
-    assert "secret words" not in str(raised.value)
-    assert queue.stats().claimed == 2
-
-
-@pytest.mark.campaign
-def test_commit_mode_acks_a_batch_behind(reader: Reader, queue: Queue, batches: Batches) -> None:
-    queue.push_many({"n": n} for n in range(30))
-    stream = reader(ackMode="commit", maxMessagesPerTrigger=10).load(queue.name)
-    batches.run(stream)
-    assert queue.stats().claimed == 10
-    batches.run(stream)
-    assert [len(batch) for batch in batches.of_each()] == [10, 10, 10]
-
-
-@pytest.mark.campaign
-def test_a_new_checkpoint_receives_the_claims_of_a_dead_query(
-    reader: Reader, queue: Queue, tmp_path: Path
-) -> None:
-    ids = queue.push_many({"n": n} for n in range(20))
-    dead = Batches(tmp_path / "dead")
-    dead.fail_after(0)
-    with pytest.raises(Exception, match="on purpose"):
-        dead.run(reader(maxMessagesPerTrigger=15).load(queue.name))
-    assert queue.stats().claimed == 15
-    heir = Batches(tmp_path / "heir")
-    heir.run(reader().load(queue.name))
-    assert [row.id for row in heir.rows()] == ids
-    assert [len(batch) for batch in heir.of_each()] == [15, 5]
-
-
 def test_a_batch_that_failed_is_replayed_exactly(
     reader: Reader, queue: Queue, batches: Batches
 ) -> None:
@@ -149,61 +77,6 @@ def test_a_batch_that_failed_is_replayed_exactly(
     assert first == second
     assert sorted(row.position for row in second) == list(range(20))
     assert len({row.id for row in batches.rows()}) == 60
-
-
-@pytest.mark.campaign
-def test_partitions_are_as_many_as_asked_and_no_longer(
-    reader: Reader, queue: Queue, batches: Batches
-) -> None:
-    queue.push_many({"n": n} for n in range(100))
-    batches.run(reader(minPartitions=4).load(queue.name))
-    queue.push_many({"n": n} for n in range(100))
-    batches.run(reader(maxRecordsPerPartition=15).load(queue.name))
-    assert batches.partitions == [4, 7]
-    assert len({row.id for row in batches.rows()}) == 200
-
-
-@pytest.mark.campaign
-def test_every_shard_is_read_by_a_partition_of_its_own(
-    reader: Reader, url: str, token: str, batches: Batches
-) -> None:
-    with ShardedQueue.from_url(url, token, 3) as sharded:
-        ids = [sharded.push({"n": n}) for n in range(90)]
-        batches.run(reader(shards=3, maxMessagesPerTrigger=60).load(token))
-        assert {row.id for row in batches.rows()} == set(ids)
-        assert [len(batch) for batch in batches.of_each()] == [60, 30]
-        assert len({row.batch for row in batches.of_each()[0]}) == 1
-        assert {row.queue for row in batches.rows()} == set(shard_names(token, 3))
-        assert batches.partitions == [3, 3]
-        assert sharded.stats().in_flight == 0
-
-
-@pytest.mark.campaign
-def test_a_shard_that_is_empty_leaves_its_share_to_the_others(
-    reader: Reader, url: str, token: str, batches: Batches
-) -> None:
-    with ShardedQueue.from_url(url, token, 3) as sharded:
-        sharded.shards()[1].push_many({"n": n} for n in range(40))
-        batches.run(reader(shards=3, maxMessagesPerTrigger=30).load(token))
-        assert sum(map(len, batches.of_each())) == 40
-        assert sharded.stats().in_flight == 0
-
-
-def test_a_second_query_of_the_group_fences_the_first(
-    reader: Reader, queue: Queue, tmp_path: Path
-) -> None:
-    one, other = Batches(tmp_path / "one"), Batches(tmp_path / "other")
-    queue.push({"id": "a"})
-    with one.running(reader(groupId="etl").load(queue.name)) as first:
-        wait_until(lambda: len(one.rows()) == 1, "the first query's row", PATIENCE)
-        with other.running(reader(groupId="etl").load(queue.name)):
-            wait_until(lambda: first.exception(), "the first query to be fenced", PATIENCE)
-            assert "Fenced" in str(first.exception())
-            assert "Give each query a group of its own" in str(first.exception())
-            queue.push({"id": "b"})
-            wait_until(
-                lambda: any(row.id == "b" for row in other.rows()), "the second's row", PATIENCE
-            )
 
 
 @pytest.mark.campaign
@@ -232,22 +105,6 @@ def test_a_query_outlives_a_restart_of_redis(spark: SparkSession, tmp_path: Path
                 )
                 assert query.exception() is None
         assert len({row.id for row in batches.rows()}) == 20
-
-
-@pytest.mark.campaign
-def test_a_lost_claim_ends_the_query_by_default(
-    reader: Reader, queue: Queue, batches: Batches
-) -> None:
-    queue.push_many({"n": n} for n in range(5))
-    batches.fail_after(0)
-    with pytest.raises(Exception, match="on purpose"):
-        batches.run(reader().load(queue.name))
-    queue.purge()
-    with pytest.raises(Exception, match=r"planned batch \d{16} with 5 messages, but 0 are left"):
-        batches.run(reader().load(queue.name))
-    last = queue.push({"n": 5})
-    batches.run(reader(failOnDataLoss=False).load(queue.name))
-    assert batches.rows()[-1].id == last
 
 
 @pytest.mark.campaign
@@ -294,12 +151,3 @@ def _renewals(queue: Queue, seen: list[float]) -> int:
     else:
         seen[-1] = left
     return len(seen)
-
-
-def test_a_frame_without_a_stream_takes_nothing(
-    spark: SparkSession, queue: Queue, url: str
-) -> None:
-    ids = queue.push_many({"n": n} for n in range(700))
-    frame: DataFrame = spark.read.format("ackq").option("url", url).load(queue.name)
-    assert [row.id for row in frame.collect()] == ids
-    assert queue.stats().ready == 700
