@@ -108,28 +108,28 @@ def end(driver: subprocess.Popen[bytes]) -> None:
     driver.wait()
 
 
-def taken(client: redis.Redis, token: str, target: str) -> Counter[str]:
-    """Take all that is in the target, and return the ids."""
+def taken(client: redis.Redis, token: str, sink: str) -> Counter[str]:
+    """Take all that is in the sink, and return the ids."""
     found: Counter[str] = Counter()
-    if target == "topic":
+    if sink == "topic":
         with Topic(client, token) as topic:
             topic.subscribe("reader", "oldest")
             batch = topic.consume("reader", 1000)
             while batch:
                 found.update(str(each.json()["id"]) for each in batch)
                 batch = topic.consume("reader", 1000, commit=batch)
-    elif target == "delayQueue":
+    elif sink == "delayQueue":
         with DelayQueue(client, token) as delays:
             while due := delays.take(1000):
                 found.update(each.key for each in due)
                 delays.delete(*due)
-    elif target == "shards":
+    elif sink == "shards":
         with ShardedQueue(client, token, 3) as sharded:
             while messages := sharded.pop_many(1000):
                 found.update(str(each.id) for each in messages)
                 sharded.ack(*messages)
     else:
-        for name in [token] if target == "queue" else [f"{token}-0", f"{token}-1"]:
+        for name in [token] if sink == "queue" else [f"{token}-0", f"{token}-1"]:
             with Queue(client, name) as queue:
                 while messages := queue.pop_many(1000):
                     found.update(str(each.id) for each in messages)
@@ -142,7 +142,7 @@ def assert_clean(client: redis.Redis, token: str) -> None:
     assert not left
 
 
-#: Where a driver dies, for each target.
+#: Where a driver dies, for each sink.
 KILLS = {
     "queue": (
         *("stage:1:1", "stage:1:2", "commit:1:1", "move:1:1", "move:1:2", "move:1:3"),
@@ -158,14 +158,14 @@ KILLS = {
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("target", "fault"), [(target, fault) for target in KILLS for fault in KILLS[target]]
+    ("sink", "fault"), [(sink, fault) for sink in KILLS for fault in KILLS[sink]]
 )
 def test_a_driver_dies_in_a_batch_and_starts_again(
-    run: Run, resume: Resume, plain_client: redis.Redis, token: str, target: str, fault: str
+    run: Run, resume: Resume, plain_client: redis.Redis, token: str, sink: str, fault: str
 ) -> None:
-    options = {"queue": token, "shards": 3} if target == "shards" else {target: token}
+    options = {"queue": token, "shards": 3} if sink == "shards" else {sink: token}
     expected = IDS
-    if target == "queue":
+    if sink == "queue":
         with Queue(plain_client, token) as queue:
             queue.push({"id": "before"})
         expected = IDS + Counter(["before"])
@@ -173,9 +173,9 @@ def test_a_driver_dies_in_a_batch_and_starts_again(
     if fault == "move:1:2":
         assert plain_client.zcard(f"{token}HELD") >= 1
     # What arrived is done and deleted before the batch is replayed; a pop finishes a commit.
-    found = taken(plain_client, token, target)
+    found = taken(plain_client, token, sink)
     resume(options)
-    found += taken(plain_client, token, target)
+    found += taken(plain_client, token, sink)
     assert found == expected
     assert_clean(plain_client, token)
 
