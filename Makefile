@@ -17,7 +17,8 @@ WITH_SPARK = -e ".[embedded,spark]" "pyspark[connect]"
 # What test-lowest runs: the parts that touch redis-py and the other dependencies most. The lowest
 # fakeredis hangs in its Lua.
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
-    tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
+    tests/queue/scripts/test_pop.py tests/queue/scripts/test_pop_bodies.py tests/test_errors.py \
+    tests/core/test_wrong_arguments.py
 
 .PHONY: help luacheck dev demo test test-core test-spark test-random test-campaign campaign simulation simulation-briefly mutation tests-of test-lowest clients lint docs picture pictures-of-the-page clean
 

@@ -27,7 +27,7 @@ FACTS = Facts(
         },
     },
     mistakes=r"""
-test_pop.test_a_body_without_a_usable_id_gets_a_derived_key
+test_pop_bodies.test_a_body_without_a_usable_id_gets_a_derived_key
   given: raw=b""
   RPOP, then a decode that raises (error)
   -     local used = take(bodies)
@@ -57,7 +57,7 @@ test_pop.test_a_body_that_is_missing_does_not_wedge_the_queue
   a record without a body stops every pop (error)
   - if not body or max_receives
   + if body == '' or max_receives
-test_pop.test_one_call_decodes_one_body_of_the_longest
+test_pop_bodies.test_one_call_decodes_one_body_of_the_longest
   no limit to the decoding of one call
   - full = full or decoded > DECODE_BUDGET
   + decoded = 0

@@ -51,7 +51,7 @@ def test_the_next_message_follows_an_ack_in_order(space: Space) -> None:
     second = pop(space, 1, settled=[(first.deadline, "a1")])
     assert ids(second) == ["a2"]
     assert space.call("ack", second.deadline, 1, "a2") == [1]
-    assert turns(space) == ["a"]
+    assert (space.ready, turns(space)) == ([], ["a"])  # nobody waits for it
     assert ids(pop(space, 1)) == ["a3"]
     assert parked(space) == {}
 
@@ -296,6 +296,7 @@ def test_a_message_that_became_due_waits_its_turn(space: Space) -> None:
     assert pop(space, 5).status == "empty"
     assert parked(space) == {"a": ["late"]}
     assert b"late" not in space.bodies
+    assert "RECEIVES" not in space.dump()
     assert ids(pop(space, 5, settled=[(first.deadline, "a1")])) == ["late"]
 
 
@@ -464,16 +465,6 @@ def test_a_freed_slot_wakes_a_consumer_that_waits(space: Space) -> None:
     assert parked(space) == {"a": ["a3", "a4"]}
 
 
-def test_no_message_moves_to_the_list_while_nobody_waits(space: Space) -> None:
-    record(space)
-    push(space, ("a1", "a"), ("a2", "a"))
-    first = pop(space, 1)
-    pop(space, 1)
-    space.call("ack", first.deadline, 1, "a1")
-    assert space.ready == []
-    assert turns(space) == ["a"]
-
-
 def test_a_group_whose_message_moved_to_the_list_waits_for_it(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
@@ -585,16 +576,6 @@ def test_the_types_of_all_keys_are_read_before_the_record_is_forgotten(space: Sp
         space.clear()
 
 
-def test_a_due_message_that_is_moved_aside_leaves_no_count(space: Space) -> None:
-    record(space)
-    push(space, ("a1", "a"))
-    pop(space, 1)
-    space.delay("a2", message("a2", "a"), due=PAST)
-    assert pop(space, 1).status == "empty"
-    assert parked(space) == {"a": ["a2"]}
-    assert "RECEIVES" not in space.dump()
-
-
 @pytest.mark.parametrize("waits", [True, False])
 def test_drained_messages_keep_the_order_of_their_groups(space: Space, waits: bool) -> None:
     record(space)
@@ -610,16 +591,6 @@ def test_drained_messages_keep_the_order_of_their_groups(space: Space, waits: bo
         pass
     assert [json.loads(body)["id"] for body in space.ready] == ["a1", "a2", "a3", "b1", "a4"]
     assert not space.client.exists(*map(space.key, ("HANDOFF", "GROUPS:TURNS", "GROUPS:WOKEN")))
-
-
-def test_purge_deletes_what_is_parked(space: Space) -> None:
-    record(space)
-    push(space, ("a1", "a"), ("a2", "a"), ("a3", "a"))
-    pop(space, 1)
-    pop(space, 1)
-    assert space.call("groups/purge", 0) == 2
-    assert space.call("purge", 0) == 1
-    assert space.dump().keys() == {"RECORD"}
 
 
 def test_a_message_on_its_only_permitted_delivery_is_delivered_alone(space: Space) -> None:
