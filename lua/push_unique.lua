@@ -14,7 +14,7 @@
 --
 -- ARGV[1] unique           done|taken  done: unless one is ready, delayed or in flight; taken:
 --                          unless one is ready or delayed, also for another delivery
--- ARGV[2] replace          0|1         1: replace one that is still delayed
+-- ARGV[2] replace          0|1         1: replace one that is still delayed, and has no count
 -- ARGV[3] believed         integer 1..315360000000000  µs for which a note is believed
 -- ARGV[4] when             now|front|delay|at    now: onto the ready list; front: see push_front
 -- ARGV[5] due              integer 0..9007199254740991, µs, from now or from the epoch
@@ -72,7 +72,7 @@ local expiry = string.format('%.0f', now + believed)
 
 -- include: score_of, time_of, behind, store, unique_state
 
--- Remove one of these messages that is not due yet and was never delivered. Return whether one is.
+-- Remove one of these messages that is not due yet and has no count. Return whether one is.
 local function remove(keys)
   for _, key in ipairs(keys) do
     if tonumber(redis.call('ZSCORE', delayed, key)) > now

@@ -273,9 +273,9 @@ class Queue(WholeQueue, Client):
                 be there, unless a consumer of ackq took it. After that, a push looks for it in the
                 lists. A bare RPOP leaves no trace, so after one the id may be refused for as long.
                 Defaults to 86400.
-            replace: if a message with this id is still delayed, put this one into its place, with
-                its own ``delay`` or ``at``. Then ``stored`` is True. Refused if the queue has
-                groups. Defaults to False.
+            replace: if a message with this id is still delayed and no delivery of it counts (a
+                released one does not), put this one into its place, with its own ``delay`` or
+                ``at``. Then ``stored`` is True. Refused if the queue has groups. Defaults to False.
             group: of a queue with groups, the message's group, which is written next to its id: a
                 text or an integer. Defaults to None: the group that the message names, if any.
             confirm: number of replicas that must have the message, or a `Confirm`. Defaults to

@@ -51,8 +51,8 @@ class UniqueWalk(Walk):
         #: The bodies that consumers took.
         self.taken: set[bytes] = set()
 
-    def places(self) -> dict[str, list[str]]:
-        """Return where the messages of each id are."""
+    def places(self) -> dict[str, dict[bytes, str]]:
+        """Return the messages of each id, and where they are."""
         keys, pipe = self.spec.keys, self.client.pipeline()
         pipe.lrange(keys.ready, 0, -1).lrange(keys.handoff, 0, -1).hgetall(keys.context)
         pipe.zrange(keys.backup, 0, -1, withscores=True).zrange(keys.held, 0, -1).time()
@@ -64,24 +64,27 @@ class UniqueWalk(Walk):
         placed += [(body, leased.get(key, "delayed")) for key, body in context.items()]
         for name in held:
             placed += [(body, "held") for body in self.client.lrange(name, 0, -1)]
-        found: dict[str, list[str]] = defaultdict(list)
+        found: dict[str, dict[bytes, str]] = defaultdict(dict)
         for body, place in placed:
-            state = "taken " * (body in self.taken) + place
-            found[json.loads(body)["id"]].append(state)
+            of = found[json.loads(body)["id"]]
+            assert body not in of, f"{body!r} is queued twice: {of[body]} and {place}"
+            of[body] = place
         return found
 
     def look(self, actor: Actor, request: Request) -> Callable[[], None]:
         self.steps += 1
-        self.seen.update({id: self.steps - self.seen[id] for id in self.places()})
+        before = self.places()
+        self.seen.update({id: self.steps - self.seen[id] for id in before})
 
         def after() -> None:
             for id, places in self.places().items():
                 self.seen[id] = self.steps
-                if self.unique == "done":
-                    assert len(places) == 1, f"{id} is queued twice: {places}"
-                else:
-                    waiting = [each for each in places if not each.startswith("taken")]
-                    assert len(waiting) <= 1, f"{id} waits twice: {places}"
+                # What replaces a released message waits beside another one, as that one did.
+                replaced = before[id].keys() - places.keys()
+                if replaced & self.taken:
+                    self.taken |= places.keys() - before[id].keys()
+                waiting = places if self.unique == "done" else places.keys() - self.taken
+                assert len(waiting) <= 1, f"{id} is queued twice: {places}"
 
         return after
 

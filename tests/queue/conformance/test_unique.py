@@ -49,6 +49,15 @@ def test_a_delayed_message_is_replaced(queue: Any) -> None:
     assert queue.stats().delayed == 1
 
 
+@pytest.mark.parametrize("charge", [False, True])
+def test_a_message_is_replaced_unless_a_delivery_of_it_counts(queue: Any, charge: bool) -> None:
+    queue.push({"id": "a", "n": 1}, unique="taken")
+    (queue.nack if charge else queue.release)(queue.pop(), delay=60)
+    again = queue.push({"id": "a", "n": 2}, unique="taken", delay=60, replace=True)
+    assert again.stored is not charge
+    assert [b'"n":2' in each.body for each in queue.peek(9, "delayed")] == [again.stored]
+
+
 @pytest.mark.parametrize("pop_from", ["right", "left"])
 def test_a_bare_pop_blocks_an_id_for_a_while_at_most(make_queue: MakeQueue, pop_from: Any) -> None:
     queue = make_queue(pop_from=pop_from)

@@ -173,7 +173,7 @@ class QueueMachine(RuleBasedStateMachine):
         pushed = self.queue.push(message, unique="done", delay=delay, replace=replace)
         body, _ = self._encoded(message, pushed)
         later = key in model.delayed and cast(int, model.delayed[key].at) > start
-        later = later and key not in model.counts  # it was never delivered
+        later = later and key not in model.counts  # no delivery of it counts
         if replace and later and delay is not None:
             assert pushed.stored
             model.replace(key, body, self._after(start, delay))
