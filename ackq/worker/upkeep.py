@@ -87,10 +87,14 @@ def _pause(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> R
     """Pause the groups of messages whose handlers asked for it, before these are returned."""
     if settlement.verb != "pause" or not settlement.argument:
         return
+    queue = lane.queue_of(messages[0])
+    if queue.config.groups is None:
+        log.error(
+            "queue %r has no groups: leave out group=True, which only delays here", queue.name
+        )
     for group in {message.group for message in messages} - {None}:
-        pause = lane.queue_of(messages[0]).pause_group
         try:
-            yield Call(pause, (group,), {"for_": settlement.argument})
+            yield Call(queue.pause_group, (group,), {"for_": settlement.argument})
         except Exception as error:
             # If the server is away, the messages are returned in a later round, and this is tried
             # again.

@@ -81,7 +81,8 @@ class Release(Verdict):
     Args:
         delay: seconds until it is ready again. Defaults to 0, at once.
         group: whether the other messages of its group wait for as long, see `Queue.pause_group`.
-            Those that a worker has taken go on. Defaults to False.
+            Those that a worker has taken go on. A message without a group waits alone; if its
+            queue has no groups, the worker logs that. Defaults to False.
     """
 
     delay: float = 0.0

@@ -12,7 +12,7 @@ import redis
 import ackq
 from ackq.core.failure import describe
 from ackq.errors import ConfigurationError
-from ackq.worker import Again, Backoff, Hooks, Reject
+from ackq.worker import Again, Backoff, Hooks, Reject, Release
 from ackq.worker import hooks as worker_hooks
 from ackq.worker.failures import text_of
 from ackq.worker.logs import JsonFormatter, TextFormatter, reason_of
@@ -112,6 +112,17 @@ def test_a_dead_letter_knows_why_its_handler_failed(
         "m2": "max receives",
     }
     assert letters["m1"].cause.startswith("ValueError at ")
+
+
+@pytest.mark.parametrize("groups", [None, ackq.Groups("customer")])
+def test_a_verdict_for_a_group_is_an_ordinary_delay_without_one(
+    caplog: pytest.LogCaptureFixture, rig: Rig, groups: ackq.Groups | None
+) -> None:
+    queue = rig.queue(1, groups=groups)
+    rig.work(queue, lambda message: Release(60, group=True))
+    wait_until(lambda: queue.stats().delayed == 1, "the delay")
+    logged = "has no groups: leave out group=True, which only delays here" in caplog.text
+    assert logged == (groups is None)
 
 
 def test_messages_that_fail_together_keep_their_own_errors(rig: Rig) -> None:
