@@ -553,67 +553,6 @@ def test_consume_deletes_only_what_its_handler_finished(
     assert "the handler failed" in caplog.text
 
 
-def test_consume_retries_after_a_backoff(delay: DelayQueue, handle: Handle) -> None:
-    delay.push("k", "x")
-    counts = []
-
-    def handler(message: Any) -> None:
-        counts.append(message.receive_count)
-        if message.receive_count == 1:
-            raise ValueError("not yet")
-
-    assert delay.consume(handle(handler), idle_timeout=5, stop=lambda: len(counts) == 2) == 1
-    assert counts == [1, 2]
-
-
-def test_consume_extends_the_leases_of_a_batch_that_takes_long(
-    make_delay: MakeDelay, handle: Handle
-) -> None:
-    delay, other = make_delay(visibility_timeout=1.2), make_delay()
-    delay.push_many([DelayEntry(f"k{n}", b"x") for n in range(9)])
-    stolen: list[Any] = []
-    thief = threading.Thread(target=lambda: stolen.extend(other.take(9, timeout=2)))
-
-    def handler(message: Any) -> None:
-        if message.key == "k0":
-            thief.start()
-        time.sleep(0.2)
-        assert message.receive_count == 1
-
-    assert delay.consume(handle(handler), idle_timeout=0.1) == 9
-    thief.join()
-    assert stolen == []
-
-
-def test_consume_gives_back_what_it_holds_when_it_is_stopped(
-    delay: DelayQueue, handle: Handle
-) -> None:
-    delay.push_many([DelayEntry(f"k{n}", b"x", at=n + 1) for n in range(5)])
-    seen: list[str] = []
-    handler = handle(lambda message: seen.append(message.key))
-    assert delay.consume(handler, stop=lambda: len(seen) == 2) == 2
-    assert seen == ["k0", "k1"]
-    left = delay.take(9)
-    assert [(each.key, each.receive_count) for each in left] == [("k2", 1), ("k3", 1), ("k4", 1)]
-
-
-def test_consume_gives_back_what_it_holds_when_it_is_interrupted(
-    delay: DelayQueue, handle: Handle
-) -> None:
-    delay.push_many([DelayEntry(f"k{n}", b"x", at=n + 1) for n in range(3)])
-
-    class Stop(BaseException):
-        pass
-
-    def handler(message: Any) -> None:
-        if message.key == "k1":
-            raise Stop
-
-    with pytest.raises(Stop):
-        delay.consume(handle(handler))
-    assert sorted(keys_of(delay.take(9))) == ["k1", "k2"]
-
-
 def test_a_message_of_another_queue_is_refused(make_delay: MakeDelay, name: str) -> None:
     one, other = make_delay(), make_delay(name=name + "-other")
     one.push("k", "x")

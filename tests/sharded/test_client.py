@@ -19,7 +19,7 @@ import redis.asyncio
 
 import ackq
 from ackq import Redriven
-from ackq.errors import ConfigurationError, KeyTypeError, LeaseLost, PartlyStored, UnknownOutcome
+from ackq.errors import ConfigurationError, KeyTypeError, PartlyStored, UnknownOutcome
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.shards import Shards, shard_names
 from ackq.queue import chosen_messages, inspection
@@ -235,21 +235,6 @@ async def test_a_record_is_read_now_if_a_shard_refused_a_call(queue: Any, clock:
     assert await queue._changed(first) is True
 
 
-@on_a_loop
-async def test_shards_in_use_are_opened_again_if_they_were_closed(
-    queue: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shard = SimpleNamespace(beginning=lambda *args: args)
-    for version, answer, expected in ((7, True, True), (7, False, False), (0, True, False)):
-        ran: list[Any] = []
-        monkeypatch.setattr(client_async, "run", _answering([False, answer], asked=ran))
-        opened = SimpleNamespace(recorded=Shards(2, 2, version), used=(shard, shard))
-        queue._reopened = _answering(opened)
-        assert await queue._changed(opened) is expected
-        revived = ([(resize.revive, 7, False)] * 2, {"tolerates": redis.ResponseError})
-        assert ran == ([revived] if version else [])
-
-
 def test_tasks_that_begin_at_once_open_the_shards_once() -> None:
     asked: list[Any] = []
 
@@ -351,15 +336,6 @@ def test_a_pop_waits_for_what_is_left_of_its_timeout(clock: Clock) -> None:
 
 
 @on_a_loop
-async def test_a_pop_acks_by_shard(queue: Any, clock: Clock) -> None:
-    a, b, c = _message("a"), _message("b", 1), _message("c")
-    queue._shards, queue._next_read = Shard(clock, [a]), math.inf
-    await queue.pop_many(1, ack=[a, b, c])
-    one, other = (queue.queue_of(name) for name in shard_names("jobs", 2))
-    assert queue._shards.takes == [(1, None, {one: [a, c], other: [b]})]
-
-
-@on_a_loop
 async def test_one_message_is_popped_with_the_same_settings(queue: Any) -> None:
     asked: list[Any] = []
     found = _message()
@@ -367,20 +343,6 @@ async def test_one_message_is_popped_with_the_same_settings(queue: Any) -> None:
     assert await queue.pop(3.0, 4.0, [found]) is found
     assert await queue.pop() is None
     assert asked == [(1, 3.0, 4.0, [found]), (1, None, None, ())]
-
-
-@on_a_loop
-async def test_a_pop_is_repeated_if_its_shard_was_closed(queue: Any, clock: Clock) -> None:
-    found = [_message()]
-    queue._shards, queue._next_read = Shard(clock, REFUSED, found), math.inf
-    asked: list[Any] = []
-    queue._changed = _answering(True, asked=asked)
-    assert await queue.pop_many(1) is found
-    assert asked == [(queue._shards,)]
-    queue._shards = Shard(clock, REFUSED)
-    queue._changed = _answering(False)
-    with pytest.raises(KeyTypeError):
-        await queue.pop_many(1)
 
 
 @on_a_loop
@@ -432,20 +394,6 @@ async def test_a_push_reaches_its_shard_with_all_options(queue: Any) -> None:
     bare = {"delay": None, "at": None, "front": False, "confirm": None, "dedup_window": 3600.0}
     assert other.asked == [(b"2", {**bare, "dedup": None})]
     assert one.asked[1:] == [(b"3", {**bare, "dedup": "x"}), (b"4", {**bare, "dedup": key})]
-
-
-@on_a_loop
-async def test_a_push_to_a_shard_that_was_closed_goes_to_one_in_use(queue: Any) -> None:
-    old, new = _stub(REFUSED, REFUSED), _stub("a", "b")
-    before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
-    asked: list[Any] = []
-    queue._changed = _answering(True, False, asked=asked)
-    queue._opened = _answering(before, after, before)
-    assert await queue.push(b"1", delay=2.0) == "a"
-    assert new.asked[0][1]["delay"] == 2.0
-    with pytest.raises(KeyTypeError):
-        await queue.push(b"2")
-    assert asked == [(before,), (before,)]
 
 
 @pytest.mark.parametrize("stays", [True, False], ids=["opened again", "another"])
@@ -547,18 +495,6 @@ async def test_a_call_on_all_shards_adds_what_each_did(queue: Any) -> None:
 
 
 @on_a_loop
-async def test_a_call_on_all_shards_is_repeated_while_the_record_changes(queue: Any) -> None:
-    opened = [SimpleNamespace(draining=()), SimpleNamespace(draining=())]
-    asked: list[Any] = []
-    queue._opened = _answering(*opened, *opened)
-    queue._changed = _answering(True, False, asked=asked)
-    assert await queue._opening(_answering(REFUSED, 5)) == 5
-    with pytest.raises(KeyTypeError):
-        await queue._opening(_answering(REFUSED))
-    assert asked == [(opened[0],), (opened[0],)]
-
-
-@on_a_loop
 async def test_settles_reach_the_queue_of_each_message_with_their_options(queue: Any) -> None:
     a, b = _message("a"), _message("b", 1)
     error = ValueError("why")
@@ -585,21 +521,6 @@ async def test_settles_reach_the_queue_of_each_message_with_their_options(queue:
         ("reject", (b,), {"reason": "", "error": None}),
         ("extend", (b,), {"timeout": None}),
     ]
-
-
-@on_a_loop
-async def test_what_several_shards_refuse_is_one_error_with_the_count_of_the_rest(
-    queue: Any,
-) -> None:
-    messages = [_message("a"), _message("b", 1), _message("c", 1)]
-    lost = LeaseLost("lost", messages=(messages[1],), settled=1)
-    one = SimpleNamespace(ack=_answering(1, 1))
-    other = SimpleNamespace(ack=_answering(lost, 2))
-    queue._queues = _by_name(one, other)
-    with pytest.raises(LeaseLost) as raised:
-        await queue.ack(*messages)
-    assert (raised.value.messages, raised.value.settled) == ((messages[1],), 2)
-    assert await queue.ack(*messages) == 3
 
 
 def test_a_close_leaves_every_set_of_shards(clock: Clock) -> None:

@@ -235,21 +235,6 @@ def test_every_message_is_found_while_the_queue_is_resized(queue: Any) -> None:
             queue.search({"all": 1}, limit=limit)
 
 
-def test_refused_settles_of_several_shards_are_one_error(make_sharded: MakeSharded) -> None:
-    queue, thief = make_sharded(visibility_timeout=0.05), make_sharded()
-    deal(queue, 8)
-    taken = [message for _ in range(4) for message in queue.pop_many(2)]
-    queue.close()
-    stolen = take(thief, 8)
-    settler = make_sharded()
-    with pytest.raises(ackq.LeaseLost) as refused:
-        settler.ack(*taken)
-    assert set(refused.value.messages) == set(taken)
-    assert refused.value.settled == 0
-    assert all(message.lease_lost for message in taken)
-    assert thief.ack(*stolen) == 8
-
-
 def test_settles_of_which_some_are_refused_are_counted_over_all_shards(
     make_sharded: MakeSharded,
 ) -> None:
