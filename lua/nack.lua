@@ -48,7 +48,6 @@ local way, max_receives, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MAX_IN_CALL = 100 -- messages one call may return or reject
-local SOON = 1500000 -- µs of delay during which a consumer that waits may not look again
 local COUNTS_AS = {nack = 'nacked', release = 'released', reject = 'dead:rejected'}
 
 -- include: outside
@@ -57,7 +56,8 @@ if not COUNTS_AS[way] or outside(max_receives, 0, 1000000) or not reason then
   return redis.error_reply('ACKQ_ARGUMENT nack: nack, release or reject, max_receives, a reason')
 end
 
-local is_empty = redis.call('LLEN', ready) + redis.call('LLEN', handoff) == 0
+redis.call('LLEN', ready)
+redis.call('LLEN', handoff)
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
@@ -75,7 +75,7 @@ local known = busy and 'groups' or nil
 
 local names = has_notes and open_names()
 
--- include: notes
+-- include: wake_up
 
 local held, refused, ends, position = named(4, -2, 9007199254740991)
 if not held then
@@ -102,32 +102,10 @@ local function without_begin(key, count)
   return #note
 end
 
--- Consumers wait for a push onto the list. So if the lists are empty and a consumer has waited
--- lately, the last message goes there: those before it are due, and a pop takes these first. If it
--- has a delay, that pop moves it to DELAYED, and the consumer knows until when to wait. Messages of
--- groups are moved aside, so that one wakes a consumer, unless others of the group are in flight.
-local last = held[#held]
--- The fake Redis of a unit test has no sha1hex, so it cannot note a message on the list.
-local wakes = is_empty and last and #held <= MAX_IN_CALL and last.value >= 0 and redis.sha1hex
-  and last.value < ((busy or way == 'release') and 1 or SOON) and redis.call('EXISTS', looks) == 1
-local may_park = wakes and busy and rules.limit == 1 and redis.call('EXISTS', runs) == 0
-
 local most, bytes, missing = math.min(#held, MAX_IN_CALL), 0, 0
 local died, gone, ids = {}, {}, {} -- positions, keys and stream ids of dead letters
 local freed = {} -- keys of messages without a slot
-
--- Return a message's member of PARKED, from its entry in FLIGHT: before all others of its group.
-local function parked_head(entry)
-  local tag, at = string.sub(entry, 18), string.sub(entry, 2, 17)
-  local head = string.format('%03d', #tag) .. tag
-  if tonumber(at) == 0 then
-    local behind = '(' .. head .. ':'
-    local first = redis.call('ZRANGEBYLEX', parked, '[' .. head, behind, 'LIMIT', '0', '1')[1]
-    bytes = bytes + #(first or '')
-    at = string.format('%016.0f', first and string.sub(first, #head + 1, #head + 16) - 1 or now)
-  end
-  return head .. at
-end
+local waking -- the last one that is ready first
 
 -- The first write frees memory, so that messages can be returned and rejected at maxmemory.
 for i, each in ipairs(held) do
@@ -135,13 +113,9 @@ for i, each in ipairs(held) do
   -- A microsecond apart, since Redis sorts equal scores by key. Without a delay they end at the
   -- present, so that all are due. With a delay they begin at its end: none is early.
   local due = delay > 0 and now + delay - 1 + i or now - most + i
-  local entry = wakes and busy and redis.call('HGET', flight, key)
-  if wakes and string.byte(key) ~= 0 and (not entry and each == last
-    or entry and may_park and each.value == 0) then
-    delay = -1 -- either end, as the list is empty
-  end
   if i > MAX_IN_CALL or bytes >= BODY_BUDGET then
     leave_from(each.position, reply)
+    waking = nil -- those of the next call come first
     break
   end
   -- Read everything before the message leaves its lease: while its slot moves to another node,
@@ -174,18 +148,14 @@ for i, each in ipairs(held) do
       missing = missing + (body and 0 or 1)
     else
       count = way == 'nack' and count or count - 1
-      if delay < 0 and entry then
-        redis.call('ZADD', parked, '0', parked_head(entry) .. body)
-        redis.call('HDEL', context, key)
-        freed[#freed + 1], are_parked = key, true
-      elseif delay < 0 then
+      if delay < 0 then
         redis.call(delay == -2 and 'RPUSH' or 'LPUSH', ready, body)
         redis.call('HDEL', context, key)
+        note_listed(key, body, count)
       else
         redis.call('ZADD', delayed, string.format('%.0f', math.min(due, 9007199254740991)), key)
-      end
-      if delay < 0 then
-        note_listed(key, body, count, due)
+        each.count, each.due = count, due
+        waking = waking and waking.value < delay and waking or each
       end
       if delay < 0 or count == 0 then
         redis.call('HDEL', receives, key)
@@ -205,6 +175,9 @@ for i, each in ipairs(held) do
     end
     redis.call('HDEL', extended, key)
   end
+end
+if waking and wake_up(waking.key, waking.count, waking.due) then
+  freed[#freed + 1] = waking.key
 end
 write_notes()
 count_up(COUNTS_AS[way], reply[1])

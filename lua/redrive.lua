@@ -55,7 +55,9 @@ local known = busy and 'groups' or nil
 
 -- include: count_up, leading_id, names, free_key, mark, groups/slots, groups/go_on, groups/wake
 
-local redriven, refused, names = 0, {}, open_names()
+local redriven, refused, names, waking = 0, {}, open_names(), nil
+
+-- include: wake_up
 
 -- Return whether a message with this id is in the queue, if one of the two is of a unique push.
 local function is_queued(id, unique)
@@ -100,6 +102,7 @@ local function redrive(entry, fields)
   key = free_key(key, string.format('%.0f', now), is_taken)
   -- Write the copy first and delete the original last, so that the message always exists.
   -- A microsecond apart, since Redis sorts equal scores by key.
+  waking = key
   redis.call('ZADD', delayed, string.format('%.0f', now - MAX_IN_CALL + redriven), key)
   redis.call('HSET', context, key, fields.body)
   redis.call('HDEL', receives, key)
@@ -113,10 +116,13 @@ local function redrive(entry, fields)
 end
 
 local looked, last = each_letter(dead, 4, wanted, after, redrive)
-names.write()
 count_up('redriven', redriven)
 if busy and redriven > 0 then
   go_on()
   wake()
 end
+if waking and looked < MAX_IN_CALL then -- or the next call makes others ready
+  wake_up(waking, 0, now)
+end
+write_notes()
 return {redriven, looked, last, unpack(refused)}

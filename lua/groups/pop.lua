@@ -154,7 +154,7 @@ if jitter % SAMPLED == 0 then
 end
 write_place()
 write_notes()
-if taken > 0 then
+if taken + #flights > 0 then
   write_deliveries()
 end
 write_slots()

@@ -1,4 +1,4 @@
--- include: derive, bury_canceled, natural_key, is_put_back, recount
+-- include: derive, bury_canceled, natural_key, is_put_back, recount, postpone
 
 -- Lists: they are read in order. A message leaves them only if it is leased or made a dead letter.
 
@@ -36,16 +36,6 @@ local function notes_on(bodies, keys)
     names.read(ids)
   end
   return fields
-end
-
--- Delay a message until its time: nack.lua put it on the list to wake a consumer.
-local function postpone(key, id, body, note)
-  redis.call('HSET', context, key, body)
-  redis.call('HSET', receives, key, note.count)
-  redis.call('ZADD', delayed, string.format('%.0f', note.since), key)
-  if names and id then
-    names.change(id, mark(body), select(2, id_in(key)))
-  end
 end
 
 -- Take bodies in order until the call has enough, and return how many were taken. Check whether a

@@ -255,6 +255,7 @@ HARMFUL: dict[str, tuple[str, ...]] = {
 CLAIM, STAGED, STAGING = "CLAIM:g:1", "STAGED:w:1:t", "STAGING:w:1"
 _TAKER = {
     "LPUSH": {""},
+    "RPUSH": {""},  # a message given back wakes a consumer
     "LTRIM": {"", "HANDOFF", CLAIM, STAGED},
     "PERSIST": {CLAIM, STAGED},
     "HSET": {"CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS", "NOTES", "COUNTERS"},

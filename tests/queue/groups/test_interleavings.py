@@ -242,7 +242,7 @@ def consumer(walk: GroupWalk) -> Callable[[Actor], Life]:
                 else:
                     messages += yield from take.pop_many(spec, 2, None, None, some)
             elif luck < 0.7:
-                yield from settle.nack(spec, some, draw.choice([None, 0, 60]))
+                yield from settle.nack(spec, some, draw.choice([None, 0, 1, 60]))
             elif luck < 0.85:
                 yield from settle.nack(spec, some, draw.choice([0, 60]), charge=False)
             elif luck < 0.95:
@@ -257,10 +257,14 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
     def redrive() -> Operation[None]:
         yield from inspection.redrive(spec, draw.choice([1, 5]), ())
 
-    def cancel_delayed() -> Operation[None]:
+    def pick_delayed(runs: bool) -> Operation[None]:
         delayed = yield from inspection.peek(spec, 1, "delayed")
         entries = [message.entry for message in delayed]
-        yield from chosen_messages.cancel(spec, entries, (), False)
+        if runs:
+            moved = yield from chosen_messages.run_now(spec, entries, ())
+            walk.subjects.saw("run now", moved)
+        else:
+            yield from chosen_messages.cancel(spec, entries, (), False)
 
     def cancel_by_id() -> Operation[None]:
         live = sorted(walk.order.keys() - walk.ended)
@@ -298,7 +302,8 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
 
     actions: dict[str, Callable[[], Operation[None]]] = {
         "redrive": redrive,
-        "cancel delayed": cancel_delayed,
+        "cancel delayed": lambda: pick_delayed(False),
+        "run delayed": lambda: pick_delayed(True),
         "cancel by id": cancel_by_id,
         "audit": audit,
         "take without a script": take_bare,

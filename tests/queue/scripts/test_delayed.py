@@ -1,5 +1,8 @@
 """run_now and cancel: chosen delayed messages become ready, or dead letters."""
 
+import pytest
+
+from tests.queue.scripts.grouped import message, pop, record
 from tests.queue.scripts.space import FUTURE, MIB, NOW, PAST, Space, body
 
 
@@ -15,6 +18,33 @@ def test_messages_run_now_in_the_given_order_with_what_is_known_of_them(space: S
     assert space.noted("a") == [b"2:7:{}"]
     popped = space.frozen().pop(3)
     assert (popped.keys, popped.counts) == ([b"b", b"a"], [1, 3])
+
+
+@pytest.mark.parametrize("script", ["run_now", "redrive"])
+@pytest.mark.parametrize("groups", ["none", "free", "nacked"])
+def test_the_last_message_that_is_made_ready_wakes_a_consumer(
+    space: Space, script: str, groups: str
+) -> None:
+    bodies = {id: message(id, "g" if id == "a" else None) for id in ("b", "a")}
+    if groups != "none":
+        record(space)
+    if script == "redrive":
+        for id in bodies:
+            space.die(id, bodies[id])
+    else:
+        for id in bodies:
+            space.delay(id, bodies[id], count=1 if id == "a" else 0)
+    if groups == "nacked" and script == "run_now":
+        space.client.hset(space.key("GROUPS:FLIGHT"), "a", f"={'0' * 16}g")
+        space.client.hset(space.key("GROUPS:BUSY"), "g", 1)
+    space.client.set(space.key("WAITERS:LOOKS"), f"{NOW}:1.000", px=10_000)
+    arguments = (10, "", 0) if script == "redrive" else ("", "b", "", "a")
+    space.frozen().call(script, *arguments)
+    assert (space.ready, list(space.delayed)) == ([bodies["a"]], [b"b"])
+    popped = (pop if space.grouped else Space.pop)(space.frozen(), 3)
+    assert popped.keys == [b"b", b"a"]
+    assert popped.counts == [1, 1 if script == "redrive" else 2]
+    assert "NOTES" not in space.dump()
 
 
 def test_what_is_due_or_leased_or_delayed_anew_does_not_run_now(space: Space) -> None:

@@ -398,6 +398,26 @@ def test_a_message_of_a_group_that_is_given_back_wakes_a_consumer_and_stays_the_
     assert set(space.dump()) <= {"RECORD", "WAITERS:LOOKS", "EXPIRES"}
 
 
+@pytest.mark.parametrize(("in_flight", "delay"), [(2, 0), (1, SECOND), (2, SECOND)])
+def test_a_message_of_a_group_wakes_a_consumer_and_keeps_its_delay_and_its_slot(
+    space: Space, in_flight: int, delay: int
+) -> None:
+    record(space, in_flight)
+    push(space, *((f"a{n}", "a") for n in range(in_flight)))
+    taken = pop(space.frozen(NOW), 3)
+    wait(space)
+    space.frozen(NOW).nack((taken.deadline, delay, "a0"))
+    assert space.ready == [message("a0", "a")]
+    push(space, ("later", "a"))
+    again = pop(space.frozen(NOW + 1), 3)
+    if delay:
+        assert again.status == "empty"
+        assert (space.delayed, busy(space)) == ({b"a0": NOW + delay}, {"a": in_flight})
+        again = pop(space.frozen(NOW + delay + 1), 1)
+    assert (ids(again), again.counts, parked(space)) == (["a0"], [2], {"a": ["later"]})
+    assert "NOTES" not in space.dump()
+
+
 def test_a_message_of_a_run_that_is_given_back_keeps_its_slot(space: Space) -> None:
     record(space)
     push(space, ("a1", "a"), ("a2", "a"))

@@ -2,7 +2,9 @@
 
 -- Store the leases, slots, runs and counts of the messages in the reply.
 local function write_deliveries()
-  write_leases(taken, leases, recounted)
+  if taken > 0 then
+    write_leases(taken, leases, recounted)
+  end
   if #flights > 0 then
     -- The slots of earlier messages with these ids, which scripts without groups deleted.
     local stale = {}
