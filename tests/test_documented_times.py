@@ -51,6 +51,7 @@ ROOT = Path(__file__).parents[1]
         ("worker.base.UPKEEP_INTERVAL", 0.05, "ackq/worker/threads.py", "or within 50 ms if"),
         ("worker.feed.BUFFERED_SECONDS", 0.1, "docs/worker.md", "most a tenth of a second"),
         ("worker.feeder.TAKE_TIMEOUT", 0.5, "docs/worker.md", "found within half a second"),
+        ("worker.minutes.STOPPED", 10, "docs/web.md", "10 seconds after it has acked its"),
         ("worker.minutes.EXACT", 100, "docs/web.md", "more than 100 messages in a"),
         ("worker.presence.INTERVAL", 5, "docs/worker.md", "within 5 seconds (`--heartbeat`"),
         ("worker.presence.LIFETIME", 6, "ackq/worker/base.py", "listed for 6 intervals more"),

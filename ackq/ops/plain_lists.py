@@ -35,7 +35,7 @@ def plain_lists(
         driver = Driver(SingleRoute(node, follow=False))
         try:
             names = sorted(driver.run(_names(steps)) - set(known))
-            lengths = driver.run_all(reply(b"LLEN", name) for name in names)
+            lengths = driver.run_all(map(_length, names))
         finally:
             driver.route.close()
         plain |= {
@@ -56,3 +56,10 @@ def _names(steps: int) -> Operation[set[str]]:
         if cursor == b"0":
             break
     return names
+
+
+def _length(name: str) -> Operation[int | None]:
+    if name.endswith((":wake", ":Q.wake")) and (yield from reply(b"LINDEX", name, 0)) == b"1":
+        return None  # with this, delay queues and RSMQ wake their consumers
+    length: int = yield from reply(b"LLEN", name)
+    return length

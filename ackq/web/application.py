@@ -33,10 +33,13 @@ from ackq.core.search_terms import WITHIN
 from ackq.errors import (
     AckqError,
     ConfigurationError,
+    EvictionPolicyError,
     KeyTypeError,
+    LoginRefused,
     MessageError,
     NotSubscribed,
     QueueNotFound,
+    UnsupportedServer,
     redact,
 )
 from ackq.ops import dead_letters
@@ -213,6 +216,9 @@ class _Site:
             HTTPException: self.not_found,
             QueueNotFound: self.missing,
             NotSubscribed: self.missing,
+            EvictionPolicyError: self.unread,
+            LoginRefused: self.unread,
+            UnsupportedServer: self.unread,
             ConfigurationError: self.misused,
             MessageError: self.misused,
             KeyTypeError: self.conflicting,

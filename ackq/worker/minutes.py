@@ -28,6 +28,9 @@ from ackq.worker.upkeep import WATCH_WINDOW
 
 #: Seconds between two records, and between two counts of what was finished.
 INTERVAL, COUNT_INTERVAL = float(MINUTE), 1.0
+#: Seconds without an ack after which the next record is made at once, so that it is known since
+#: when none was.
+STOPPED = 10.0
 #: Handlers in `COUNT_INTERVAL` up to which every one is noted.
 EXACT = 100
 
@@ -54,6 +57,8 @@ class Minutes:
         #: For how many handlers the next one that is noted stands, and how many of them are left.
         self._share = 1
         self.skip = 0
+        #: When each lane last acked a message; those are left out whose end of acks is recorded.
+        self._acked: dict[int, float] = {}
 
     def start(self, state: State, bell: Callable[[], Bell]) -> list[Routine[None]]:
         """Return the routine."""
@@ -105,7 +110,8 @@ class Minutes:
         while not self._ended:
             yield Wait(bell, min(COUNT_INTERVAL, max(0.0, due - clock())))
             self._count()
-            if clock() >= due:
+            if clock() >= due or any(clock() - at >= STOPPED for at in self._acked.values()):
+                self._acked.clear()
                 due = clock() + INTERVAL
                 yield from self._record()
         self._count()
@@ -122,6 +128,8 @@ class Minutes:
         bucket = bisect_left(BUCKETS, seconds)
         work.durations.counts[bucket] += share
         name = message.task
+        if outcome == "ack":
+            self._acked[number] = self._state.clock()
         if outcome == "nack" and message.failure:
             self._count_failure(number, message, name)
         if name is None:

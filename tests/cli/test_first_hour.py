@@ -23,6 +23,8 @@ def test_queues_lists_queues_and_lists_that_no_consumer_has_used(
 ) -> None:
     used, unused = f"{token}-used", f"{token}-unused"
     plain_client.lpush(unused, b"1", b"2")
+    for wake in (f"{token}:wake", f"{token}:Q.wake"):  # of a delay queue, and of RSMQ
+        plain_client.lpush(wake, b"1")
     with Queue(plain_client, used) as queue:
         queue.push_many([{"id": "a"}, {"id": "b"}])
         queue.pop()

@@ -16,6 +16,7 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq import Queue
+from ackq.cli import top
 from ackq.cli.keyboard import keys, names
 from ackq.cli.top import _searching
 from ackq.cli.top.screen import Screen
@@ -145,6 +146,19 @@ def test_two_looks_apart_give_rates_and_one_leaves_nothing(
     row = json.loads(ackq("top", busy.name, "--json", "--every", "0.1").output)
     assert row["acked_per_second"] == 0
     assert 0 < plain_client.pttl(f"{busy.name}COUNTERS") < 10_000
+
+
+def test_one_call_sorts_by_troubles(
+    ackq: Run, busy: Queue, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(top, "LOOK", 0.1)
+    with Queue(plain_client, f"{name}-unserved") as unserved:
+        unserved.push({"id": "a"})
+        unserved.release(*unserved.pop_many(1))
+        names = (busy.name, unserved.name)
+        lines = ackq("top", *names, "--once", "--sort", "failing", "--json").output.splitlines()
+    rows = [(row["queue"], row["troubles"]) for row in map(json.loads, lines)]
+    assert rows == [(unserved.name, ["no_worker"]), (busy.name, [])]
 
 
 def test_a_pipe_gets_whole_numbers(ackq: Run, url: str, name: str) -> None:

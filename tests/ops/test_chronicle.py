@@ -114,6 +114,16 @@ def test_the_sums_of_the_minutes_are_the_totals(driver: Driver, key: bytes) -> N
     assert [row.dead for row in found] == [{}, {"rejected": 2}]
 
 
+def test_a_row_ends_when_acks_do_and_a_minute_has_two_at_most(driver: Driver, key: bytes) -> None:
+    note(driver, key, 0, acked=3)
+    for seconds, acked in ((10, 4), (20, 4), (30, 4), (40, 5), (50, 5), (60, 6)):
+        note(driver, key, seconds, acked=acked, nacked=seconds)
+    shown = [
+        (row.at - NOON, row.counts["acked"], row.counts["nacked"]) for row in rows(driver, key)
+    ]
+    assert shown == [(10, 4, 10), (50, 1, 40), (60, 1, 10)]
+
+
 def test_counting_that_began_again_is_counted_from_then_on(driver: Driver, key: bytes) -> None:
     note(driver, key, 10, acked=300)
     note(driver, key, 500, since=NOON + 400, acked=4)

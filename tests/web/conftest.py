@@ -69,7 +69,7 @@ def stock(plain_client: redis.Redis, token: str) -> Stock:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each request read anew."""
+    """Let each request take new samples."""
     monkeypatch.setattr(watcher, "MIN_INTERVAL", 0)
     monkeypatch.setattr(samples, "PER_QUEUE", 0)
 

@@ -125,6 +125,10 @@ def stage(client: redis.Redis, stack: ExitStack) -> None:
         age = {"interval": 20.0, "age": 500.0} if workers == 1 else {"interval": 0.01, "age": 1.0}
         for number in range(workers):
             list_worker(queue, f"w{number}", [("killer", 0.5)], lifetime=60.0, **age)
+    crashing = opened("crashing")
+    crashing.push({"id": "killer"})
+    ended = ChildProcessError("ended its process, exit code 9")
+    crashing.nack(*crashing.pop_many(1), delay=600, error=ended)
     for queue in (cut, opened("grows")):
         queue.push_many([{"id": f"more {number}"} for number in range(120)])
         queue.pop()
@@ -169,6 +173,9 @@ def test_every_surface_shows_every_trouble(
             each for each in surfaces.command("doctor")[0]["findings"] if each["check"] == "memory"
         )
         assert finding["verdict"] == "problem"
+        (crash,) = (each for each in surfaces.command("attention") if each["kind"] == "crashes")
+        killer = "message 'killer' was in 3 of them and ended its process, exit code 9"
+        assert crash["evidence"].endswith(killer)
         shown = dict(surfaces.seen())
         assert all(each == shown["api"] for each in shown.values()), shown
         assert {kind for _, kind in shown["api"]} >= {kind for _, kind in expected}

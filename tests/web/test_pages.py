@@ -324,6 +324,17 @@ def test_impossible_addresses_are_answered_with_a_page(
     assert text in reply.text
 
 
+def test_a_server_that_is_set_up_wrongly_is_no_mistake_of_the_request(
+    http: TestClient, plain_client: redis.Redis, name: str
+) -> None:
+    plain_client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        replies = [http.get(path_of(page, name=name)) for page in ("dead", "api/v1/dead")]
+    finally:
+        plain_client.config_set("maxmemory-policy", "noeviction")
+    assert [(each.status_code, "allkeys-lru" in each.text) for each in replies] == [(503, True)] * 2
+
+
 OTHER_PAGES = [
     path_of(page, name="jobs") for page in ("queue", "dead", "letter", "workers", "server")
 ]

@@ -8,9 +8,11 @@ import redis
 import ackq
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
+from ackq.ops.attention.watch import Attention
 from ackq.ops.chronicle import causes
 from ackq.ops.chronicle.minutes import MINUTE, Minute, read
 from ackq.ops.chronicle.store import history_key
+from ackq.ops.overview import Overview
 from ackq.sharded import ShardedQueue
 from ackq.worker import Again, Backoff, Reject, minutes
 from tests.waiting import wait_until
@@ -106,6 +108,26 @@ def test_a_worker_records_every_minute_and_can_leave_it(
     assert plain_client.exists(history_key("list", left.name)) == 0
     at = plain_client.time()[0]
     assert len(minutes_of(plain_client, kept.name)) <= 2 + at % MINUTE
+
+
+def test_soon_after_the_last_ack_a_single_look_sees_that_all_deliveries_fail(
+    plain_client: redis.Redis, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minutes, "COUNT_INTERVAL", 0.02)
+    monkeypatch.setattr(minutes, "STOPPED", 0.05)
+    queue = rig.queue_of()
+    rig.handler.behave = lambda message: None if message.id == "good" else [][1]
+    queue.counters(60.0)
+    rig.work(queue, backoff=Backoff(base=0.001, limit=0.001))
+    queue.push({"id": "good"})
+    wait_until(lambda: [*minutes_of(plain_client, queue.name)] != [], "the record after the ack")
+    queue.push({"id": "bad"})
+    wait_until(lambda: (queue.counters().nacked or 0) >= 20, "the failures")
+    with (
+        Attention(plain_client, once=True) as attention,
+        Overview(plain_client, [queue.name], window=60.0) as overview,
+    ):
+        assert "all_fail" in {each.key.kind for each in attention.look(overview.read())}
 
 
 def test_what_is_repeated_is_counted_by_line_and_task(plain_client: redis.Redis, rig: Rig) -> None:

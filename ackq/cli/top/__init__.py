@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: Seconds for which consumers go on counting after a sample, of two samples and of a live view,
 #: whose samples of many queues are further apart. Twice the time between samples is added.
 GRACE, WINDOW = 5.0, 150.0
+#: Seconds between two samples that show whether messages are taken, for the order by troubles.
+LOOK = 2.0
 
 
 @click.command(
@@ -52,8 +54,8 @@ GRACE, WINDOW = 5.0, 150.0
 @click.option(
     "--once",
     is_flag=True,
-    help="Print one sample and exit; with --every, take two, for"
-    " rates. The default outside a terminal.",
+    help="Print one sample and exit; take two with --every, for rates, and with --sort failing."
+    " The default outside a terminal.",
 )
 @json_option
 def top(
@@ -99,6 +101,8 @@ def top(
 
     terminal = sys.stdout.isatty()
     once = once or as_json or not terminal
+    if once and sort == "failing" and every is None:
+        every = LOOK
     pause = 1.0 if every is None else every
     window = None if once and every is None else pause * 2 + (GRACE if once else WINDOW)
     chosen: Sort = sort or ("backlog" if terminal and not as_json else "name")

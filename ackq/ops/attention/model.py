@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -185,6 +186,8 @@ class Details:
     late: Mapping[str, float] = field(default_factory=dict)
     #: The cause of dead letters that was seen most in the last 15 minutes.
     cause: str = ""
+    #: How the message that most crashed workers had ended its process, as far as it is recorded.
+    end: str = ""
     #: Operations that were interrupted, and when they had begun.
     interrupted: Mapping[str, float] = field(default_factory=dict)
 
@@ -297,20 +300,23 @@ def _unserved(
 def _of_workers(
     reading: Reading, details: Details, limits: Limits, now: float, trouble: Any
 ) -> Iterator[Trouble]:
-    fallen = [
-        each for each in details.workers if each.late and each.seen_at - each.started_at < 60.0
-    ]
-    if limits.crashes and len(fallen) >= limits.crashes:
-        running = [one.message_id for each in fallen for one in each.running]
-        most = max(sorted(set(running)), key=running.count, default="")
-        text = f"{len(fallen)} workers ended within a minute of their start"
-        if most:
-            text += f"; message '{printable(most)}' was in {running.count(most)} of them"
-        yield trouble("crashes", min(each.seen_at for each in fallen), len(fallen), text)
+    crashed, running = fallen(details.workers)
+    if limits.crashes and len(crashed) >= limits.crashes:
+        text = f"{len(crashed)} workers ended within a minute of their start"
+        for most, number in running.most_common(1):
+            text += f"; message '{printable(most)}' was in {number} of them"
+            text += f" and {printable(details.end)}" if details.end else ""
+        yield trouble("crashes", min(each.seen_at for each in crashed), len(crashed), text)
     for name, due in details.late.items():
         if limits.schedule and now - due >= limits.schedule:
             missed = f"schedule {printable(name)!r} did not tick {span(now - due)} ago"
             yield trouble("schedule", due, now - due, f"{missed}: no worker pushes its ticks")
+
+
+def fallen(workers: Iterable[WorkerInfo]) -> tuple[list[WorkerInfo], Counter[str]]:
+    """Return the workers that vanished soon after their start, and in how many a message was."""
+    crashed = [each for each in workers if each.late and each.seen_at - each.started_at < 60.0]
+    return crashed, Counter(sorted(one.message_id for each in crashed for one in each.running))
 
 
 def troubles_of_server(

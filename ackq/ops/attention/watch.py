@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -16,17 +16,20 @@ from redis.exceptions import NoPermissionError
 
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
+from ackq.core.failure import parse
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.io.together import run_all
 from ackq.errors import AckqError
 from ackq.membership.shards import whole
+from ackq.ops.asking import reply
 from ackq.ops.attention.marks import DEAD_WITHIN, Marks
 from ackq.ops.attention.model import (
     Details,
     Limits,
     Trouble,
     arranged,
+    fallen,
     room_in,
     troubles_of_queue,
     troubles_of_server,
@@ -146,6 +149,7 @@ class Attention(Closable):
         for (each, (name, _, _)), result in zip(reads, results, strict=True):
             if not isinstance(result, Exception):
                 parts.setdefault((each.kind, each.name), {})[name] = result
+        self._read_ends(parts)
         for each in some:
             key = (each.kind, each.name)
             read = parts.get(key, {})
@@ -153,6 +157,19 @@ class Attention(Closable):
             if since is not None and each.paused:
                 self._marks[key].paused_since = since
             self._details[key] = Details(**read, interrupted=interrupted.get(key, {}))
+
+    def _read_ends(self, parts: Mapping[tuple[str, str], dict[str, Any]]) -> None:
+        """Add how the message that most crashed workers of a queue had ended its process."""
+        known = [
+            (part, spec(name).keys.errors, id)
+            for (kind, name), part in parts.items()
+            if kind == "list" and "end" not in self._denied
+            for id, _ in fallen(part.get("workers", ()))[1].most_common(1)
+        ]
+        ends = self._all([("end", key, _end(key, id)) for _, key, id in known])
+        for (part, _, _), end in zip(known, ends, strict=True):
+            if isinstance(end, str):
+                part["end"] = end
 
     def _reads(self, reading: Reading, now: float) -> list[tuple[str, bytes, Operation[Any]]]:
         """Return what to read of a queue: the name in `Details`, a key, and the operation."""
@@ -196,6 +213,14 @@ def of_queue(troubles: Sequence[Trouble], key: tuple[str, str]) -> list[Trouble]
 
 def _workers(listed: Any) -> Operation[Any]:
     return by_worker((yield from registry.entries(listed)))
+
+
+def _end(key: bytes, id: str) -> Operation[str]:
+    """Return how the message ended the process of its last delivery; empty if it is unknown."""
+    (lines,) = yield from reply(b"HMGET", key, id)
+    failures = parse(lines or b"")
+    ended = failures and failures[-1].type == ChildProcessError.__name__
+    return failures[-1].cause if ended else ""
 
 
 def _paused(key: bytes) -> Operation[float | None]:

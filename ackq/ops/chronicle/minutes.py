@@ -16,7 +16,7 @@ from ackq.ops.readings import COUNTED, Reading, Totals
 #: Seconds of a row, and hours that are kept.
 MINUTE = 60
 HOURS = 24
-#: Most bytes of a row: a record has at most 60 times `HOURS` of them. Tasks that would make it
+#: Most bytes of a row: a record has at most 120 times `HOURS` of them. Tasks that would make it
 #: longer count as `OTHERS`.
 MAX_ROW = 1024
 #: Most tasks and reasons of a row that have counts of their own, and characters of their names.
@@ -28,6 +28,8 @@ OTHERS = "other"
 FRESH = 150.0
 STATES = ("ready", "in_flight", "delayed", "dead")
 _LAST = b"last"
+#: What is counted while consumers work on a queue with success.
+_ALIVE = ("acked", "taken")
 #: The last values of a row, which are left out if they are empty.
 _EMPTY: tuple[Any, ...] = ([], {}, [], {})
 
@@ -101,8 +103,15 @@ class Minute:
             not any(self.work.durations.counts)
         )
 
-    def follows(self, later: Minute) -> Minute | None:
-        """Return one row for both if they are of the same minute, or nothing changed; else None."""
+    def follows(self, later: Minute, first: bool) -> Minute | None:
+        """Return one row for both if they are of the same minute, or nothing changed; else None.
+
+        The ``first`` row of a minute is not joined if messages were acked or taken in it and none
+        since, so that it is known when that stopped.
+        """
+        now, then = self.counts, later.counts
+        if first and later.seconds and any(now.get(n, 0) > 0 >= then.get(n, 0) for n in _ALIVE):
+            return None
         same = (self.backlog, self.states) == (later.backlog, later.states)
         if self.at // MINUTE != later.at // MINUTE and not (self.quiet and later.quiet and same):
             return None
@@ -153,7 +162,8 @@ def record(
         if row is None:
             return {}
         rows = [*rows_in(fields.get(hour, b""))]
-        joined = rows[-1].follows(row) if rows else None
+        minutes = [each.at // MINUTE for each in rows[-2:]]
+        joined = rows[-1].follows(row, len({*minutes}) == len(minutes)) if rows else None
         rows[-1 if joined else len(rows) :] = [joined or row]
         newer = last is None or at > last.at
         return {
