@@ -13,22 +13,27 @@ class Taken(Exception):
 
 
 class Lock:
-    """A lock that somebody else has."""
+    """A lock that somebody else takes after so many uses."""
+
+    def __init__(self, uses: int = 0) -> None:
+        self._uses = uses
 
     def __enter__(self) -> None:
-        raise Taken
+        self._uses -= 1
+        if self._uses < 0:
+            raise Taken
 
     def __exit__(self, *error: object) -> None: ...
 
     async def __aenter__(self) -> None:
-        raise Taken
+        self.__enter__()
 
     async def __aexit__(self, *error: object) -> None: ...
 
 
-def assert_waits(made: Any, call: Callable[[Any], Any]) -> None:
-    """Fail unless the call waits for the object's lock."""
-    made._lock = Lock()
+def assert_waits(made: Any, call: Callable[[Any], Any], uses: int = 0) -> None:
+    """Fail unless the call waits for the object's lock after so many uses."""
+    made._lock = Lock(uses)
 
     async def run() -> None:
         result = call(made)

@@ -148,3 +148,7 @@ CALLS: dict[Callable[[], Any], tuple[Callable[[Any], Any], ...]] = {
 @pytest.mark.parametrize(("make", "call"), [(make, call) for make in CALLS for call in CALLS[make]])
 def test_a_call_waits_for_the_lock(make: Callable[[], Any], call: Callable[[Any], Any]) -> None:
     assert_waits(make(), call)
+
+
+def test_each_step_of_a_sample_waits_for_the_lock() -> None:
+    assert_waits(Watcher(redis.Redis(port=1)), Watcher.sample, uses=3)
