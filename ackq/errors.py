@@ -70,6 +70,11 @@ class AckqError(Exception):
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
+#: What a call may raise: errors of the server, of the connection and of ackq. Anything else is a
+#: mistake in a program.
+EXPECTED = (redis.RedisError, OSError, AckqError)
+
+
 def _rebuild(cls: type[AckqError], args: tuple[Any, ...], fields: dict[str, Any]) -> AckqError:
     error = cls.__new__(cls, *args)
     error.args = args

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import click
-from redis.exceptions import RedisError
 
 from ackq.core.client import client_of
 from ackq.embedded.files import answers, socket_path, unix_url
 from ackq.embedded.shared import data_folder
-from ackq.errors import AckqError
+from ackq.errors import EXPECTED
 from ackq.ops.overview import Overview
 from ackq.ops.plain_lists import SCANNED, plain_lists
 
@@ -29,7 +28,7 @@ def complete_queue(ctx: click.Context, parameter: click.Parameter, begun: str) -
         with client_of(url) as client, Overview(client, steps=steps, first_steps=steps) as overview:
             names = {each.name for each in overview.read().queues}
             names |= plain_lists(client, names, steps).keys()
-    except (RedisError, AckqError, OSError):
+    except EXPECTED:
         return []
     return sorted(name for name in names if name.startswith(begun))
 

@@ -9,11 +9,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
-import redis
-
 from ackq.dropin.declared import Hold
 from ackq.dropin.owner_async import Caller, Owner
-from ackq.errors import AckqError, LeaseLost, redact
+from ackq.errors import EXPECTED, LeaseLost, redact
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.queue.record import forget_if_unused
@@ -123,7 +121,7 @@ class InFlight:
             await self.queue.nack(*messages)
         except LeaseLost:
             pass
-        except (redis.RedisError, AckqError, OSError) as error:
+        except EXPECTED as error:
             log.warning(
                 "%s: %s could not be returned, and is redelivered when its lease ends: %s",
                 self.queue,
@@ -226,7 +224,7 @@ class InFlight:
             with contextlib.suppress(LeaseLost):
                 await self.queue.ack(*messages)
             await self._forget_end()
-        except (redis.RedisError, AckqError, OSError) as error:
+        except EXPECTED as error:
             log.warning(
                 "%s: %s could not be settled and will be redelivered: %s",
                 self.queue,
@@ -248,7 +246,7 @@ class InFlight:
         except LeaseLost:
             # Some may have been settled or deleted meanwhile.
             _log_lost(self.queue, [each for each in held if each in self.messages])
-        except (redis.RedisError, AckqError, OSError) as error:
+        except EXPECTED as error:
             log.warning("%s: a lease could not be renewed: %s", self.queue, redact(str(error)))
             return  # try again at the next tick
         self._set_renewal()

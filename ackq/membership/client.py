@@ -12,7 +12,7 @@ import redis
 from ackq.config import Seconds
 from ackq.core.client import Client
 from ackq.core.io.outside import SYSTEM
-from ackq.errors import AckqError
+from ackq.errors import EXPECTED
 from ackq.membership import operations
 from ackq.membership.heartbeats import Heartbeats
 from ackq.membership.operations import Assignment, GroupSpec, Session
@@ -119,7 +119,7 @@ class ConsumerGroup(Client):
         try:
             with self._lock:
                 self._run(operations.heartbeat(self._spec, session))
-        except (AckqError, redis.RedisError, OSError) as error:
+        except EXPECTED as error:
             # The next heartbeat may come in time. If not, this member rejoins.
             _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
             session.next_heartbeat = self._spec.heartbeat_interval()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from redis.exceptions import RedisError
-
 from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.errors import AckqError, NotConfirmed
+from ackq.errors import EXPECTED, NotConfirmed
 from ackq.queue.push_options import Terms
 from ackq.queue.spec import QueueSpec
 
@@ -37,7 +35,7 @@ def hand_over(spec: QueueSpec, on_list: int, last: bytes) -> Operation[None]:
         on_list: how many messages the push left there.
         last: the last of them.
     """
-    with suppress(AckqError, RedisError, OSError):
+    with suppress(*EXPECTED):
         while on_list:
             request = _request(spec, on_list, last)
             request.resend = True

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redis.exceptions import RedisError
-
 from ackq import scripts
 from ackq.config import QueueConfig
 from ackq.core.call import call
@@ -14,7 +12,7 @@ from ackq.core.effects import Arg, Clock, Operation, Request
 from ackq.core.encode import Pushable, encode, encode_many, several
 from ackq.core.operation_marks import Send, observed
 from ackq.errors import (
-    AckqError,
+    EXPECTED,
     ConfigurationError,
     NotConfirmed,
     PartlyStored,
@@ -106,7 +104,7 @@ def push_many(
             pushed += stored
             if unconfirmed is not None:
                 raise unconfirmed
-        except (AckqError, RedisError, OSError) as error:
+        except EXPECTED as error:
             ended = _account_of(error, pushed, end, len(bodies))
             raise ended from ended.__cause__
     return pushed

@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import redis
-
-from ackq.errors import AckqError, LeaseLost, redact
+from ackq.errors import EXPECTED, LeaseLost, redact
 from ackq.queue.messages import Message
 
 log = logging.getLogger("ackq.queue")
@@ -106,7 +104,7 @@ class Renewer:
         except LeaseLost:
             with self._wake:
                 self._held.discard(held)
-        except (redis.RedisError, AckqError, OSError) as error:
+        except EXPECTED as error:
             log.warning(
                 "a lease of %r could not be renewed and will be retried: %s",
                 held.message,

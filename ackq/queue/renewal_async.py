@@ -7,9 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import redis
-
-from ackq.errors import AckqError, LeaseLost, redact
+from ackq.errors import EXPECTED, LeaseLost, redact
 from ackq.queue.messages import Message
 
 log = logging.getLogger("ackq.queue")
@@ -47,7 +45,7 @@ async def _renew(extend: Extend, message: Message, timeout: float, ended: asynci
             await extend(message, timeout)
         except LeaseLost:
             return
-        except (redis.RedisError, AckqError, OSError) as error:
+        except EXPECTED as error:
             log.warning(
                 "a lease of %r could not be renewed and will be retried: %s",
                 message,

@@ -24,7 +24,13 @@ from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
-from ackq.errors import AckqError, ConfigurationError, GroupsMismatch, KeyTypeError, LeaseLost
+from ackq.errors import (
+    EXPECTED,
+    ConfigurationError,
+    GroupsMismatch,
+    KeyTypeError,
+    LeaseLost,
+)
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, shard_names, whole
@@ -481,7 +487,7 @@ class ShardedQueue(WholeQueue, Closable):
                     options["dedup_window"] = dedup_window
                 try:
                     pushed = self._push_part(opened, used[shard], bodies, options)
-                except (AckqError, redis.RedisError, OSError) as error:
+                except EXPECTED as error:
                     ended = operations.account(error, parts, turn)
                     raise ended from ended.__cause__
                 if marks is not None:
@@ -866,7 +872,7 @@ class ShardedQueue(WholeQueue, Closable):
         for at, message in enumerate(messages):
             try:
                 pushed.append(self.push(message, **options))
-            except (AckqError, redis.RedisError, OSError) as error:
+            except EXPECTED as error:
                 ended = account(error, range(at), [at], range(at + 1, len(messages)))
                 raise ended from ended.__cause__
         return pushed
@@ -961,7 +967,7 @@ class ShardedQueue(WholeQueue, Closable):
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)
-            except (AckqError, redis.RedisError, OSError) as error:
+            except EXPECTED as error:
                 failed = failed or error  # go on: the other shards may be on other nodes
         if failed is not None:
             raise failed

@@ -23,7 +23,13 @@ from ackq.core.inspection_results import DeadLetter, Found
 from ackq.core.io.outside import SYSTEM
 from ackq.core.search_terms import WITHIN, OnProgress
 from ackq.core.waits import check_timeout
-from ackq.errors import AckqError, ConfigurationError, GroupsMismatch, KeyTypeError, LeaseLost
+from ackq.errors import (
+    EXPECTED,
+    ConfigurationError,
+    GroupsMismatch,
+    KeyTypeError,
+    LeaseLost,
+)
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MAX_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, shard_names, whole
@@ -480,7 +486,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
                     options["dedup_window"] = dedup_window
                 try:
                     pushed = await self._push_part(opened, used[shard], bodies, options)
-                except (AckqError, redis.RedisError, OSError) as error:
+                except EXPECTED as error:
                     ended = operations.account(error, parts, turn)
                     raise ended from ended.__cause__
                 if marks is not None:
@@ -871,7 +877,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
         for at, message in enumerate(messages):
             try:
                 pushed.append(await self.push(message, **options))
-            except (AckqError, redis.RedisError, OSError) as error:
+            except EXPECTED as error:
                 ended = account(error, range(at), [at], range(at + 1, len(messages)))
                 raise ended from ended.__cause__
         return pushed
@@ -968,7 +974,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)
-            except (AckqError, redis.RedisError, OSError) as error:
+            except EXPECTED as error:
                 failed = failed or error  # go on: the other shards may be on other nodes
         if failed is not None:
             raise failed

@@ -10,7 +10,7 @@ from contextlib import suppress
 from redis.exceptions import RedisError
 
 from ackq.core.effects import Clock, Operation
-from ackq.errors import AckqError, PublishContention
+from ackq.errors import EXPECTED, PublishContention
 from ackq.staging.keys import StagingKeys, has_settings
 from ackq.staging.operations import Mover, committed_lists
 
@@ -54,7 +54,7 @@ class UnfinishedCommits:
                         return
         except PublishContention:
             pass  # other consumers are moving them
-        except (AckqError, RedisError, OSError) as error:
+        except EXPECTED as error:
             # Stop here, so that later rows do not overtake these.
             _LOG.warning(
                 "committed rows of %s could not be moved in yet: %s", self.keys.held.decode(), error

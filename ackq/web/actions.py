@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-import redis
-
-from ackq.errors import AckqError, ConfigurationError, QueueNotFound, redact
+from ackq.errors import EXPECTED, ConfigurationError, QueueNotFound, redact
 from ackq.ops import dead_letters
 from ackq.ops.dead_letters import MAX_READ, every
 from ackq.ops.kinds import kind_for, only_part, opened
@@ -118,7 +116,7 @@ class Actions:
         begun = self._log.begin(who, what, ask.kind, ask.name)
         try:
             result = act()
-        except (AckqError, redis.RedisError, OSError) as error:
+        except EXPECTED as error:
             self._log.end(begun, f"failed: {redact(str(error)) or type(error).__name__}")
             raise
         return self._log.end(begun, result)

@@ -12,7 +12,7 @@ from typing import Literal
 import redis
 from redis.exceptions import NoPermissionError
 
-from ackq.errors import AckqError, ConfigurationError, redact
+from ackq.errors import EXPECTED, ConfigurationError, redact
 from ackq.ops.dead_letters import is_after
 from ackq.ops.operation_log import FIRST_DUE, OperationLog, Progress
 
@@ -148,7 +148,7 @@ class Jobs:
     def _run(self, job: Job, steps: Steps) -> None:
         try:
             self._work(job, steps)
-        except (AckqError, redis.RedisError, OSError) as error:
+        except EXPECTED as error:
             job.state, job.problem = "failed", redact(str(error)) or type(error).__name__
         except BaseException as error:  # the log must not say that it still runs
             job.state, job.problem = "failed", type(error).__name__

@@ -10,11 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import redis
-
 from ackq.core.inspection_results import Found
 from ackq.core.search_terms import WITHIN, fields_of
-from ackq.errors import AckqError, ConfigurationError, redact
+from ackq.errors import EXPECTED, ConfigurationError, redact
 from ackq.ops.kinds import opened
 from ackq.ops.kinds.kind import Redis, Verb
 
@@ -121,7 +119,7 @@ class Search:
         def work() -> None:
             try:
                 self.run()
-            except (AckqError, redis.RedisError, OSError) as error:
+            except EXPECTED as error:
                 self.problem = redact(str(error)) or type(error).__name__
             except _GivenUp:
                 pass

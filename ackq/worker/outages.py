@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import redis
 
-from ackq.errors import AckqError
+from ackq.errors import EXPECTED
 from ackq.worker.logs import log, reason_of
 
-#: Errors of the server or its connection. Anything else is a bug in this program.
-TEMPORARY = (redis.RedisError, OSError, AckqError)
+#: Errors after which a worker tries again.
+TEMPORARY = EXPECTED
 #: Connection errors: the server is unreachable, whichever operation noticed it.
 AWAY = (redis.ConnectionError, redis.TimeoutError, OSError)
 

@@ -20,7 +20,7 @@ from ackq.core.failure import parse
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.core.io.together import run_all
-from ackq.errors import AckqError
+from ackq.errors import EXPECTED
 from ackq.membership.shards import whole
 from ackq.ops.asking import reply
 from ackq.ops.attention.marks import DEAD_WITHIN, Marks
@@ -138,7 +138,7 @@ class Attention(Closable):
         some = queues[self._first : self._first + MOST]
         self._first += MOST
         interrupted: dict[tuple[str, str], dict[str, float]] = {}
-        with suppress(redis.RedisError, AckqError, OSError):
+        with suppress(*EXPECTED):
             for job in self._log.running():
                 if not job.alive:
                     about = interrupted.setdefault((job.entry.kind, job.entry.name), {})
