@@ -322,6 +322,7 @@ def test_impossible_addresses_are_answered_with_a_page(
     reply = http.get(path)
     assert reply.status_code == status
     assert text in reply.text
+    assert "Redis cannot be read" not in reply.text
 
 
 def test_a_server_that_is_set_up_wrongly_is_no_mistake_of_the_request(

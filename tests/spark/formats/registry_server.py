@@ -45,6 +45,9 @@ def registry() -> Iterator[Registry]:
                     reply = 401
             if made.failures:
                 made.failures -= 1
+                if made.failures % 2:
+                    self.wfile.write(b"no HTTP\n")
+                    return
                 reply = 503
             if isinstance(reply, int):
                 self.send_response(reply)
