@@ -16,7 +16,7 @@
 -- ARGV[1] settings         pairs of a field and its value, first the format
 --
 -- Returns the record that the queue has now, as HGETALL; or 'busy': it has none, and consumers
--- without one hold leases or claims now.
+-- without one hold leases or claims now, or lists are held of which groups take nothing.
 -- Atomic because such a consumer must take no message between the check and the write.
 -- Cost: O(log in-flight).
 -- Roles: scheduler, consumer, claimer, pipeline, writer, worker, operator, doctor
@@ -26,11 +26,15 @@ if #ARGV < 4 or #ARGV > 20 or #ARGV % 2 > 0 or ARGV[1] ~= 'format' or ARGV[3] ~=
   return redis.error_reply('ACKQ_ARGUMENT record: settings begin with the format and the kind')
 end
 
--- A string is the record of format 1: this is the error.
-local claimed = redis.call('ZCARD', held)
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
--- A lease that ended holds nobody up: the next consumer takes its message.
+-- A lease that ended holds nobody up, nor does a list that is the queue's: the next consumer takes
+-- what is there. A string in HELD is the record of format 1: this is the error.
+local first = '-inf'
+if ARGV[4] == 'left' then
+  first = '(' .. now
+end
+local claimed = redis.call('ZCOUNT', held, first, '+inf')
 local leased = redis.call('ZCOUNT', backup, now, '+inf')
 if redis.call('HLEN', record) == 0 then
   if claimed + leased > 0 then

@@ -49,6 +49,16 @@ def test_a_lease_that_ended_does_not_hold_up_a_record(space: Space, having: str)
     assert written(space, RECORDS[having]) == stored(RECORDS[having])
 
 
+@pytest.mark.parametrize("until", [0, PAST])
+@pytest.mark.parametrize("having", RECORDS)
+def test_a_list_that_is_the_queues_holds_up_groups_alone(
+    space: Space, having: str, until: int
+) -> None:
+    """A writer may end between its commit and the move. Consumers of groups take no lists."""
+    space.hold(body("committed"), until=until)
+    assert written(space, RECORDS[having]) == {"left": stored(LEFT), "groups": b"busy"}[having]
+
+
 @pytest.mark.parametrize("use", ["lease", "delay", "hold"])
 def test_the_left_end_stays_while_messages_depend_on_it(left: Space, use: str) -> None:
     left.hold(body("mine")) if use == "hold" else getattr(left, use)("mine")
