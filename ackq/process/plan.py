@@ -230,53 +230,48 @@ class Plan:
         recycling = None
         if self.max_messages is not None or self.max_memory is not None:
             recycling = Recycling(self.max_memory)
+        settings = self._settings(recycling)
         if is_async(handler.handle if has_tasks else handler):
-            code = asyncio.run(self._run_tasks(handler, recycling, report))
+            code = asyncio.run(self._run_tasks(handler, settings, report))
         else:
-            code = self._run_threads(handler, recycling, report)
+            code = self._run_threads(handler, settings, report)
         log.info("stopped")
         code = RECYCLED if recycling is not None and recycling.ended else code
         report(ending(code))
         return code
 
-    def _run_threads(
-        self, handler: Any, recycling: Recycling | None, report: Callable[[str], None]
-    ) -> int:
-        settings = self._settings(recycling)
+    def _run_threads(self, handler: Any, settings: Any, report: Callable[[str], None]) -> int:
         opened = self._opened(handler, Queue, ShardedQueue)
-        self._report_server(opened, report)
         try:
-            settings["hooks"] = self._hooks(handler, opened)
-            worker: Worker = self._worker(Worker, handler, opened, settings)
-            self._log_start(opened)
+            worker: Worker = self._worker(Worker, handler, opened, settings, report)
             worker.run(drain=self.drain)
         finally:
             for queue in opened:
                 queue.close()
         return _code_of(worker, report)
 
-    async def _run_tasks(
-        self, handler: Any, recycling: Recycling | None, report: Callable[[str], None]
-    ) -> int:
-        settings = self._settings(recycling)
+    async def _run_tasks(self, handler: Any, settings: Any, report: Callable[[str], None]) -> int:
         opened = self._opened(handler, AsyncQueue, AsyncShardedQueue)
-        self._report_server(opened, report)
         try:
-            settings["hooks"] = self._hooks(handler, opened)
-            worker: AsyncWorker = self._worker(AsyncWorker, handler, opened, settings)
-            self._log_start(opened)
+            worker: AsyncWorker = self._worker(AsyncWorker, handler, opened, settings, report)
             await worker.run(drain=self.drain)
         finally:
             for queue in opened:
                 await queue.aclose()
         return _code_of(worker, report)
 
-    def _report_server(self, opened: Sequence[Any], report: Callable[[str], None]) -> None:
-        """Report the server if tasks know it: the parent does not import them."""
-        if self.url is None:
+    def _worker(
+        self,
+        kind: Any,
+        handler: Any,
+        opened: Sequence[Any],
+        settings: dict[str, Any],
+        report: Callable[[str], None],
+    ) -> Any:
+        """Return a worker for these queues, after a report of what the parent cannot know."""
+        if self.url is None:  # the tasks name the server, and the parent does not import them
             report(f"server {opened[0].url or UNNAMED}\n")
-
-    def _worker(self, kind: Any, handler: Any, opened: Sequence[Any], settings: Any) -> Any:
+        settings["hooks"] = self._hooks(handler, opened)
         if isinstance(handler, HasTasks):
             worker = handler.worker(self._weighted(opened), **settings)
         else:
@@ -286,6 +281,7 @@ class Plan:
             worker.handle_at_most(self.max_messages)
         if self.patience is not None:
             worker.take_only(Suspects(Inbox(self.patience)))
+        self._log_start(opened)
         return worker
 
     def _log_start(self, opened: Sequence[Any]) -> None:

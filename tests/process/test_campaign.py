@@ -120,14 +120,14 @@ class Chaos:
         return any(begin < next_at and end > delivery["at"] - 2 * LEASE for begin, end in spans)
 
 
-def push_all(url: str, name: str, ids: list[str]) -> None:
+def push_all(url: str, name: str, messages: list[dict[str, Any]]) -> None:
     """Push each once, through every outage."""
     with ackq.Queue.from_url(url, name) as queue:
         started = time.monotonic()
-        for number, each in enumerate(ids):
+        for number, message in enumerate(messages):
             while True:
                 with contextlib.suppress(redis.RedisError, ackq.AckqError):
-                    queue.push({"id": each, "seconds": seconds_of(each, LEASE)}, dedup=each)
+                    queue.push(message, dedup=message["id"])
                     break
                 time.sleep(0.05)
             time.sleep(max(0.0, started + number / RATE - time.monotonic()))
@@ -181,7 +181,8 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
             for thread in threads:
                 thread.start()
             try:
-                push_all(server.url, "jobs", ids)
+                pushed = [{"id": each, "seconds": seconds_of(each, LEASE)} for each in ids]
+                push_all(server.url, "jobs", pushed)
                 chaos.stopped.set()
                 threads[0].join()
                 wait_until(all_settled(queue), "the rest to be handled", 90)
@@ -223,12 +224,9 @@ def test_stuck_handlers_and_replaced_processes_under_kills_lose_nothing(
             thread = threading.Thread(target=chaos.run)
             thread.start()
             try:
-                for first in range(0, len(ids), 50):
-                    messages = [
-                        {"id": each, "seconds": 0.01, "stuck": each == ids[first]}
-                        for each in ids[first : first + 50]
-                    ]
-                    push_in_time(server.url, "jobs", messages)
+                stuck = {*ids[::50]}
+                messages = [{"id": each, "seconds": 0.01, "stuck": each in stuck} for each in ids]
+                push_all(server.url, "jobs", messages)
             finally:
                 chaos.stopped.set()
                 thread.join()
@@ -241,18 +239,6 @@ def test_stuck_handlers_and_replaced_processes_under_kills_lose_nothing(
             f"{len(ids)} messages, {chaos.faults} faults, {log.count('in time: killed')} processes"
             f" killed for their handlers, {log.count('starting another')} replaced: 0 lost, 0 dead"
         )
-
-
-def push_in_time(url: str, name: str, messages: list[dict[str, Any]]) -> None:
-    """Push some messages, again until Redis answers, at half the usual rate."""
-    with ackq.Queue.from_url(url, name) as queue:
-        for message in messages:
-            while True:
-                with contextlib.suppress(redis.RedisError, ackq.AckqError):
-                    queue.push(message, dedup=message["id"])
-                    break
-                time.sleep(0.05)
-            time.sleep(2 / RATE)
 
 
 def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:

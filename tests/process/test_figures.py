@@ -22,7 +22,7 @@ def test_counts_of_a_process_that_ended_are_kept_once(tmp_path: Path) -> None:
     file = tmp_path / "0.figures"
     reported = Reported([file])
     handled = Handled(1.0, outcomes={"ack": 3}, waited=2.0)
-    handled.waits[1] = 3
+    handled.waits[1] = handled.buckets[2] = 3
     file.write_bytes(orjson.dumps(Snapshot(1.0, {"jobs": handled}, busy=2, concurrency=4)))
     assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
     assert reported.snapshot().busy == 2
@@ -32,6 +32,7 @@ def test_counts_of_a_process_that_ended_are_kept_once(tmp_path: Path) -> None:
     file.write_bytes(orjson.dumps(Snapshot(2.0, {"jobs": handled}, concurrency=4)))
     both = reported.snapshot().queues["jobs"]
     assert (both.outcomes, both.waited, both.waits[:3]) == ({"ack": 6}, 4.0, [0, 6, 0])
+    assert (both.seconds, both.buckets[2]) == (2.0, 6)
     file.write_bytes(b"{")
     assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
 

@@ -83,38 +83,6 @@ def test_a_killed_worker_disappears_by_itself(
         wait_until(lambda: not client.exists(*QueueKeys.of(queue.name).workers), "its keys")
 
 
-def test_a_frozen_worker_is_late_then_gone_then_back(
-    tmp_path: Path, server: Server, queue: ackq.Queue, listed: List
-) -> None:
-    with working(tmp_path, server.url, SCRIPTED, "-q", queue.name, *OFTEN) as command:
-        (found,) = known(listed, 1)
-        (child,) = command.children()
-        child.suspend()
-        try:
-            wait_until(lambda: any(each.late for each in listed()), "it to be late")
-            wait_until(lambda: not listed(), "it to disappear")
-        finally:
-            child.resume()
-        (again,) = known(listed, 1)
-        assert (again.id, again.late, again.state) == (found.id, False, "working")
-
-
-def test_an_order_reaches_a_worker_that_was_frozen_meanwhile(
-    tmp_path: Path, server: Server, queue: ackq.Queue, listed: List, run: Callable[..., Any]
-) -> None:
-    with working(tmp_path, server.url, SCRIPTED, "-q", queue.name, *OFTEN) as command:
-        (found,) = known(listed, 1)
-        (child,) = command.children()
-        child.suspend()
-        try:
-            assert run("stop", found.id).split() == [found.id]
-            assert "stop ordered" in run()
-            wait_until(lambda: not listed(), "it to disappear")
-        finally:
-            child.resume()
-        assert command.wait() == 0
-
-
 @pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async"], ids=["threads", "tasks"])
 def test_quiet_and_stop_let_a_job_straddle_its_lease(
     tmp_path: Path,

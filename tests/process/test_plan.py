@@ -79,6 +79,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         name="mailer",
         heartbeat=3.0,
         record_errors="type",
+        pop_from="left",
     )
     made = run_with_a_spy(asked, monkeypatch)
     queues = made.pop("queues")
@@ -87,6 +88,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         config = queue.config
         assert (config.visibility_timeout, config.max_receives) == (11.0, 13)
         assert (config.max_body_bytes, config.record_errors) == (37, "type")
+        assert config.pop_from == "left"
     assert made.pop("hooks") == []
     health = made.pop("health")
     assert health.reason == ""

@@ -22,7 +22,6 @@ import redis
 
 import ackq
 from ackq.embedded import Server
-from ackq.ops.workers import workers
 from ackq.process.children import Child, private_folder
 from ackq.process.plan import Plan
 from ackq.process.spares import Spares, Started
@@ -44,37 +43,6 @@ def push(queue: ackq.Queue, count: int, seconds: float = 0.0, prefix: str = "m")
 
 def begun(command: Command, count: int) -> None:
     wait_until(lambda: len(command.events("begin")) >= count, f"{count} to begin", 40)
-
-
-def test_several_processes_share_the_work(
-    tmp_path: Path, server: Server, queue: ackq.Queue
-) -> None:
-    options = ("-q", queue.name, "--processes", "3", "--concurrency", "2", "--prefetch", "0")
-    with (
-        redis.Redis.from_url(server.url) as client,
-        working(tmp_path, server.url, SCRIPTED, *options) as command,
-    ):
-        wait_until(lambda: len(workers(client, [queue.name])) == 3, "three workers", 40)
-        push(queue, 60, 0.1)
-        wait_until(lambda: settled(queue), "all", 40)
-        assert len(command.events("end")) == 60
-        assert len({event["pid"] for event in command.events()}) == 3
-        command.process.terminate()
-        assert command.wait() == 0
-
-
-def test_workers_take_a_list_of_rpush_in_its_order(tmp_path: Path, server: Server) -> None:
-    with (
-        redis.Redis.from_url(server.url) as client,
-        ackq.Queue(client, "rpushed", pop_from="left") as queue,
-    ):
-        client.rpush("rpushed", *(json.dumps({"id": str(n), "seconds": 0}) for n in range(20)))
-        options = ("-q", "rpushed", "--pop-from", "left", "--concurrency", "1")
-        with working(tmp_path, server.url, SCRIPTED, *options) as command:
-            wait_until(lambda: settled(queue), "all", 40)
-            command.process.terminate()
-            assert command.wait() == 0
-        assert [event["id"] for event in command.events("begin")] == [str(n) for n in range(20)]
 
 
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.campaign), 2])
@@ -370,32 +338,6 @@ def test_processes_that_drain_end_by_themselves(
         assert {line["message_id"] for line in lines if "message_id" in line} == {
             f"m{n}" for n in range(20)
         }
-
-
-def test_what_a_message_may_take_and_how_often_can_be_asked_for(
-    tmp_path: Path, server: Server, queue: ackq.Queue
-) -> None:
-    queue.push({"id": "slow", "seconds": 60})
-    queue.push({"id": "old", "seconds": 0, "until": time.time() - 1})
-    options = f"-q {queue.name} --time-limit 0.2 --max-receives 1 --expiry-field until".split()
-    with working(tmp_path, server.url, SCRIPTED + "_async", *options):
-        wait_until(lambda: queue.stats().dead == 2, "two dead letters", 30)
-    reasons = {letter.id: letter.reason for letter in queue.dead_letters()}
-    assert reasons == {"slow": "max receives", "old": "expired"}
-
-
-def test_schedules_and_rates_and_queues_can_be_asked_for(
-    tmp_path: Path, server: Server, queue: ackq.Queue
-) -> None:
-    options = (
-        f"-q {queue.name}=2 -q {queue.name}-b=1 --rate 1000/1 --schedules"
-        " tests.process.jobs:SCHEDULES --processes 2"
-    ).split()
-    with working(tmp_path, server.url, QUICK, *options) as command:
-        begun(command, 3)
-        ids = [event["id"] for event in command.events("begin")]
-        assert all(message_id.startswith("beat@") for message_id in ids)
-        assert len(set(ids)) == len(ids)
 
 
 def test_changed_files_are_reloaded(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:

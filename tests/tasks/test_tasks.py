@@ -42,7 +42,7 @@ from ackq.tasks import (
     injected,
 )
 from ackq.tasks.wire import received
-from ackq.worker import Again, Health, Hooks, RateLimit
+from ackq.worker import Again, Health, RateLimit
 from tests.metrics.test_collector import value
 from tests.tasks.conftest import Rig
 from tests.waiting import wait_until
@@ -274,22 +274,6 @@ def test_a_task_may_be_received_more_often_than_its_queue_says(rig: Rig) -> None
     assert (runs.count("often"), runs.count("usual")) == (5, 2)
 
 
-def test_a_message_whose_last_delivery_did_not_end_is_delivered_once_more(rig: Rig) -> None:
-    """Nobody knows whether it began, or whether another message ended the process."""
-    counts: list[int] = []
-
-    @rig.tasks.task(name="kill", max_receives=1)
-    def kill(message: Message = injected) -> None:
-        counts.append(message.receive_count)
-
-    rig.push(kill)
-    taken = rig.queue.pop(visibility_timeout=0.001)  # by a worker that died
-    assert taken is not None
-    wait_until(lambda: rig.queue.stats().expired == 1, "the end of the lease")
-    rig.drain()
-    assert (counts, rig.reasons()) == ([2], [])
-
-
 def test_a_task_has_a_time_limit_of_its_own(rig: Rig) -> None:
     flags: list[bool] = []
 
@@ -457,35 +441,6 @@ def test_middleware_surrounds_the_task_and_the_push(rig: Rig) -> None:
     assert rig.reasons() == ["why"]
 
 
-def test_middleware_cannot_settle(rig: Rig) -> None:
-    """A worker acks what middleware swallowed, but not a message whose lease is lost."""
-
-    class Outcomes(Hooks):
-        def __init__(self) -> None:
-            self.seen: list[str] = []
-
-        def after(self, message: Message, outcome: str, seconds: float) -> None:
-            self.seen.append(outcome)
-
-    @contextlib.contextmanager
-    def swallow(message: Message) -> Iterator[None]:
-        with contextlib.suppress(OSError):
-            yield
-
-    rig.middleware(rig.tasks.middleware, swallow)
-
-    @rig.tasks.task(name="lose")
-    def lose(message: Message = injected) -> None:
-        message.lease_lost = True
-        raise OSError
-
-    outcomes = Outcomes()
-    rig.push(lose)
-    rig.drain(hooks=outcomes)
-    assert outcomes.seen == ["lost"]
-    rig.queue.purge()
-
-
 class Pool:
     """What a lifespan yields."""
 
@@ -567,27 +522,6 @@ def test_a_thread_or_task_has_a_new_context_for_each_message(rig: Rig) -> None:
     rig.drain(concurrency=1)
     assert seen == ["", "by middleware"] * 6
     assert rig.queue.stats().delayed == 0
-
-
-def test_a_task_may_have_a_queue_of_its_own(rig: Rig, token: str, url: str) -> None:
-    ran: list[str] = []
-
-    @rig.tasks.task(name="mail", queue=f"{token}-mail")
-    def mail(to: str) -> None:
-        ran.append(to)
-
-    @rig.tasks.task(name="note")
-    def note(text: str) -> None:
-        ran.append(text)
-
-    rig.push(mail, "someone")
-    rig.push(note, "text")
-    assert rig.tasks.queue_names == (f"{token}-mail", token)
-    with Queue.from_url(url, f"{token}-mail") as other:
-        assert other.stats().ready == rig.queue.stats().ready == 1
-        rig.drain()
-        assert other.stats().ready == 0
-    assert sorted(ran) == ["someone", "text"]
 
 
 def test_a_plain_function_has_a_thread_on_asyncio(rig: Rig) -> None:
@@ -759,24 +693,15 @@ def test_a_message_over_the_limit_of_its_task_runs_alone(rig: Rig) -> None:
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda tasks: tasks.task(lambda *paths: None), "no name in a message"),
     (lambda tasks: tasks.task(lambda **paths: None), "no name in a message"),
-    (lambda tasks: tasks.task(max_receives=0)(print), "max_receives"),
-    (lambda tasks: tasks.task(time_limit=-1)(lambda: None), "time_limit"),
-    (lambda tasks: tasks.task(expires=0)(lambda: None), "expires"),
-    (lambda tasks: tasks.task(on_expiry="keep")(lambda: None), "on_expiry"),
-    (lambda tasks: tasks.task(record_errors="all")(lambda: None), "record_errors"),
     (lambda tasks: Retry(on=OSError), "tuple of exceptions"),  # type: ignore[arg-type]
     (lambda tasks: Retry(never=("x",)), "tuple of exceptions"),  # type: ignore[arg-type]
-    (lambda tasks: Breaker(0, 1), "breaker.failures"),
-    (lambda tasks: Breaker(1, 0), "breaker.pause"),
     (lambda tasks: tasks.worker(), "there are no tasks"),
-    (lambda tasks: tasks.batch(size=0), "batch.size"),
     (lambda tasks: tasks.batch()(_first) and tasks.worker(), "a batch task has one parameter"),
     (lambda tasks: tasks.batch()(_row) and tasks.worker(), "a batch task has one parameter"),
     (lambda tasks: [tasks.batch(queue="q")(_rows), tasks.task(queue="q")(_first)], "gets batches"),
     (lambda tasks: [tasks.task(queue="q")(_first), tasks.batch(queue="q")(_rows)], "gets batches"),
     (lambda tasks: [tasks.task(name="same")(f) for f in (_first, _later)], "two functions"),
     (lambda tasks: tasks.middleware(print if isinstance(tasks, AsyncTasks) else _later), "is a"),
-    (lambda tasks: type(tasks)(unknown_for=0), "unknown_for"),
     (lambda tasks: type(tasks)("nowhere"), "URL"),
     (lambda tasks: tasks.task(retry=3)(_first), r"retry is a Retry, such as Retry\(on=\(OSError,"),
     (lambda tasks: tasks.task(retry=(OSError,))(_first), "retry is a Retry, such as"),

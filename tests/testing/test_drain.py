@@ -44,18 +44,6 @@ def test_what_a_handler_pushes_is_handled_too(queue: Queue, call: Call) -> None:
     assert [message.id for message in call(drain, handle)] == ["a", "b"]
 
 
-def test_a_coroutine_function_runs(queue: Queue, call: Call) -> None:
-    seen = []
-
-    async def handle(message: Message) -> None:
-        await asyncio.sleep(0)
-        seen.append(message.id)
-
-    queue.push({"id": "a"})
-    call(drain, handle)
-    assert seen == ["a"]
-
-
 def test_an_exception_is_raised_and_the_message_is_back_uncounted(queue: Queue, call: Call) -> None:
     def fail(message: Message) -> None:
         raise KeyError(message.id)

@@ -456,12 +456,6 @@ def test_a_handler_whose_call_runs_nothing_is_refused(
         rig.work(rig.queue_of(), settings.pop("handler"), start=False, **settings)
 
 
-def test_a_backoff_is_one(rig: Rig) -> None:
-    for wrong in (5, [1, 5], Backoff):
-        with pytest.raises(ConfigurationError, match="backoff is a Backoff, such as"):
-            rig.work(rig.queue_of(), print, backoff=wrong, start=False)
-
-
 def test_an_error_of_an_earlier_delivery_is_no_cause_of_a_reject(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:

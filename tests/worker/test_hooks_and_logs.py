@@ -75,7 +75,7 @@ class Deaths(Hooks):
 def test_a_dead_letter_knows_why_its_handler_failed(
     caplog: pytest.LogCaptureFixture, rig: Rig
 ) -> None:
-    queue = rig.queue(3, max_receives=2)
+    queue = rig.queue(5, max_receives=2)
 
     def fail(message: ackq.Message) -> None:
         if message.id == "m0":
@@ -85,11 +85,15 @@ def test_a_dead_letter_knows_why_its_handler_failed(
         except ValueError:
             if message.id == "m1":
                 raise Reject("no good")  # noqa: B904 - the error is its context
+            if message.id == "m3":
+                raise Reject("no good") from None
+            if message.id == "m4":
+                raise Reject("no good") from OSError("cause")
             raise Again(delay=0)  # noqa: B904
 
     deaths = Deaths()
     rig.work(queue, fail, hooks=[deaths], backoff=Backoff(base=0, jitter=0))
-    wait_until(lambda: len(deaths.ids) == 3, "all dead")
+    wait_until(lambda: len(deaths.ids) == 5, "all dead")
     letters = {letter.id: letter for letter in queue.dead_letters()}
     found = {
         id: [(error.attempt, error.type, error.text) for error in letter.errors]
@@ -99,7 +103,10 @@ def test_a_dead_letter_knows_why_its_handler_failed(
         "m0": [(1, "KeyError", "'card'"), (2, "KeyError", "'card'")],
         "m1": [(1, "ValueError", "why")],
         "m2": [(1, "ValueError", "why"), (2, "ValueError", "why")],
+        "m3": [],
+        "m4": [(1, "OSError", "cause")],
     }
+    letters.pop("m4")  # its cause was raised nowhere
     assert all(
         error.place.startswith(f"{__file__}:") and error.place.endswith(" in fail")
         for letter in letters.values()
@@ -110,6 +117,8 @@ def test_a_dead_letter_knows_why_its_handler_failed(
         "m0": "max receives",
         "m1": "no good",
         "m2": "max receives",
+        "m3": "no good",
+        "m4": "no good",
     }
     assert letters["m1"].cause.startswith("ValueError at ")
 

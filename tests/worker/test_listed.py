@@ -163,18 +163,6 @@ def test_a_worker_stops_by_order_when_its_handlers_have_ended(
     assert listed() == []
 
 
-def test_two_workers_of_one_name_are_two(
-    listed: List, order: Callable[[Order], None], rig: Rig
-) -> None:
-    for _ in range(2):
-        rig.work(rig.queue_of(), name="twin", heartbeat=OFTEN)
-    wait_until(lambda: len(listed()) == 2, "both")
-    assert {each.name for each in listed()} == {"twin"}
-    assert len({each.id for each in listed()}) == 2
-    order("quiet")
-    wait_until(lambda: [each.state for each in listed()] == ["quiet"] * 2, "both to obey")
-
-
 def test_a_worker_of_several_servers_is_in_the_list_of_each(
     make_queue: MakeQueue, listed: List, target: Target, portal: Portal, rig: Rig
 ) -> None:

@@ -98,18 +98,6 @@ def test_the_prefetch_follows_the_durations() -> None:
     assert pace.spare == 0
 
 
-def test_a_lane_that_was_dry_does_not_catch_up() -> None:
-    turns = QueueOrder([1, 1], 2)
-    turns.took(0, 1000)
-    turns.returned(1, [0])
-    first = []
-    for _ in range(10):
-        lane = next(iter(turns.order()))
-        first.append(lane)
-        turns.took(lane, 1)
-    assert first.count(0) == 5
-
-
 def test_a_lane_that_comes_back_is_not_let_in_before_its_turn() -> None:
     turns = QueueOrder([1, 1], 2)
     turns.took(0, 10)

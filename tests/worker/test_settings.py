@@ -120,14 +120,6 @@ def test_queues_are_one_or_several_of_the_worker_s_kind(queues: list[ackq.Queue]
             Worker(wrong, print)
 
 
-def test_a_queue_s_own_limit_of_deliveries_goes_first(queues: list[ackq.Queue]) -> None:
-    own = queues[0].with_config(max_receives=2)
-    for limit, expected in ((25, [2, 25]), (None, [2, None])):
-        lanes = Worker([own, queues[1]], print, max_receives=limit)._state.lanes
-        assert [lane.max_receives for lane in lanes] == expected
-    assert Worker(queues, print)._state.lanes[0].max_receives == 25
-
-
 def test_leases_are_looked_after_often_enough_for_the_shortest() -> None:
     for leases, expected in (((30.0, 30.0), 0.05), ((30.0, 0.12), 0.02)):
         queues = [
