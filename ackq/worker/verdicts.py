@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 from asyncio.subprocess import Process
@@ -11,7 +12,7 @@ from contextlib import AsyncContextDecorator, ContextDecorator
 from functools import partial
 from subprocess import Popen
 from threading import Thread
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from ackq.config import Seconds, in_seconds
@@ -37,7 +38,10 @@ _UNDONE: tuple[tuple[type | tuple[type, ...], str], ...] = (
 _UNCALLED = "a function that nobody called: call it, or write @decorator() instead of @decorator"
 #: Where the classes of results of pools and of processes are, which most programs never import.
 _MULTIPROCESSING = frozenset({"multiprocessing.pool", "multiprocessing.context"})
-_PLAIN = frozenset({bool, int, float, str, bytes, list, tuple, dict, set})
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_CONTAINERS = frozenset({list, tuple, dict, set})
+#: What a container must not hold: work that nobody waits for.
+_WORK = (CoroutineType, asyncio.Future, Future, Thread, Popen, Process, GeneratorType)
 
 
 class Verdict(Exception):
@@ -123,7 +127,10 @@ def pending(result: Any) -> Awaitable[Any] | None:
         BaseException: the handler returned this exception; returning one is like raising it.
         TypeError: the work behind the result has not run. The text says what to write instead.
     """
-    if result is None or type(result) in _PLAIN:
+    if type(result) in _PLAIN:
+        return None
+    if type(result) in _CONTAINERS:
+        _check_members(result)
         return None
     if isinstance(result, BaseException) or (
         isinstance(result, type) and issubclass(result, BaseException)
@@ -140,6 +147,21 @@ def pending(result: Any) -> Awaitable[Any] | None:
             " join() the process, before you return"
         )
     return None
+
+
+def _check_members(container: Any) -> None:
+    """Raise a TypeError if a container holds work that may still run, or has not begun."""
+    members = container.values() if type(container) is dict else container
+    for each in members:
+        if issubclass(type(each), _WORK) and not (hasattr(each, "done") and each.done()):
+            for one in members:
+                if type(one) is CoroutineType:
+                    one.close()  # so that Python does not warn as well
+            raise TypeError(
+                f"the handler returned a {type(container).__name__} of work that may still run, or"
+                f" has not begun, such as a {type(each).__name__}: wait for the result of each, as"
+                " await asyncio.gather(*coroutines) does"
+            )
 
 
 def _is_function(result: Any) -> bool:

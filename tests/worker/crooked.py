@@ -111,6 +111,12 @@ def returns(make: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda name: make(name)
 
 
+def ended() -> Future[int]:
+    future: Future[int] = Future()
+    future.set_result(1)
+    return future
+
+
 PLAIN: tuple[Any, ...] = (None, 0, "", b"x", [], {}, ..., int, Handler(), Mock(), iter([]))
 #: What handlers return, and how their messages end: empty for an ack, after the handler has run;
 #: or the reason or the text of the error, of which nothing may have run.
@@ -137,6 +143,9 @@ RESULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "process": (lambda name: Process(), "join() the process"),
     "async process": (lambda name: object.__new__(asyncio.subprocess.Process), "wait() for it"),
     "future": (lambda name: Future(), "return future.result()"),
+    "coroutines": (lambda name: [later(name)], "asyncio.gather"),
+    "futures": (lambda name: {"a": 1, "b": Future()}, "a dict of work"),
+    "done": (lambda name: (RAN.add(name), ended()), ""),
     "thread": (lambda name: threading.Thread(), "join()"),
     "context manager": (lambda name: bound(name), "in a with statement"),
     "function": (lambda name: later, "@decorator()"),
