@@ -12,6 +12,8 @@ import redis
 
 from ackq.core.client import client_of
 from ackq.core.effects import Operation, Request
+from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 from ackq.core.names import literal
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError
@@ -70,7 +72,12 @@ def server_url() -> Iterator[str]:
 
 
 def check(spec: QueueSpec) -> Operation[None]:
-    """Check that a queue is a test's. Only two reads are sent.
+    """Check that a queue is a test's; see `check_name`."""
+    return check_name(spec.name)
+
+
+def check_name(name: str) -> Operation[None]:
+    """Check that a queue of this name is a test's. Only two reads are sent.
 
     It is, whatever its name, on a private server of `server_url`; and if its name begins with
     ``test-``, in a database that has the key ``ackq-test``.
@@ -88,12 +95,12 @@ def check(spec: QueueSpec) -> Operation[None]:
             return
     if not marker:
         why = f"its database has no key {MARKER!r}"
-    elif not spec.name.lstrip("{").startswith(PREFIX):
+    elif not name.lstrip("{").startswith(PREFIX):
         why = f"its name does not begin with {PREFIX!r}, as on every server that tests share"
     else:
         return
     raise ConfigurationError(
-        f"queue {spec.name!r} is not a test's, so it is left alone: {why}. Take a queue of the"
+        f"queue {name!r} is not a test's, so it is left alone: {why}. Take a queue of the"
         f" fixture ackq_queue, or connect tasks by the fixture ackq_tasks"
     )
 
@@ -104,7 +111,11 @@ def delete(client: redis.Redis, queue: str) -> None:
     Args:
         client: a blocking client for the queue's server.
         queue: its name. Names that begin with it and continue with a colon are deleted too.
+
+    Raises:
+        ConfigurationError: the queue is not a test's, so nothing was deleted; see `server_url`.
     """
+    Driver(route_of(client, b"")).run(check_name(queue))
     name = queue.encode()
     pattern = literal(name) + b"*"
     matching = (

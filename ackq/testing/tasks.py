@@ -10,9 +10,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from ackq.core.client import client_of
+from ackq.core.io.driver import Driver
+from ackq.core.io.routes import route_of
 from ackq.core.names import literal
 from ackq.errors import ConfigurationError
-from ackq.testing.servers import PREFIX, server_url
+from ackq.testing.servers import PREFIX, check_name, server_url
 
 
 @contextmanager
@@ -28,7 +30,7 @@ def connected(*tasks: Any, url: str | None = None) -> Iterator[str]:
         url: of the server, as `server_url` yields it. Defaults to None: one for this block.
 
     Raises:
-        ConfigurationError: something else than tasks was passed.
+        ConfigurationError: something else than tasks was passed, or the server is not a test's.
 
     Yields:
         How the names of the queues begin.
@@ -39,6 +41,8 @@ def connected(*tasks: Any, url: str | None = None) -> Iterator[str]:
     prefix = f"{PREFIX}{secrets.token_hex(6)}-"
     with ExitStack() as stack:
         chosen = url or stack.enter_context(server_url())
+        with client_of(chosen) as client:
+            Driver(route_of(client, b"")).run(check_name(prefix))
         stack.callback(_delete, chosen, prefix)
         for each in dict.fromkeys(tasks):
             queues = Opened(inspect.iscoroutinefunction(each.handle))

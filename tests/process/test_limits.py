@@ -31,7 +31,9 @@ JOBS = "tests.process.jobs:"
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.mark.parametrize("handler", ["stuck", "stuck_async"])
+@pytest.mark.parametrize(
+    "handler", ["stuck", pytest.param("stuck_async", marks=pytest.mark.campaign)]
+)
 def test_a_stuck_handler_is_killed_counted_once_and_its_neighbours_are_handled(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
 ) -> None:

@@ -83,7 +83,9 @@ def test_a_killed_worker_disappears_by_itself(
         wait_until(lambda: not client.exists(*QueueKeys.of(queue.name).workers), "its keys")
 
 
-@pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async"], ids=["threads", "tasks"])
+@pytest.mark.parametrize(
+    "handler", [SCRIPTED, pytest.param(SCRIPTED + "_async", marks=pytest.mark.campaign)]
+)
 def test_quiet_and_stop_let_a_job_straddle_its_lease(
     tmp_path: Path,
     server: Server,

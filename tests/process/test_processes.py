@@ -65,7 +65,9 @@ def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
     assert "ended (-9)" in command.log()
 
 
-@pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async"])
+@pytest.mark.parametrize(
+    "handler", [pytest.param(SCRIPTED, marks=pytest.mark.campaign), SCRIPTED + "_async"]
+)
 def test_the_ack_of_a_process_that_was_frozen_past_its_lease_is_refused(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
 ) -> None:
@@ -131,7 +133,17 @@ def test_a_sigterm_in_any_phase_loses_and_delays_nothing(
         assert {message.receive_count for message in left} <= {1}
 
 
-@pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async", *ENDLESS])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        SCRIPTED,
+        ENDLESS[0],
+        *(
+            pytest.param(each, marks=pytest.mark.campaign)
+            for each in (SCRIPTED + "_async", ENDLESS[1])
+        ),
+    ],
+)
 def test_a_second_signal_leaves_at_once(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
 ) -> None:
@@ -163,7 +175,9 @@ def hang(command: Command, queue: ackq.Queue, silencer: Silencer) -> None:
     wait_until(lambda: command.events("end"), "the handler to end")
 
 
-@pytest.mark.parametrize("frozen", [False, True], ids=["silent", "frozen"])
+@pytest.mark.parametrize(
+    "frozen", [pytest.param(False, marks=pytest.mark.campaign), True], ids=["silent", "frozen"]
+)
 def test_a_second_signal_ends_a_worker_whose_connections_or_processes_hang(
     tmp_path: Path, silenced: tuple[str, Silencer], queue: ackq.Queue, frozen: bool
 ) -> None:
@@ -263,24 +277,16 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(
     spares.close()
 
 
-@pytest.mark.parametrize(
-    ("source", "processes", "reason"),
-    [
-        ("import no_such_dependency\n", "2", "at {}:1"),
-        ("def handle(message) pass\n", "1", "at {}:1"),
-        ("", "2", "has no 'handle'"),
-    ],
-)
 def test_a_handler_that_cannot_be_imported_is_said_once(
-    tmp_path: Path, server: Server, queue: ackq.Queue, source: str, processes: str, reason: str
+    tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
-    (tmp_path / "tasks.py").write_text(source)
-    options = ("-q", queue.name, "--processes", processes)
+    (tmp_path / "tasks.py").write_text("import no_such_dependency\n")
+    options = ("-q", queue.name, "--processes", "2")
     with working(tmp_path, server.url, "tasks:handle", *options, cwd=tmp_path) as command:
         assert command.wait(30) == 3
         (line,) = command.log().splitlines()
         assert "tasks:handle: " in line
-        assert line.endswith(reason.format(tmp_path / "tasks.py"))
+        assert line.endswith(f"at {tmp_path / 'tasks.py'}:1")
 
 
 def test_a_port_that_is_in_use_is_said_in_a_line(
@@ -296,22 +302,6 @@ def test_a_port_that_is_in_use_is_said_in_a_line(
                 f"ackq: health check: cannot listen on 127.0.0.1:{port}: Address already in use"
             ]
             assert "Traceback" not in command.log()
-
-
-def test_a_message_of_any_length_can_be_asked_for(
-    tmp_path: Path, server: Server, queue: ackq.Queue
-) -> None:
-    with ackq.Queue.from_url(server.url, queue.name, max_body_bytes=4 << 20) as producer:
-        producer.push({"id": "long", "text": "x" * (2 << 20)})
-    options = ("-q", queue.name, "--drain")
-    with working(tmp_path, server.url, QUICK, *options) as command:
-        assert command.wait(30) == 0
-    assert [letter.reason for letter in queue.dead_letters()] == ["too large"]
-    queue.redrive()
-    with working(tmp_path, server.url, QUICK, *options, "--max-body", str(4 << 20)) as command:
-        assert command.wait(30) == 0
-        assert [event["id"] for event in command.events("end")] == ["long"]
-    assert queue.stats().dead == 0
 
 
 def test_a_file_of_the_user_hides_no_module_from_a_worker(

@@ -12,7 +12,8 @@ import redis
 
 import ackq
 from ackq.errors import ConfigurationError
-from ackq.testing import delete, server_url
+from ackq.tasks import Tasks
+from ackq.testing import connected, delete, server_url
 from tests.waiting import wait_until
 
 ROOT = Path(ackq.__file__).parent.parent
@@ -198,11 +199,21 @@ def test_a_queue_with_the_name_of_production_s_is_not_deleted(
     plain_client.delete("ackq-test", token)
 
 
-def test_only_the_keys_of_a_queue_are_deleted(plain_client: redis.Redis, token: str) -> None:
+def test_only_the_keys_of_a_queue_are_deleted_and_only_those_of_a_test(
+    plain_client: redis.Redis, kit_url: str, url: str, token: str
+) -> None:
     odd = f"{token}*[a]"
     kept = {f"{token}*[a]jobs", f"{token}xx[a]", f"{token}*[a", token}
     gone = {odd, f"{odd}BACKUP", f"{odd}:shards"}
-    for key in kept | gone:
-        plain_client.set(key, 1)
-    delete(plain_client, odd)
-    assert set(plain_client.keys("*")) == {key.encode() for key in kept}
+    with redis.Redis.from_url(kit_url) as client:
+        for key in kept | gone:
+            client.set(key, 1)
+            plain_client.set(key, 1)
+        delete(client, odd)
+        assert set(client.keys(f"*{token}*")) == {key.encode() for key in kept}
+        client.delete(*kept)
+    with pytest.raises(ConfigurationError, match="not a test's"):
+        delete(plain_client, odd)
+    with pytest.raises(ConfigurationError, match="not a test's"), connected(Tasks(None), url=url):
+        pass
+    assert plain_client.delete(*kept, *gone) == len(kept | gone)
