@@ -21,6 +21,7 @@ from ackq.worker.feeder import Taking
 from ackq.worker.forks import settle_here
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks, Supervised
+from ackq.worker.hooks import check as check_hooks
 from ackq.worker.lane import Lane, is_sharded
 from ackq.worker.logs import log
 from ackq.worker.minutes import Minutes
@@ -194,6 +195,7 @@ class BaseWorker(Generic[Q, S]):
             if (own := _own(lane.queue, "batch", batch, Batch)) is not None:
                 lane.collector = Collector(lane.queue.name, own, self._bell(), self._pass_on)
         listed_hooks = (hooks,) if isinstance(hooks, Hooks) else tuple(hooks)
+        check_hooks(listed_hooks)
         self._state = State(
             lanes=lanes,
             slots=[Slot() for _ in range(concurrency)],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.worker.logs import log
 from ackq.worker.slot import Lent
+from ackq.worker.verdicts import check_handler
 
 
 class Hooks:
@@ -61,6 +64,23 @@ class Supervised(Hooks):
     def hand_over(self, message: Message) -> bool:
         """Let the supervisor run a message alone. Return False if it cannot take it now."""
         raise NotImplementedError
+
+
+def check(hooks: Iterable[Hooks]) -> None:
+    """Check that calling a hook runs it.
+
+    Raises:
+        ConfigurationError: it is asynchronous, or has a yield.
+    """
+    for hook in hooks:
+        for name in (name for name in vars(Hooks) if not name.startswith("_")):
+            method, full = getattr(hook, name), f"hook {type(hook).__name__}.{name}"
+            check_handler(method, full)
+            if inspect.iscoroutinefunction(method):
+                raise ConfigurationError(
+                    f"{full} is asynchronous, and nobody awaits it: write def {name}(…), and start"
+                    " longer work with asyncio.create_task"
+                )
 
 
 def call(hooks: Iterable[Hooks], name: str, *args: object) -> None:

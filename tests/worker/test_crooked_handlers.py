@@ -483,6 +483,21 @@ def test_a_reason_and_its_cause_do_not_name_an_error_twice() -> None:
         assert _reason_of(letter) == shown
 
 
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (returns_first, "hook Odd.after is asynchronous"),
+        (generates, "hook Odd.after has a yield"),
+        (generates_async, "hook Odd.after has a yield"),
+        (5, "hook Odd.after must be callable"),
+    ],
+)
+def test_a_hook_whose_call_runs_nothing_is_refused(rig: Rig, method: Any, text: str) -> None:
+    hook = type("Odd", (Hooks,), {"after": method})()
+    with pytest.raises(ConfigurationError, match=text):
+        rig.work(rig.queue_of(), print, hooks=[Hooks(), hook], start=False)
+
+
 class Unhashable:
     __hash__: Any = raising(RuntimeError)
 
