@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
 
 import msgspec
-import orjson
 import pydantic
 import pydantic.dataclasses
 import pytest
@@ -63,7 +62,6 @@ VALUES: list[tuple[Any, Any]] = [
     (str, "ü\n\0"),
     (int, 2**80),
     (float, 1.5),
-    (float, 1),
     (bool, True),
     (bytes, b"\xff\xfe"),
     (datetime, datetime(2026, 5, 4, 3, 2, 1, 5, tzinfo=UTC)),
@@ -99,14 +97,9 @@ def _of(kind: Any) -> Arguments:
     return Arguments("t", function)
 
 
-def test_values_of_every_type_come_back_as_they_were() -> None:
-    for kind, value in VALUES:
-        arguments = _of(kind)
-        written = arguments.encode((value,), {})
-        orjson.loads(written)
-        back = arguments.decode(written).value
-        assert back == value, kind
-        assert type(back) is type(value) or kind is float, kind
+def test_an_integer_may_be_pushed_for_a_float() -> None:
+    read = _of(float).decode(_of(float).encode((1,), {})).value
+    assert (read, type(read)) == (1.0, float)
 
 
 def test_bytes_are_the_usual_base64_so_that_other_languages_read_them() -> None:

@@ -24,7 +24,7 @@ from ackq.errors import ConfigurationError, InvalidArguments
 from ackq.tasks import AsyncTasks, Tasks
 from ackq.tasks.arguments import Arguments
 from ackq.tasks.comparison import MAX_DEPTH
-from tests.tasks.test_arguments import _of
+from tests.tasks.test_arguments import VALUES, _of
 
 
 class Word(enum.StrEnum):
@@ -217,7 +217,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value"), ARRIVE)
+@pytest.mark.parametrize(("kind", "value"), [*VALUES, *ARRIVE])
 def test_what_is_accepted_arrives_equal_and_of_the_same_type(kind: Any, value: Any) -> None:
     arguments = _of(kind)
     written = arguments.encode((value,), {})

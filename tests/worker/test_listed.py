@@ -119,25 +119,6 @@ def test_a_quiet_worker_finishes_its_messages_and_takes_no_more(
     alone(listed, lambda each: each.state == "working", "its new state")
 
 
-def test_a_quiet_worker_of_several_queues_takes_from_none(
-    listed: List, order: Callable[[Order], None], plain_client: redis.Redis, token: str, rig: Rig
-) -> None:
-    first, second = rig.queue_of(), rig.queue_of("-b")
-    rig.work([first, second], heartbeat=OFTEN)
-    (found,) = wait_until(lambda: workers(plain_client, [first.name, second.name]), "both")
-    assert found.queues == (first.name, second.name)
-    wait_until(lambda: listed("-b"), "the other list")
-    order("quiet")
-    alone(listed, lambda each: each.state == "quiet", "it to obey")
-    first.push({"id": "a"})
-    second.push({"id": "b"})
-    seen_at = last_seen(listed)
-    alone(listed, lambda each: each.seen_at > seen_at + 3 * OFTEN, "more heartbeats")
-    assert rig.handler.seen == []
-    order("resume")
-    rig.handler.wait_for(2)
-
-
 def test_a_worker_stops_by_order_when_its_handlers_have_ended(
     listed: List, order: Callable[[Order], None], rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
