@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
@@ -16,27 +17,51 @@ HEAD = """<!-- Generated from the help of the commands by `python -m ackq.cli.re
 
 # The command line
 
-The help of every command, as `ackq COMMAND --help` prints it. These options are left out below:
-every command has `--help`, and every command that connects to Redis has the others.
+The help of every command, as `ackq COMMAND --help` prints it, except for options that many commands
+have: these are explained here. Every command has `--help`, and every command that connects to Redis
+has `--url` and `--url-file`. The usage of a command names the others that it has.
 
 ```text
 {}
 ```
 """
+#: An option that as many commands have, word for word, is explained once.
+MANY = 8
 
 
 def reference() -> str:
     """Return the page with the help of every command."""
     shared = click.command(url_option(lambda: None))
-    left_out = {each.name for each in shared.params}
-    parts = [HEAD.format(help_of(("COMMAND",), shared))]
+    connecting = {each.name for each in shared.params}
+    uses = Counter(_said(each) for _, command in commands() for each in _options(command))
+    once: dict[str, click.Parameter] = {}
+    parts = []
     for names, original in commands():
         command = copy(original)
+        options = [each for each in _options(original) if each.name not in connecting]
+        many = {_said(each): each for each in options if uses[_said(each)] >= MANY}
+        once |= many
+        left_out = connecting.union(each.name for each in many.values())
         command.params = [each for each in original.params if each.name not in left_out]
         command.add_help_option = False
+        command.options_metavar = " ".join(
+            ["[OPTIONS]"] * bool(_options(command))
+            + [f"[{max(each.opts, key=len)}]" for each in many.values()]
+        )
         title = "#" * min(2 + len(names), 4) + " " + " ".join(("ackq", *names))
         parts.append(f"{title}\n\n```text\n{help_of(names, command)}\n```\n")
-    return "\n".join(parts)
+    shared.params += once.values()
+    return "\n".join([HEAD.format(help_of(("COMMAND",), shared)), *parts])
+
+
+def _options(command: click.Command) -> list[click.Parameter]:
+    return [each for each in command.params if isinstance(each, click.Option)]
+
+
+def _said(option: click.Parameter) -> str:
+    """Return what help says of an option."""
+    with click.Context(main) as ctx:
+        return "  ".join(option.get_help_record(ctx) or ())
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:

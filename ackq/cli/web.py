@@ -88,7 +88,7 @@ def web(
         from ackq.web.access import address_of, endpoint_of, read_users
         from ackq.web.access import listen as listen_on
         from ackq.web.application import application
-        from ackq.web.uvicorn_server import server_of
+        from ackq.web.connections import server_of
     except ModuleNotFoundError as error:
         raise ConfigurationError("the page needs more: pip install 'ackq[web]'") from error
     from ackq.core.client import client_of

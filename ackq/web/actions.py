@@ -15,11 +15,10 @@ from ackq.ops.operation_log import OperationLog
 from ackq.ops.workers import send_order, workers
 from ackq.queue.registry import Order
 from ackq.topic.client import Topic
-from ackq.web import format, message_actions, queue_details, schedule_actions
+from ackq.web import format, message_actions, queue_details
 from ackq.web.jobs import Job, Jobs, Step
 from ackq.web.message_actions import MessageActions, message_of
 from ackq.web.requests import Ask, Preview, short
-from ackq.web.schedule_actions import ScheduleActions
 
 #: What a kind of queue has to do for each action.
 NEEDED: dict[str, Verb] = {
@@ -45,6 +44,12 @@ ORDERS: dict[str, Order] = {
     "resume_worker": "resume",
     "stop_worker": "stop",
 }
+#: The method of `ackq.queue.schedules_client.Schedules` for each action, and the result.
+SCHEDULES = {
+    "pause_schedule": ("pause", "paused"),
+    "resume_schedule": ("resume", "resumed"),
+    "remove_schedule": ("remove", "removed"),
+}
 
 
 class Actions:
@@ -62,7 +67,6 @@ class Actions:
         self._log = log
         self._jobs = jobs
         self._messages = MessageActions(client)
-        self._schedules = ScheduleActions(client)
 
     def preview(self, ask: Ask) -> Preview:
         """Return what would happen. Nothing is changed.
@@ -78,7 +82,13 @@ class Actions:
         if ask.action in ("cancel", "cancel_running"):
             return self._messages.preview_cancel(ask, ask.action == "cancel_running")
         if ask.action == "remove_schedule":
-            return schedule_actions.preview_remove(ask)
+            return Preview(
+                ask,
+                "Remove a schedule",
+                f"Workers push nothing more for the schedule {short(ask.schedule)} of"
+                f" {short(ask.name)}. Messages that were pushed stay.",
+                "It cannot be restored; to stop it for a while, pause it.",
+            )
         if ask.action == "resume_group":
             return Preview(
                 ask,
@@ -137,12 +147,19 @@ class Actions:
         if ask.action == "resume_group":
             return f"Resume group {short(ask.group)}", lambda: self._resume_group(ask)
         if ask.schedule:
-            return schedule_actions.sentence_of(ask), lambda: self._schedules.perform(ask)
+            verb, done = SCHEDULES[ask.action]
+            what = f"{verb.capitalize()} schedule {short(ask.schedule)}"
+            return what, lambda: self._schedule(ask, verb, done)
         if ask.action == "seek":
             to = ask.to if ask.to in ("oldest", "end") else format.count(target_of(ask.to))
             return f"Move consumer {short(ask.consumer)} to {to}", lambda: self._seek(ask)
         order = ORDERS[ask.action]
         return f"{order.capitalize()} worker {short(ask.worker)}", lambda: self._order(ask, order)
+
+    def _schedule(self, ask: Ask, verb: str, done: str) -> str:
+        with opened(self._client, ask.kind, ask.name, "schedules") as queue:
+            existed = getattr(queue.client.schedules, verb)(ask.schedule)
+        return done if existed else "nothing: the schedule no longer exists"
 
     def _resume_group(self, ask: Ask) -> str:
         with opened(self._client, ask.kind, ask.name, "groups") as queue:

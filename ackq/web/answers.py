@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from ackq.core.inspection_results import DeadLetter, Found
 from ackq.ops.chronicle.causes import Cause
 from ackq.ops.chronicle.minutes import STATES, Minute
 from ackq.ops.dead_letters import DeadPage
 from ackq.ops.operation_log import Entry
-from ackq.ops.readings import Reading, Totals
+from ackq.ops.readings import Reading
 from ackq.ops.samples import Row, Sample
 from ackq.ops.worker_info import WorkerInfo
 from ackq.queue.messages import GroupStats
 from ackq.queue.schedules import StoredSchedule
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Answer = TypeVar("_Answer", bound="DataclassInstance")
 
 Time = Annotated[float, "Seconds since the epoch, by the server's clock."]
 Kind = Annotated[str, "list, sharded, delay, topic or rsmq."]
@@ -313,23 +318,26 @@ class ErrorAnswer:
     error: str
 
 
+def _like(answer: type[_Answer], source: object, **others: Any) -> _Answer:
+    """Return an answer with these fields; of those that are not given, what the source calls so."""
+    names = {each.name for each in fields(answer)} - others.keys()
+    return answer(**{name: getattr(source, name) for name in names}, **others)
+
+
 def queue_of(row: Row) -> QueueAnswer:
     """Return a queue."""
     reading = row.reading
-    return QueueAnswer(
-        reading.kind,
-        reading.name,
-        reading.backlog,
-        dict(reading.states),
-        reading.paused,
-        reading.oldest_ready,
-        reading.overdue,
-        reading.workers,
-        dict(row.rates),
-        [each.key.kind for each in row.troubles],
-        _totals(reading.totals),
-        dict(reading.lags),
-        [part.name for part in reading.parts],
+    return _like(
+        QueueAnswer,
+        reading,
+        states=dict(reading.states),
+        oldest_ready_seconds=reading.oldest_ready,
+        lease_overdue_seconds=reading.overdue,
+        rates=dict(row.rates),
+        troubles=[each.key.kind for each in row.troubles],
+        totals=reading.totals and _like(TotalsAnswer, reading.totals),
+        lags=dict(reading.lags),
+        parts=[part.name for part in reading.parts],
     )
 
 
@@ -339,12 +347,6 @@ def attention_of(sample: Sample) -> AttentionAnswer:
         sample.at,
         [TroubleAnswer(**each.as_dict()) for each in sample.troubles],
     )
-
-
-def _totals(totals: Totals | None) -> TotalsAnswer | None:
-    if totals is None:
-        return None
-    return TotalsAnswer(totals.since, dict(totals.counts), dict(totals.dead))
 
 
 def queues_of(sample: Sample, rows: Iterable[Row], total: int, pages: int) -> QueuesAnswer:
@@ -397,23 +399,21 @@ def _minute(row: Minute) -> MinuteAnswer:
 
 def mark_of(entry: Entry) -> MarkAnswer:
     """Return an operation or a mark."""
-    return MarkAnswer(entry.at, entry.who, entry.what, entry.kind, entry.name, entry.result)
+    return _like(MarkAnswer, entry, queue=entry.name)
 
 
 def cause_of(queue: Reading, cause: Cause, minutes_5: int, hour: int) -> CauseAnswer:
     """Return a cause in a queue."""
-    return CauseAnswer(
-        queue.kind,
-        queue.name,
-        cause.cause,
-        cause.task,
-        cause.text,
-        cause.dead,
-        cause.retried,
-        cause.first,
-        cause.last,
-        minutes_5,
-        hour,
+    return _like(
+        CauseAnswer,
+        cause,
+        kind=queue.kind,
+        queue=queue.name,
+        repeated=cause.retried,
+        first_at=cause.first,
+        last_at=cause.last,
+        last_5_minutes=minutes_5,
+        last_hour=hour,
     )
 
 
@@ -423,80 +423,36 @@ def dead_of(total: int, page: DeadPage) -> DeadAnswer:
 
 
 def _letter(letter: DeadLetter) -> LetterAnswer:
-    return LetterAnswer(
-        letter.entry,
-        letter.id,
-        letter.cause,
-        letter.reason,
-        letter.task or "",
-        letter.receive_count,
-        len(letter.body),
-        letter.died_at,
-    )
+    size, task = len(letter.body), letter.task or ""
+    return _like(LetterAnswer, letter, task=task, deliveries=letter.receive_count, size=size)
 
 
 def found_of(found: Found) -> FoundAnswer:
     """Return a message that was found."""
-    return FoundAnswer(
-        found.id,
-        found.queue,
-        found.state,
-        found.position,
-        found.canceled,
-        found.lease_ends_in,
-        found.due_in,
-        found.worker,
-        found.receive_count,
-        found.errors[-1].cause if found.errors else "",
-        found.reason,
-        found.entry,
-        len(found.body),
+    return _like(
+        FoundAnswer,
+        found,
+        lease_ends_in_seconds=found.lease_ends_in,
+        due_in_seconds=found.due_in,
+        deliveries=found.receive_count,
+        cause=found.errors[-1].cause if found.errors else "",
+        size=len(found.body),
     )
 
 
 def schedule_of(stored: StoredSchedule) -> ScheduleAnswer:
     """Return a stored schedule."""
-    return ScheduleAnswer(
-        stored.name,
-        stored.every,
-        stored.cron,
-        stored.zone,
-        stored.paused,
-        stored.next,
-        stored.last,
-        stored.missed,
-        stored.catch_up,
-        stored.unique,
-    )
+    times = {"every_seconds": stored.every, "next_at": stored.next, "last_at": stored.last}
+    return _like(ScheduleAnswer, stored, **times)
 
 
 def group_of(group: GroupStats) -> GroupAnswer:
     """Return a group."""
-    return GroupAnswer(
-        group.name,
-        group.waiting,
-        group.in_flight,
-        group.oldest,
-        group.turn_for,
-        [*group.stopped_by],
-    )
+    times = {"oldest_seconds": group.oldest, "ready_seconds": group.turn_for}
+    return _like(GroupAnswer, group, stopped_by=[*group.stopped_by], **times)
 
 
 def worker_of(worker: WorkerInfo) -> WorkerAnswer:
     """Return a worker."""
-    return WorkerAnswer(
-        worker.id,
-        worker.name,
-        worker.host,
-        worker.pid,
-        worker.version,
-        [*worker.queues],
-        worker.concurrency,
-        worker.busy,
-        worker.state,
-        worker.late,
-        worker.order,
-        worker.started_at,
-        worker.seen_at,
-        [RunningAnswer(each.queue, each.message_id, each.since) for each in worker.running],
-    )
+    running = [RunningAnswer(each.queue, each.message_id, each.since) for each in worker.running]
+    return _like(WorkerAnswer, worker, queues=[*worker.queues], running=running)

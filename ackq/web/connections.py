@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ackq.web.guard import Guard
 
 #: Most connections at a time. One more ends the one that has been without a request for longest.
 MAX_CONNECTIONS = 200
@@ -74,3 +77,25 @@ class Connection(H11Protocol):
     def _give_up(self) -> None:
         if not self.has_request:
             self.transport.abort()
+
+
+def server_of(page: Guard, root_path: str = "") -> uvicorn.Server:
+    """Return a server for the page, to be run with a socket that listens.
+
+    Args:
+        page: the application.
+        root_path: the prefix that a proxy in front removes from paths.
+    """
+    config = uvicorn.Config(
+        page,
+        root_path=root_path,
+        # Warnings tell only of clients that send something else than HTTP.
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        http=Connection,
+        ws="none",
+        # Headers in which a proxy reports who asked are not needed, and anybody can send them.
+        proxy_headers=False,
+    )
+    return uvicorn.Server(config)

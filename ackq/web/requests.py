@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 from urllib.parse import urlencode
 
 from ackq.core.inspection_results import check_entry
@@ -51,25 +52,12 @@ class Ask:
 
     def query(self) -> str:
         """Return a query string of ASCII, from which `read` makes this again."""
-        fields: dict[str, str | tuple[str, ...]] = {
-            "action": self.action,
-            "kind": self.kind,
-            "name": self.name,
-            "entry": self.entries,
-            "until": self.until,
-            "key": self.key,
-            "id": self.id,
-            "group": self.group,
-            "schedule": self.schedule,
-            "consumer": self.consumer,
-            "to": self.to,
-            "worker": self.worker,
-            "job": self.job,
+        chosen = {
+            "entry" if field.name == "entries" else field.name: value
+            for field in fields(self)
+            if (value := getattr(self, field.name)) or (value == "" and field.default is None)
         }
-        chosen = {field: value for field, value in fields.items() if value}
-        for field, text in (("cause", self.cause), ("task", self.task)):
-            if text is not None:
-                chosen[field] = text
+        del chosen["pace"]
         return urlencode(chosen, doseq=True, errors="surrogateescape")
 
 
@@ -91,7 +79,7 @@ class Preview:
     paced: bool = False
 
 
-def read(fields: Mapping[str, Sequence[str]]) -> Ask:
+def read(form: Mapping[str, Sequence[str]]) -> Ask:
     """Return what the fields of a form or of a link ask for.
 
     Raises:
@@ -99,9 +87,9 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
     """
 
     def one(field: str) -> str:
-        return fields.get(field, [""])[-1]
+        return form.get(field, [""])[-1]
 
-    entries = tuple(dict.fromkeys(fields.get("entry", ())))
+    entries = tuple(dict.fromkeys(form.get("entry", ())))
     pace = one("pace") or str(PACE)
     if len(entries) > MAX_ENTRIES:
         raise ConfigurationError(f"at most {MAX_ENTRIES} dead letters can be chosen one by one")
@@ -109,24 +97,10 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
         check_entry(each)
     if pace not in map(str, PACES):
         raise ConfigurationError(f"the pace is one of {', '.join(map(str, PACES))} per second")
-    return Ask(
-        one("action"),
-        one("kind") or "list",
-        one("name"),
-        entries,
-        fields["cause"][-1] if "cause" in fields else None,
-        fields["task"][-1] if "task" in fields else None,
-        one("until"),
-        one("key"),
-        one("id"),
-        one("group"),
-        one("schedule"),
-        one("consumer"),
-        one("to"),
-        one("worker"),
-        one("job"),
-        int(pace),
-    )
+    given: dict[str, Any] = {field.name: one(field.name) for field in fields(Ask)}
+    given |= {field: given[field] if field in form else None for field in ("cause", "task")}
+    given |= {"kind": given["kind"] or "list", "entries": entries, "pace": int(pace)}
+    return Ask(**given)
 
 
 def short(text: str) -> str:

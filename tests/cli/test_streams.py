@@ -63,19 +63,9 @@ def test_what_an_encoding_lacks_is_escaped(url: str, name: str) -> None:
 
 def test_a_demo_that_nobody_reads_ends_as_others_do(url: str, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("one\ntwo\n" * 20)
+    demo = ["demo", "--seconds", "0.3", "--url", url, "--input", str(tmp_path / "lines")]
     process = forked.Popen(
-        [
-            sys.executable,
-            "-c",
-            CODE,
-            "demo",
-            "--seconds",
-            "0.3",
-            "--url",
-            url,
-            "--input",
-            str(tmp_path / "lines"),
-        ],
+        [sys.executable, "-c", CODE, *demo],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -69,8 +69,10 @@ def ended(process: Served) -> str:
 def test_serve_runs_until_it_is_stopped_and_keeps_its_data(
     home: Path, free_port: int, number: signal.Signals
 ) -> None:
+    urls = set()
     for found in (None, b"value"):
         process = serve(free_port)
+        urls.add(process.url)
         with at_once(process.url) as client:
             assert client.get("key") == found
             client.set("key", "value")
@@ -80,6 +82,8 @@ def test_serve_runs_until_it_is_stopped_and_keeps_its_data(
         assert "Traceback" not in errors
         with at_once(process.url) as client, pytest.raises(redis.ConnectionError):
             client.ping()
+    assert len(urls) == 1  # the password stays the same
+    assert (home / "serve" / "password").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_second_serve_prints_the_url_of_the_first(home: Path, free_port: int) -> None:
@@ -122,16 +126,6 @@ def test_without_the_password_nothing_runs_and_with_it_no_file_is_written(
         embedded.find_server() if path is None else embedded.bundled_server() or Path()
     )
     assert f"ackq: {release}, data in {home / 'serve'}" in said
-
-
-def test_the_password_stays_the_same(home: Path, free_port: int) -> None:
-    urls = set()
-    for _ in range(2):
-        process = serve(free_port)
-        urls.add(process.url)
-        ended(process)
-    assert len(urls) == 1
-    assert (home / "serve" / "password").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_data_of_a_folder_that_existed_is_kept_from_others(
@@ -222,11 +216,6 @@ def test_scripts_are_loaded(ackq: Run, plain_client: redis.Redis) -> None:
 # --- completion -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_printed(ackq: Run, shell: str) -> None:
-    assert "_ACKQ_COMPLETE" in ackq("completion", shell).output
-
-
 def asked(shell: str, *words: str) -> dict[str, str]:
     """Return the completions that a shell gets for the last of these words.
 
@@ -250,7 +239,8 @@ def asked(shell: str, *words: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_commands_and_options(shell: str) -> None:
+def test_a_shell_completes_commands_and_options(ackq: Run, shell: str) -> None:
+    assert "_ACKQ_COMPLETE" in ackq("completion", shell).output
     found = asked(shell, "ackq", "pu")
     assert found.keys() == {"push", "purge"}
     assert shell == "bash" or found["push"].startswith("Push JSON objects onto QUEUE")

@@ -24,7 +24,7 @@ from ackq.ops.attention.model import (
     troubles_of_queue,
     troubles_of_server,
 )
-from ackq.ops.attention.steady import Steady
+from ackq.ops.attention.watch import Steady
 from ackq.ops.chronicle.minutes import Minute
 from ackq.ops.readings import Reading, Totals
 from ackq.ops.worker_info import Running, WorkerInfo

@@ -62,21 +62,26 @@ def test_a_sound_server_is_found_so_and_nothing_is_left_there(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "check", "verdict"),
+    ("options", "check", "verdict", "durability"),
     [
-        ({"maxmemory_policy": "allkeys-lru"}, "eviction", "problem"),
-        ({"maxmemory_policy": "volatile-lru"}, "eviction", "warning"),
-        ({"appendonly": "no", "save": '""'}, "persistence", "warning"),
-        ({"appendonly": "no", "save": "60 1"}, "persistence", "warning"),
-        ({"no_appendfsync_on_rewrite": "yes"}, "persistence", "warning"),
-        ({"aof_load_truncated": "yes"}, "persistence", "warning"),
+        ({"maxmemory_policy": "allkeys-lru"}, "eviction", "problem", "always"),
+        ({"maxmemory_policy": "volatile-lru"}, "eviction", "warning", "always"),
+        ({"appendonly": "no", "save": '""'}, "persistence", "warning", "none"),
+        ({"appendonly": "no", "save": "60 1"}, "persistence", "warning", "snapshots"),
+        ({"no_appendfsync_on_rewrite": "yes"}, "persistence", "warning", None),
+        ({"aof_load_truncated": "yes"}, "persistence", "warning", "always"),
+        ({"appendfsync": "no"}, "eviction", "ok", "system"),
+        ({"appendfsync": "everysec"}, "eviction", "ok", "everysec"),
     ],
 )
 def test_a_setting_is_judged(
-    tmp_path: Path, options: dict[str, Any], check: str, verdict: str
+    tmp_path: Path, options: dict[str, Any], check: str, verdict: str, durability: str | None
 ) -> None:
     with private_server(tmp_path, **options) as server:
-        assert verdicts(examined(server.url))[check] == verdict
+        diagnosis = examined(server.url)
+    assert verdicts(diagnosis)[check] == verdict
+    assert durability in (None, diagnosis.durability)
+    assert f"class {diagnosis.durability}." in text(diagnosis, "durability")
 
 
 @pytest.mark.parametrize(("room", "verdict"), [(1.05, "warning"), (0.9, "problem")])
@@ -89,25 +94,6 @@ def test_a_server_that_is_full_or_nearly_is_reported(
     assert verdicts(diagnosis)["memory"] == verdict
     assert diagnosis.permissions["push"] in ("allowed", "refused")
     assert diagnosis.permissions["purge"] == "allowed"
-
-
-@pytest.mark.parametrize(
-    ("options", "durability"),
-    [
-        ({"appendonly": "no", "save": '""'}, "none"),
-        ({"appendonly": "no", "save": "60 1"}, "snapshots"),
-        ({"appendfsync": "no"}, "system"),
-        ({"appendfsync": "everysec"}, "everysec"),
-        ({"appendfsync": "always"}, "always"),
-    ],
-)
-def test_the_durability_class_is_what_the_settings_make_it(
-    tmp_path: Path, options: dict[str, Any], durability: str
-) -> None:
-    with private_server(tmp_path, **options) as server:
-        diagnosis = examined(server.url)
-    assert diagnosis.durability == durability
-    assert f"class {durability}." in text(diagnosis, "durability")
 
 
 def test_a_replica_is_a_problem_and_its_primary_wants_it_needed(tmp_path: Path) -> None:

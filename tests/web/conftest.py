@@ -18,8 +18,8 @@ from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application, watcher
 from ackq.web.access import address_of, listen
+from ackq.web.connections import server_of
 from ackq.web.guard import Guard
-from ackq.web.uvicorn_server import server_of
 from tests.listed import list_worker
 from tests.waiting import wait_until
 

@@ -81,15 +81,8 @@ def it_is_behind_the_login(http: TestClient, client: redis.Redis, name: str, ref
         queue.push_many([{"id": "a"}, {"id": "b"}])
         queue.reject(*queue.pop_many(1), reason="bad")
         seen = walked(http, "/queues/", ("/static/", name))
-        assert {path.partition("?")[0].removeprefix("/queues/") for path in seen} >= {
-            "",
-            "queue",
-            "dead",
-            "letter",
-            "body",
-            "static/ackq.css",
-            "static/ackq.js",
-        }
+        pages = ["", "queue", "dead", "letter", "body", "static/ackq.css", "static/ackq.js"]
+        assert {path.partition("?")[0].removeprefix("/queues/") for path in seen}.issuperset(pages)
 
         text = http.get("/queues/queue", params={"kind": "list", "name": name}).text
         form = {
@@ -118,9 +111,22 @@ def it_is_behind_the_login(http: TestClient, client: redis.Redis, name: str, ref
         assert not queue.stats().paused
 
 
+NamedPage = tuple[redis.Redis, Callable[[], int]]
+
+
+@pytest.fixture
+def named_page(plain_client: redis.Redis, name: str) -> NamedPage:
+    """A client for a page, and what counts its connections."""
+    settings = plain_client.connection_pool.connection_kwargs
+    named = redis.Redis(host=settings["host"], port=settings["port"], client_name=f"page-{name}")
+    return named, lambda: [each["name"] for each in plain_client.client_list()].count(
+        f"page-{name}"
+    )
+
+
 @pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
 def test_a_page_without_a_lifespan_closes_its_connections_when_nobody_looks(
-    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch, slow: bool
+    named_page: NamedPage, name: str, monkeypatch: pytest.MonkeyPatch, slow: bool
 ) -> None:
     monkeypatch.setattr(importlib.import_module("ackq.web.application"), "IDLE", 0.2)
     sample, close, closed = Watcher.sample, Watcher.close, threading.Event()
@@ -136,12 +142,7 @@ def test_a_page_without_a_lifespan_closes_its_connections_when_nobody_looks(
     if slow:  # a request that lasts longer than that
         monkeypatch.setattr(Watcher, "sample", wait_and_sample)
         monkeypatch.setattr(Watcher, "close", close_and_tell)
-    settings = plain_client.connection_pool.connection_kwargs
-    named = redis.Redis(host=settings["host"], port=settings["port"], client_name=f"page-{name}")
-
-    def connections() -> int:
-        return sum(each["name"] == f"page-{name}" for each in plain_client.client_list())
-
+    named, connections = named_page
     http = TestClient(application(named, [name]), base_url="http://localhost")  # runs no lifespan
     for _ in range(2):
         assert http.get("/operations").status_code == http.get("/").status_code == 200
@@ -150,15 +151,11 @@ def test_a_page_without_a_lifespan_closes_its_connections_when_nobody_looks(
 
 
 def test_a_page_at_the_end_of_its_lifespan_has_no_connections_left(
-    plain_client: redis.Redis, name: str
+    named_page: NamedPage, name: str
 ) -> None:
-    settings = plain_client.connection_pool.connection_kwargs
-    named = redis.Redis(host=settings["host"], port=settings["port"], client_name=f"page-{name}")
+    named, connections = named_page
     with TestClient(application(named, [name]), base_url="http://localhost") as http:
         assert http.get("/operations").status_code == http.get("/").status_code == 200
-        assert [each for each in plain_client.client_list() if each["name"] == f"page-{name}"]
+        assert connections()
     named.close()
-    wait_until(
-        lambda: f"page-{name}" not in [each["name"] for each in plain_client.client_list()],
-        "the connections to be closed",
-    )
+    wait_until(lambda: connections() == 0, "the connections to be closed")

@@ -12,12 +12,11 @@ from starlette.testclient import TestClient
 from ackq.core.io.driver import Driver
 from ackq.core.io.routes import route_of
 from ackq.ops import operation_log
-from ackq.ops.chronicle.bins import bins
 from ackq.ops.chronicle.minutes import MINUTE, Minute, Work, record
 from ackq.ops.chronicle.store import history_key
 from ackq.ops.operation_log import Entry, OperationLog
 from ackq.ops.readings import Reading, Totals
-from ackq.web.past import SPANS, past
+from ackq.web.past import SPANS, bins, past
 from tests.web.test_pages import path_of
 
 NOON = 1_800_000_000 // 86_400 * 86_400 + 43_200
