@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.worker.logs import log
 from ackq.worker.slot import Lent
-from ackq.worker.verdicts import check_handler
+from ackq.worker.verdicts import check_blocking
 
 
 class Hooks:
@@ -74,13 +72,7 @@ def check(hooks: Iterable[Hooks]) -> None:
     """
     for hook in hooks:
         for name in (name for name in vars(Hooks) if not name.startswith("_")):
-            method, full = getattr(hook, name), f"hook {type(hook).__name__}.{name}"
-            check_handler(method, full)
-            if inspect.iscoroutinefunction(method):
-                raise ConfigurationError(
-                    f"{full} is asynchronous, and nobody awaits it: write def {name}(…), and start"
-                    " longer work with asyncio.create_task"
-                )
+            check_blocking(getattr(hook, name), f"hook {type(hook).__name__}.{name}")
 
 
 def call(hooks: Iterable[Hooks], name: str, *args: object) -> None:

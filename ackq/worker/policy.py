@@ -17,7 +17,7 @@ from ackq.config import (
 from ackq.core.failure import as_text, describe
 from ackq.errors import ConfigurationError
 from ackq.setting_types import check_fields
-from ackq.worker.verdicts import Again, Reject, Release, Verdict, checked_delay
+from ackq.worker.verdicts import Again, Reject, Release, Verdict, check_blocking, checked_delay
 
 #: Steps of the jitter. Messages that fail together with the same step are nacked in one call.
 JITTER_STEPS = 8
@@ -107,6 +107,8 @@ class Terms:
             check_integer(self.max_receives, "terms.max_receives", 1, 1_000_000)
         if self.time_limit is not None:
             check_seconds(self.time_limit, "terms.time_limit")
+        if self.is_final is not None:
+            check_blocking(self.is_final, "terms.is_final")
 
 
 #: Every setting of the worker and the queue.

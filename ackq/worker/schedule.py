@@ -35,6 +35,7 @@ from ackq.worker.lane import is_sharded
 from ackq.worker.logs import log, reason_of
 from ackq.worker.outages import TEMPORARY, Outages
 from ackq.worker.state import State
+from ackq.worker.verdicts import check_blocking
 
 #: Longest time, in seconds, between two checks of whether to stop.
 CHECK_INTERVAL = 0.5
@@ -85,6 +86,8 @@ class Schedule:
         _ = self.timetable
         if not callable(self.message):
             self.body(0, sys.maxsize)
+        elif not isinstance(self.message, type):
+            check_blocking(self.message, f"the message of schedule {self.name!r}")
 
     @property
     def timetable(self) -> Timetable:

@@ -221,6 +221,17 @@ def check_handler(function: Any, name: str) -> None:
             )
 
 
+def check_blocking(function: Any, name: str) -> None:
+    """Check that calling a function runs it to its end, here and now.
+
+    Raises:
+        ConfigurationError: it does not, or it cannot be called.
+    """
+    check_handler(function, name)
+    if any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None)))):  # noqa: B004
+        raise ConfigurationError(f"{name} is asynchronous, and nobody awaits it: write a plain def")
+
+
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
     """Return the errors in a group and in the groups within it, in order; or the error itself."""
     left = [error]

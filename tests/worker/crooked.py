@@ -145,7 +145,7 @@ RESULTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "future": (lambda name: Future(), "return future.result()"),
     "coroutines": (lambda name: [later(name)], "asyncio.gather"),
     "futures": (lambda name: {"a": 1, "b": Future()}, "a dict of work"),
-    "done": (lambda name: (RAN.add(name), ended()), ""),
+    "done": (lambda name: [plain(0)(name), ended()], ""),
     "thread": (lambda name: threading.Thread(), "join()"),
     "context manager": (lambda name: bound(name), "in a with statement"),
     "function": (lambda name: later, "@decorator()"),

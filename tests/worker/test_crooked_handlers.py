@@ -16,7 +16,7 @@ from ackq.cli.dead import _reason_of
 from ackq.core.failure import Failure, describe
 from ackq.core.fencing import Leased
 from ackq.errors import ConfigurationError
-from ackq.worker import Again, Backoff, Batch, Failed, Hooks, Reject, Release, Terms
+from ackq.worker import Again, Backoff, Batch, Failed, Hooks, Reject, Release, Schedule, Terms
 from ackq.worker.logs import JsonFormatter, TextFormatter, log
 from ackq.worker.slot import Lent
 from tests.waiting import wait_until
@@ -434,6 +434,9 @@ MESSAGE = ackq.Message("q", b"a", b"{}", 1, 1)
         (lambda: Terms(time_limit="3"), "terms.time_limit is"),  # type: ignore[arg-type]
         (lambda: Terms(backoff=5), "terms.backoff is a Backoff, such as"),  # type: ignore[arg-type]
         (lambda: Terms(is_final=True), "terms.is_final is a function or None, not True"),  # type: ignore[arg-type]
+        (lambda: Terms(is_final=is_cancelled), "terms.is_final is asynchronous"),  # type: ignore[arg-type]
+        (lambda: Schedule("s", swallows, every=1), "message of schedule 's' is asynchronous"),  # type: ignore[arg-type]
+        (lambda: Schedule("s", generates, every=1), "message of schedule 's' has a yield"),  # type: ignore[arg-type]
         (lambda: Terms(record_errors="all"), "record_errors"),  # type: ignore[arg-type]
         (lambda: Backoff(factor="2"), "backoff.factor is a number, not '2'"),  # type: ignore[arg-type]
     ],

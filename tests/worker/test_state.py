@@ -431,7 +431,7 @@ def test_the_user_s_code_is_found_in_all_modules_of_its_package() -> None:
     def wrapped(message: Message) -> None:
         """Only looked at."""
 
-    defined = {Handler(): "__call__", Handler.__call__: "__call__"}
+    defined: dict[Any, str] = {Handler(): "__call__", Handler.__call__: "__call__"}
     defined |= {partial(handle): "handle", wrapped: "handle"}
     for handler, name in defined.items():
         code: Any = (Handler.__call__ if name == "__call__" else handle).__code__
