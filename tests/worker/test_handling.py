@@ -11,7 +11,7 @@ import redis
 import ackq
 from ackq import Queue
 from ackq.errors import ConfigurationError
-from ackq.worker import Again, Backoff, Reject, Release, Worker, feeder
+from ackq.worker import Backoff, Reject, Release, Worker, feeder
 from tests.waiting import wait_until
 from tests.worker.conftest import Rig
 
@@ -92,21 +92,6 @@ def test_a_message_that_always_fails_dies_at_max_receives(rig: Rig) -> None:
     assert len(rig.handler.seen) == 23
 
 
-def test_retry_takes_its_delay_and_counts(rig: Rig) -> None:
-    queue = rig.queue(1)
-
-    def retry(message: ackq.Message) -> None:
-        if message.receive_count == 1:
-            raise Again(delay=0.3)
-
-    rig.handler.behave = retry
-    started = time.monotonic()
-    rig.work(queue)
-    wait_until(lambda: settled(queue), "the second delivery")
-    assert time.monotonic() - started >= 0.3
-    assert rig.handler.counts["m0"] == 2
-
-
 def test_reject_goes_to_the_dead_letters_with_its_reason(rig: Rig) -> None:
     queue = rig.queue(1)
 
@@ -119,21 +104,6 @@ def test_reject_goes_to_the_dead_letters_with_its_reason(rig: Rig) -> None:
     assert letter.reason.startswith("no such user ?x")
     assert letter.receive_count == 1
     assert rig.handler.seen == ["m0"]
-
-
-def test_release_gives_back_uncounted(rig: Rig) -> None:
-    queue = rig.queue(1, max_receives=2)
-
-    def release(message: ackq.Message) -> None:
-        if len(rig.handler.seen) < 5:
-            raise Release()
-
-    rig.handler.behave = release
-    rig.work(queue)
-    wait_until(lambda: settled(queue), "the ack")
-    assert len(rig.handler.seen) == 5
-    assert rig.handler.counts["m0"] == 1
-    assert queue.dead_letters() == []
 
 
 def test_release_with_a_delay_gives_back_later_and_uncounted(rig: Rig) -> None:
@@ -213,20 +183,6 @@ def test_acks_travel_with_the_next_take(monkeypatch: pytest.MonkeyPatch, rig: Ri
     assert acked > 500
 
 
-def test_what_was_not_done_is_never_acked(rig: Rig) -> None:
-    queue = rig.queue_of()
-    ids = push(queue, 40)
-    released = threading.Event()
-    rig.handler.behave = lambda message: until(released)
-    made = rig.work(queue, concurrency=4, grace=0.1)
-    rig.handler.wait_for(4)
-    assert queue.stats().ready + queue.stats().in_flight == len(ids)
-    made.stop()
-    made.join()
-    released.set()
-    assert queue.stats().ready == len(ids)
-
-
 def test_no_more_handlers_run_than_asked_for(rig: Rig) -> None:
     queue = rig.queue(60)
     rig.handler.behave = lambda message: asyncio.sleep(0.005)
@@ -246,17 +202,6 @@ def test_idle_handlers_are_given_the_next_message_at_once(
     for number in range(20):
         push(queue, 1, f"{number}-")
         rig.handler.wait_for(number + 1)
-    released.set()
-    wait_until(lambda: settled(queue), "all")
-
-
-def test_slow_handlers_leave_the_rest_to_others(rig: Rig) -> None:
-    queue = rig.queue(50)
-    released = threading.Event()
-    rig.handler.behave = lambda message: until(released)
-    rig.work(queue, concurrency=2)
-    rig.handler.wait_for(2)
-    assert queue.stats().in_flight == 2  # no prefetch before it is known how long they take
     released.set()
     wait_until(lambda: settled(queue), "all")
 
