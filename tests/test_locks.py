@@ -21,6 +21,7 @@ from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.metrics.families import Families
 from ackq.ops.operation_log import OperationLog
 from ackq.ops.reads import SharedRead
+from ackq.ops.webhook import Webhook
 from ackq.process.figures import Reported
 from ackq.process.held_messages import RUNNING, Held, HeldMessages, Limits
 from ackq.process.quarantine import Kept, Quarantine
@@ -150,5 +151,11 @@ def test_a_call_waits_for_the_lock(make: Callable[[], Any], call: Callable[[Any]
     assert_waits(make(), call)
 
 
-def test_each_step_of_a_sample_waits_for_the_lock() -> None:
+def post(webhook: Webhook) -> None:
+    webhook.add([])
+    webhook.send()
+
+
+def test_each_step_waits_for_the_lock() -> None:
     assert_waits(Watcher(redis.Redis(port=1)), Watcher.sample, uses=3)
+    assert_waits(Webhook("http://127.0.0.1:1", lambda: 1.0), post, uses=2)

@@ -188,6 +188,14 @@ def test_a_lost_lease_is_logged_when_the_message_is_settled(
     assert len(caplog.messages) == 1
 
 
+def test_a_mistake_of_the_program_is_no_outage() -> None:
+    for does, state in (("tend", {"due": True}), ("close_at_exit", {"finished": True})):
+        in_flight, queue, _ = holding("a", **state)
+        queue.fails = ZeroDivisionError()
+        with pytest.raises(ZeroDivisionError):
+            getattr(in_flight, does)()
+
+
 @pytest.mark.parametrize(
     ("error", "logged"),
     [

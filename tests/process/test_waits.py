@@ -95,3 +95,15 @@ def test_what_is_gone_by_now_does_not_end_a_supervisor(
     with Service() as service:
         service.show(ready=True, healthy=True, stopping=False)
         assert not service._ready
+
+
+def test_a_process_that_the_system_refuses_ends_no_supervisor(tmp_path: Path) -> None:
+    def refuse(plan: Plan) -> None:
+        raise BlockingIOError("too many processes")
+
+    child, spares = Child(0, PLAN, tmp_path), SimpleNamespace(start=refuse)
+    child.start(spares)  # type: ignore[arg-type]
+    assert (child.pid, child.due > time.monotonic()) == (None, True)
+    spares.start = lambda plan: 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        child.start(spares)  # type: ignore[arg-type]
