@@ -93,13 +93,7 @@ def _changes(
                 yield function, "default", default, ast.Constant(not value)
             case ast.Constant(value=int() | float() as value):
                 yield function, "default", default, ast.Constant(value * 10 or 1)
-    sure = {
-        handler
-        for each in ast.walk(function)
-        if isinstance(each, ast.Try)
-        for handler in each.handlers
-        if _is_sure(each.body, handler.type)
-    }
+    sure: set[ast.AST] = set()
     for at in ast.walk(function):
         match at:
             case ast.With(items=[item]) | ast.AsyncWith(items=[item]):
@@ -110,6 +104,8 @@ def _changes(
                     yield at, "suppress", at, at.body
                     for fewer in _fewer(of.args):
                         yield at, "suppress", of, ast.Call(of.func, fewer, [])
+            case ast.Try(body, handlers):
+                sure.update(each for each in handlers if _is_sure(body, each.type))
             case ast.ExceptHandler(type=ast.expr() as caught):
                 errors = caught.elts if isinstance(caught, ast.Tuple) else []
                 for fewer in [*_fewer(errors)] or [[]]:

@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import click.testing
 import pytest
@@ -59,12 +60,7 @@ def test_nothing_but_reading_is_possible(http: TestClient, method: str) -> None:
 def test_a_page_with_users_asks_for_a_password(
     plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delays: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        delays.append(seconds)
-
-    monkeypatch.setattr("anyio.sleep", sleep)
+    monkeypatch.setattr("anyio.sleep", slept := AsyncMock())
     page = application(plain_client, users={"ada": PASSWORD, "bob": "x" * 12})
     http = TestClient(page, base_url="http://localhost")
     for path in ("/", "/live", "/static/ackq.js", "/nothing"):
@@ -83,7 +79,7 @@ def test_a_page_with_users_asks_for_a_password(
     )
     for headers in wrong:
         assert http.get("/live", headers=headers).status_code == 401, headers
-    assert delays == [0] * 4 + [0.5] * len(wrong)
+    assert [each.args for each in slept.await_args_list] == [(0,)] * 4 + [(0.5,)] * len(wrong)
     assert http.get("/live", headers=basic("ada", PASSWORD)).status_code == 200
 
 

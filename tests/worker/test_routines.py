@@ -441,10 +441,8 @@ def _leaving_the_list(state: State) -> Routine[Any]:
 def _of_a_minute(state: State) -> Routine[Any]:
     minutes = Minutes(wanted=True)
     (routine,) = minutes.start(state, Bell)
-    next(routine)
     minutes.end()
-    assert isinstance(routine.send(None), Call)
-    return routine
+    return _at(routine)
 
 
 def _checking_health(state: State) -> Routine[Any]:
