@@ -203,14 +203,3 @@ def test_partitions_lie_where_the_article_puts_them(
     assert set(taken) == {"by-hash", "chosen", "theirs"}
     assert taken["theirs"].partition == taken["chosen"].partition == 3
     assert queue.delete(*taken.values()) == 3
-
-
-def test_one_partition_can_be_consumed_by_hand_as_in_the_article(
-    make_delay: MakeDelay, name: str
-) -> None:
-    queue = make_delay(partitions=4)
-    queue.push("k", b"x", partition=2)
-    by_hand = make_delay(name=f"{name}:2")
-    (message,) = by_hand.take()
-    assert queue.take() == []
-    assert by_hand.delete(message) == 1

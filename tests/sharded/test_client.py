@@ -19,11 +19,11 @@ import redis.asyncio
 
 import ackq
 from ackq import Redriven
-from ackq.errors import ConfigurationError, KeyTypeError, PartlyStored, UnknownOutcome
+from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.shards import Shards, shard_names
 from ackq.queue import chosen_messages, inspection
-from ackq.sharded import AsyncShardedQueue, ShardedQueue, client_async, operations, resize
+from ackq.sharded import AsyncShardedQueue, ShardedQueue, client_async, operations
 from ackq.sharded.client_async import READ_AGAIN_LATER, READ_INTERVAL, TRIES
 from ackq.sharded.waiters import ShardWaiters
 from ackq.sharded.waiters_async import AsyncShardWaiters
@@ -345,27 +345,6 @@ async def test_one_message_is_popped_with_the_same_settings(queue: Any) -> None:
     assert asked == [(1, 3.0, 4.0, [found]), (1, None, None, ())]
 
 
-@on_a_loop
-async def test_a_pop_that_closed_the_last_draining_shards_records_that(
-    queue: Any, clock: Clock
-) -> None:
-    found = [_message()]
-    draining = Shard(clock, recorded=LATER)
-    draining.draining = (object(),)
-    queue._shards, queue._next_read = draining, math.inf
-    asked: list[Any] = []
-    queue._home.execute = _answering(4, asked=asked)
-
-    async def reopened() -> Any:
-        asked.append("reopened")
-        queue._shards = Shard(clock, found)
-
-    queue._reopened = reopened
-    assert await queue.pop_many(1) is found
-    assert asked == [(resize.change, "jobs", LATER.version, LATER.number, ()), "reopened"]
-    assert not draining.takes
-
-
 # --- pushing -------------------------------------------------------------------------------
 
 
@@ -394,52 +373,6 @@ async def test_a_push_reaches_its_shard_with_all_options(queue: Any) -> None:
     bare = {"delay": None, "at": None, "front": False, "confirm": None, "dedup_window": 3600.0}
     assert other.asked == [(b"2", {**bare, "dedup": None})]
     assert one.asked[1:] == [(b"3", {**bare, "dedup": "x"}), (b"4", {**bare, "dedup": key})]
-
-
-@pytest.mark.parametrize("stays", [True, False], ids=["opened again", "another"])
-@on_a_loop
-async def test_a_part_of_a_batch_that_was_refused_goes_to_one_shard_in_use(
-    queue: Any, stays: bool
-) -> None:
-    old, new = _stub(REFUSED, ["a"]), _stub(["b"])
-    before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
-    again = SimpleNamespace(used=(new, old)) if stays else after
-    asked: list[Any] = []
-    queue._changed = _answering(True, asked=asked)
-    queue._opened = _answering(before, again)
-    queue._turns = iter([0, 0])
-    assert await queue.push_many([{"id": "x"}], **OPTIONS)
-    assert asked == [(before,)]
-    expected = ([b'{"id":"x"}'], OPTIONS)
-    assert old.asked == [expected] * (2 if stays else 1)
-    assert new.asked == ([] if stays else [expected])
-    queue._changed = _answering(False)
-    queue._opened = _answering(SimpleNamespace(used=(_stub(REFUSED),)))
-    queue._turns = iter([0])
-    with pytest.raises(KeyTypeError):
-        await queue.push_many([b"1"])
-
-
-@pytest.mark.parametrize("error", [AWAY, OSError("down"), UnknownOutcome("lost")], ids=repr)
-@on_a_loop
-async def test_a_batch_that_one_shard_ends_accounts_for_all_its_messages(
-    queue: Any, error: Exception
-) -> None:
-    one, other = _stub(["0"]), _stub(error)
-    if isinstance(error, UnknownOutcome):
-        error.account([], [0], [])
-    queue._opened = _answering(SimpleNamespace(used=(one, other)))
-    keys = [
-        next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == shard)
-        for shard in range(2)
-    ]
-    with pytest.raises((PartlyStored, UnknownOutcome)) as raised:
-        await queue.push_many([b"0", b"1"], key=lambda body: keys[int(body)])
-    found: Any = raised.value
-    assert found.stored_positions == (0,)
-    assert {*found.unknown_positions, *found.not_stored_positions} == {1}
-    if isinstance(found, PartlyStored):
-        assert found.__cause__ is error
 
 
 # --- all shards ----------------------------------------------------------------------------
