@@ -55,18 +55,21 @@ do
   rules.field, rules.place = found[5], tonumber(found[8] or 0)
 end
 redis.call('LLEN', ready)
-local has_side = redis.call('EXISTS', handoff, receives, extended, errors, notes, delayed, dead) > 0
+-- Once all keys that exist are met, no other one is asked for.
+local sides = redis.call('EXISTS', handoff, receives, extended, errors, notes, delayed, dead,
+  paused, counters)
+local watched = sides > 0 and redis.call('HEXISTS', counters, 'since') == 1
+local has_side = sides > (watched and 1 or 0)
 local has_receives = has_side and redis.call('HLEN', receives) > 0
 local has_extended = has_side and redis.call('HLEN', extended) > 0
 local has_errors = has_side and redis.call('HLEN', errors) > 0
 local has_notes = has_side and redis.call('HLEN', notes) > 0
 local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
-local watched = redis.call('HEXISTS', counters, 'since') == 1
 if has_side then
   redis.call('LLEN', handoff)
   redis.call('XLEN', dead)
 end
-local are_parked, woken_note, are_stopped, are_apart, has_runs = read_types()
+local are_parked, woken_note, are_stopped, are_apart, has_runs, had_turns = read_types()
 are_stopped = are_stopped and rules.stops
 local is_timed = rules.each or are_apart -- whether groups with a free slot may have to wait
 
@@ -84,7 +87,7 @@ else
   redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 end
 
-if redis.call('EXISTS', paused) == 1 then
+if has_side and redis.call('EXISTS', paused) == 1 then
   return {'paused', refused}
 end
 
@@ -100,7 +103,7 @@ local has_taken = {} -- lease key -> true, of messages delivered or that came ba
 if is_timed then
   renew_rates()
 end
-local has_turns = are_due()
+local has_turns = (had_turns or turned > 0) and are_due()
 
 -- include: must_wait, groups/pop/deliver, recount, groups/pop/park, derive, bury_canceled
 -- include: groups/pop/lease, groups/pop/turns, groups/pop/lists
@@ -162,7 +165,9 @@ write_permits()
 if taken > 0 and jitter % SWEEPS == 1 then
   sweep_slots(SWEPT / 10) -- a queue may never be empty
 end
-wake()
+if had_turns or turned > 0 then
+  wake()
+end
 admit()
 if taken > 0 then
   if is_waiting and redis.call('EXISTS', ready, handoff, parked) == 0
