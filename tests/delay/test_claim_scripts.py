@@ -22,6 +22,13 @@ def filled(partition: Partition, count: int, size: int = 4) -> Claiming:
     return Claiming(partition)
 
 
+def claimed(partition: Partition, count: int, size: int = 4) -> Claiming:
+    """Return a claim of all messages that are ready."""
+    claiming = filled(partition, count, size)
+    claiming.claim()
+    return claiming
+
+
 def own(claiming: Claiming, *, others: tuple[bytes, ...] = (b"later", b"held")) -> list[bytes]:
     """Return the keys of claimed messages by the ends of their leases."""
     leases = claiming.leases()
@@ -193,8 +200,7 @@ def test_no_lease_equals_a_receipt_that_is_recorded(partition: Partition, place:
 
 
 def test_long_leases_are_not_renewed(partition: Partition) -> None:
-    claiming = filled(partition, 2)
-    claiming.claim()
+    claiming = claimed(partition, 2)
     before = claiming.everything()
     claiming.now = NOW + TIMEOUT // 3
     assert claiming.beat() == [b"ok", 0, 0]
@@ -203,8 +209,7 @@ def test_long_leases_are_not_renewed(partition: Partition) -> None:
 
 def renewed_in_part(partition: Partition) -> Claiming:
     """Return a claim of five messages, two of whose leases were renewed."""
-    claiming = filled(partition, 5)
-    claiming.claim()
+    claiming = claimed(partition, 5)
     claiming.now = NOW + TIMEOUT // 2
     assert claiming.beat(2) == [b"ok", 2, 1]
     return claiming
@@ -286,24 +291,21 @@ def test_a_claim_that_grows_while_it_is_renewed(partition: Partition) -> None:
 
 
 def test_an_ended_lease_that_nobody_took_is_renewed(partition: Partition) -> None:
-    claiming = filled(partition, 2)
-    claiming.claim()
+    claiming = claimed(partition, 2)
     claiming.now = NOW + 2 * TIMEOUT
     assert claiming.beat() == [b"ok", 2, 0]
     assert len(own(claiming)) == 2
 
 
 def test_messages_that_left_are_not_read(partition: Partition) -> None:
-    claiming = filled(partition, 5)
-    claiming.claim()
+    claiming = claimed(partition, 5)
     lost = lose(claiming)
     found = claiming.read()
     assert found == {at: key for at, key in enumerate(keys_of(5)[::-1]) if key not in lost}
 
 
 def test_messages_that_left_are_not_renewed_and_do_not_come_back(partition: Partition) -> None:
-    claiming = filled(partition, 5)
-    claiming.claim()
+    claiming = claimed(partition, 5)
     lost = lose(claiming)
     before = claiming.ready(), claiming.leases()
     claiming.now = NOW + TIMEOUT // 2
@@ -320,8 +322,7 @@ def test_messages_that_left_are_not_renewed_and_do_not_come_back(partition: Part
 
 
 def test_messages_that_left_are_not_deleted(partition: Partition) -> None:
-    claiming = filled(partition, 5)
-    claiming.claim()
+    claiming = claimed(partition, 5)
     lost = lose(claiming)
     assert claiming.ack() == [b"ok", 1, 0]
     stored = lost | {b"later", b"held"}
@@ -330,8 +331,7 @@ def test_messages_that_left_are_not_deleted(partition: Partition) -> None:
 
 
 def test_messages_that_left_are_not_returned(partition: Partition) -> None:
-    claiming = filled(partition, 5)
-    claiming.claim()
+    claiming = claimed(partition, 5)
     lost = lose(claiming)
     before = claiming.ready()
     assert claiming.give_back() == [1, 0]
@@ -340,8 +340,7 @@ def test_messages_that_left_are_not_returned(partition: Partition) -> None:
 
 
 def test_an_ack_deletes_all_that_belongs_to_the_messages(partition: Partition) -> None:
-    claiming = filled(partition, 3)
-    claiming.claim()
+    claiming = claimed(partition, 3)
     before = claiming.everything().keys()
     for part in ("receives", "extended"):
         partition.client.hset(partition.key(part), mapping={"m0001": 3, "held": 3})
@@ -370,22 +369,19 @@ def test_an_ack_deletes_all_that_belongs_to_the_messages(partition: Partition) -
 
 
 def test_one_call_deletes_a_bounded_number_of_bytes(partition: Partition) -> None:
-    claiming = filled(partition, 5, 3 * 1024 * 1024)
-    claiming.claim()
+    claiming = claimed(partition, 5, 3 * 1024 * 1024)
     assert [claiming.ack(), claiming.ack()] == [[b"ok", 3, 2], [b"ok", 2, 0]]
 
 
 def test_one_call_reads_a_bounded_number_of_bytes(partition: Partition) -> None:
-    claiming = filled(partition, 5, 600 * 1024)
-    claiming.claim()
+    claiming = claimed(partition, 5, 600 * 1024)
     looked, *values = claiming.call("claim_read", 1, 1, 300)
     assert (looked, values[::4]) == (2, [1, 2])
     assert claiming.call("claim_read", 1, 5, 300) == [0]
 
 
 def test_a_returned_message_is_ready_since_its_former_time(partition: Partition) -> None:
-    claiming = filled(partition, 3)
-    claiming.claim()
+    claiming = claimed(partition, 3)
     partition.note("m0001", b"x", b"1:1:")
     partition.client.hset(partition.key("receives"), "m0000", 4)
     partition.note("m0000", b"xxxx", b"3:1:")
@@ -408,8 +404,7 @@ def test_a_returned_message_is_ready_since_its_former_time(partition: Partition)
 
 
 def test_only_a_released_claim_is_returned(partition: Partition) -> None:
-    claiming = filled(partition, 3)
-    claiming.claim()
+    claiming = claimed(partition, 3)
     before = claiming.everything()
     assert claiming.call("claim_return", 1) == [0, 0]
     assert claiming.everything() == before
@@ -418,8 +413,7 @@ def test_only_a_released_claim_is_returned(partition: Partition) -> None:
 def test_a_claim_that_is_being_returned_is_neither_acked_nor_renewed_nor_read(
     partition: Partition,
 ) -> None:
-    claiming = filled(partition, 3)
-    claiming.claim()
+    claiming = claimed(partition, 3)
     claiming.give_back(1)
     leases = claiming.leases()
     claiming.now = NOW + TIMEOUT // 2
@@ -431,8 +425,7 @@ def test_a_claim_that_is_being_returned_is_neither_acked_nor_renewed_nor_read(
 
 
 def test_a_claim_whose_list_is_gone_is_forgotten(partition: Partition) -> None:
-    claiming = filled(partition, 2)
-    claiming.claim()
+    claiming = claimed(partition, 2)
     claiming.client.delete(claiming.list)
     before, claiming.now = claiming.everything(), NOW + TIMEOUT // 2
     assert claiming.beat() == [b"ok", 0, 0]

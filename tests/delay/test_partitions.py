@@ -56,15 +56,6 @@ def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_chosen(
     assert queue.cancel("chosen", partition=elsewhere) == 1
 
 
-def test_a_batch_over_all_partitions_is_one_round_trip_each_way(make_delay: MakeDelay) -> None:
-    queue = make_delay(P)
-    queue.push_many(DelayEntry(f"k{n}", b"x") for n in range(200))
-    taken = queue.take(200)
-    assert len(taken) == 200
-    assert all(message.partition == home(message.key) for message in taken)
-    assert queue.delete(*taken) == 200
-
-
 def test_partitions_are_shared_out_and_each_message_goes_to_their_owner(
     make_delay: MakeDelay,
 ) -> None:

@@ -35,14 +35,6 @@ def test_takes_stay_on_a_shard_then_go_on_to_the_next_that_has_messages() -> Non
     assert choice.shard(0) is None
 
 
-def test_old_counts_are_not_chosen_by() -> None:
-    choice = Choice(0)
-    choice.counted({0: having(100), 1: having(100)}, 0)
-    for _ in range(TAKES_IN_A_ROW):
-        choice.took(0, 1, 1)
-    assert choice.shard(2 * COUNTS_LAST) is None
-
-
 def test_counts_last_for_a_while_and_takes_in_a_row_are_limited() -> None:
     choice = Choice(0)
     choice.counted({2: having(100), 5: having(10)}, 50.0)

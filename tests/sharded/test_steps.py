@@ -20,7 +20,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
-from ackq.sharded.choice import MAX_OTHERS, TAKES_IN_A_ROW, Choice
+from ackq.sharded.choice import MAX_OTHERS, Choice
 from ackq.sharded.operations import Part, ShardCounts
 from tests.outside import FIXED
 from tests.steps import play
@@ -202,16 +202,7 @@ def test_a_shard_that_has_just_got_a_message_is_next() -> None:
     assert choice.shard(0) == 1
     choice.took(1, 1, 1)
     assert choice.shard(0) == 0
-    choice = Choice(0)
     assert choice.counted({}, 0) is None
-    assert choice.counted({0: ShardCounts(0, False, None)}, 0) is None
-    assert choice.shard(0) is None
-    # After the last one comes the first.
-    choice.counted({0: ShardCounts(50, False, None), 3: ShardCounts(60, False, None)}, 0)
-    for _ in range(TAKES_IN_A_ROW):
-        assert choice.shard(0) == 3
-        choice.took(3, 1, 1)
-    assert choice.shard(0) == 0
 
 
 def test_draining_shards_are_looked_at_too_some_at_a_time() -> None:
