@@ -189,7 +189,7 @@ def test_a_lost_lease_is_logged_when_the_message_is_settled(
 
 
 def test_a_mistake_of_the_program_is_no_outage() -> None:
-    for does, finished in (("tend", False), ("close_at_exit", True)):
+    for does, finished in (("tend", False), ("close_at_exit", True), ("return_to_queue", False)):
         in_flight, queue, _ = holding("a", due=True, finished=finished)
         queue.fails = ZeroDivisionError()
         with pytest.raises(ZeroDivisionError):
