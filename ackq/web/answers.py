@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from ackq.core.inspection_results import DeadLetter, Found
 from ackq.ops.chronicle.causes import Cause
-from ackq.ops.chronicle.minutes import STATES, Minute
+from ackq.ops.chronicle.minutes import STATES, Minute, TaskWork, Work
 from ackq.ops.dead_letters import DeadPage
 from ackq.ops.operation_log import Entry
 from ackq.ops.readings import Reading
@@ -374,7 +374,6 @@ def history_of(rows: Iterable[Minute], entries: Iterable[Entry], now: float) -> 
 
 
 def _minute(row: Minute) -> MinuteAnswer:
-    quantile = row.work.durations.quantile
     return MinuteAnswer(
         row.at,
         row.seconds,
@@ -384,17 +383,16 @@ def _minute(row: Minute) -> MinuteAnswer:
         {name: count for name, count in row.counts.items() if count},
         row.dead,
         sum(row.work.durations.counts),
-        {"p50": quantile(0.5), "p95": quantile(0.95), "p99": quantile(0.99)},
+        _quantiles(row.work),
         {
-            name: TaskAnswer(
-                work.acked,
-                work.failed,
-                work.rejected,
-                {f"p{share}": work.durations.quantile(share / 100) for share in (50, 95, 99)},
-            )
+            name: _like(TaskAnswer, work, handler_seconds=_quantiles(work))
             for name, work in row.work.tasks.items()
         },
     )
+
+
+def _quantiles(work: Work | TaskWork) -> dict[str, float | None]:
+    return {f"p{share}": work.durations.quantile(share / 100) for share in (50, 95, 99)}
 
 
 def mark_of(entry: Entry) -> MarkAnswer:

@@ -7,7 +7,7 @@ import asyncio
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ackq.web.guard import Guard
+from ackq.web.guard import REFUSED, Guard
 
 #: Most connections at a time. One more ends the one that has been without a request for longest.
 MAX_CONNECTIONS = 200
@@ -44,8 +44,9 @@ class Connection(H11Protocol):
 
     @property
     def has_request(self) -> bool:
-        """Whether the head of a request has arrived, and its response is not complete."""
-        return self.cycle is not None and not self.cycle.response_complete
+        """Whether a request has arrived that is not answered yet and has no wrong password."""
+        unanswered = self.cycle is not None and not self.cycle.response_complete
+        return unanswered and REFUSED not in self.scope["state"]
 
     def data_received(self, data: bytes) -> None:
         """Handle what arrived."""

@@ -17,6 +17,8 @@ from ackq.core.hosts import KnownHosts
 
 #: Seconds before a wrong password is refused.
 REFUSAL_DELAY = 0.5
+#: In the state of a request whose password is refused: its connection may be closed.
+REFUSED = "ackq.refused"
 #: No inline code, no other host, no frame. Text that slipped through as markup would not run.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -113,6 +115,7 @@ class Guard:
             )
         user = self._user_of(headers.get("authorization", ""))
         if self._users is not None and user is None:
+            scope.setdefault("state", {})[REFUSED] = True
             await anyio.sleep(REFUSAL_DELAY if "authorization" in headers else 0)
             return PlainTextResponse(
                 "A user name and a password are needed.\n",

@@ -113,11 +113,7 @@ def test_push_at_a_time_once_with_an_id(ackq: Run, name: str, plain_client: redi
         assert message.body == b'{"id":"a-7","n": 2}'
         assert queue.pop() is None
         queue.purge()
-    for wrong in (
-        ["--at", "soon", "{}"],
-        ["--dedup", "k", "{}", "{}"],
-        ["--id", "x", '{"id": "y"}'],
-    ):
+    for wrong in (["--at", "soon", "{}"], ["--dedup", "k", "{}", "{}"], ["--id", "x", '{"id": 1}']):
         ackq("push", name, *wrong, code=2)
     for key in plain_client.scan_iter(f"{name}DEDUP:*"):
         plain_client.unlink(key)

@@ -1,5 +1,6 @@
 """Whoever connects and says nothing, or speaks slowly, keeps no one else out."""
 
+import asyncio
 import http.client
 import logging
 import socket
@@ -8,18 +9,26 @@ from contextlib import ExitStack, closing
 from urllib.parse import urlsplit
 
 import pytest
+import redis
 
-from ackq.web import connections, forms
+from ackq.web import application, connections, forms
+from tests.waiting import wait_until
+from tests.web.conftest import served
+from tests.web.test_guard import basic
 
 Address = tuple[str, int]
 
 
-@pytest.fixture
-def address(site: str) -> Address:
-    parts = urlsplit(site)
+def address_in(url: str) -> Address:
+    parts = urlsplit(url)
     assert parts.hostname
     assert parts.port
     return parts.hostname, parts.port
+
+
+@pytest.fixture
+def address(site: str) -> Address:
+    return address_in(site)
 
 
 def status_of(address: Address, path: str = "/static/ackq.css", **headers: str) -> int:
@@ -44,6 +53,28 @@ def test_idle_connections_keep_nobody_out(address: Address, opened: list[socket.
         assert len(opened) % 50 or status_of(address) == 200
     # The first ones made room for those that came later.
     assert opened[0].recv(1) == b""
+
+
+def test_wrong_passwords_keep_nobody_out(
+    plain_client: redis.Redis, opened: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        refused.append(seconds)
+        while refused:
+            await asyncio.sleep(0.1)
+
+    monkeypatch.setattr("ackq.web.guard.anyio.sleep", wait)
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic eDp5\r\n\r\n"
+    with served(application(plain_client, users={"ada": "correct horse battery"})) as url:
+        for _ in range(connections.MAX_CONNECTIONS):
+            opened.append(socket.create_connection(address_in(url), timeout=20))
+            opened[-1].sendall(request)
+        wait_until(lambda: len(refused) == len(opened), "all to be refused")
+        status = status_of(address_in(url), **basic("ada", "correct horse battery"))
+        refused.clear()
+    assert status == 200
 
 
 def test_a_head_that_does_not_arrive_in_time_ends_its_connection(
