@@ -13,7 +13,7 @@ class Taken(Exception):
 
 
 class Lock:
-    """A lock that somebody else takes after so many uses."""
+    """A lock that somebody else takes after ``uses`` uses."""
 
     def __init__(self, uses: int = 0) -> None:
         self._uses = uses
@@ -32,7 +32,7 @@ class Lock:
 
 
 def assert_waits(made: Any, call: Callable[[Any], Any], uses: int = 0) -> None:
-    """Fail unless the call waits for the object's lock after so many uses."""
+    """Fail unless the call waits for the object's lock after ``uses`` uses."""
     made._lock = Lock(uses)
 
     async def run() -> None:
