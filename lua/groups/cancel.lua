@@ -15,18 +15,16 @@
 -- during all calls is looked at once. Call pick.lua and cancel.lua, too: a message may be on a
 -- list, delayed or leased.
 -- Atomic because a message must always be in one place, and a group without messages has no turn.
--- Cost: O(2,000 + log parked): at most 2,000 messages are looked at, 100 canceled, 1 MiB of bodies
--- and notes read, plus 4 messages behind short ones, and 72 KiB decoded.
+-- Cost: O(1,000 + log parked): at most 1,000 messages are looked at, one by one, since one may be
+-- long; 50 canceled; 1 MiB of bodies and notes read, plus one message; 72 KiB decoded.
 -- Roles: operator, doctor
 local notes, dead, errors, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local parked, turns = KEYS[5], KEYS[6]
 local after = ARGV[1]
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may read
-local SEEN = 2000 -- messages one call may look at
-local CANCELED = 100 -- messages one call may cancel
-local AT_ONCE = 4 -- messages read at a time, as long as those before were short
-local SHORT = 4096 -- bytes
+local SEEN = 1000 -- messages one call may look at
+local CANCELED = 50 -- messages one call may cancel
 local PLACE = 16 -- digits of the place of a message
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
@@ -51,13 +49,10 @@ local has_errors = redis.call('HLEN', errors) > 0
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 -- include: now, count_up, natural_key, wanted_key, listed_message, groups/from_behind
 
-local found, looked, bytes, slice = {}, 0, 0, 1
+local found, looked, bytes = {}, 0, 0
 
 -- Look at a message. Return whether the call has room for it.
 local function look(member)
-  if bytes >= BODY_BUDGET then
-    return false -- its length was known only after it was read
-  end
   local name = 3 + tonumber(string.sub(member, 1, 3))
   local before, body = decoded, string.sub(member, name + PLACE + 1)
   local key = group and (natural_key(body) or '') or not group and wanted_key(body)
@@ -79,18 +74,13 @@ local function look_through()
   local first, last = head and '[' .. head or '-', head and '(' .. head .. ':' or '+'
   while looked < SEEN and bytes < BODY_BUDGET do
     local from = after == '' and first or from_behind(after)
-    local members, size = redis.call('ZRANGEBYLEX', parked, from, last, 'LIMIT', '0', slice), 0
-    for _, member in ipairs(members) do
-      if not look(member) then
-        return
-      end
-      size = size + #member
-    end
-    if #members < slice then
+    local member = redis.call('ZRANGEBYLEX', parked, from, last, 'LIMIT', '0', '1')[1]
+    if not member then
       after = ''
       return
+    elseif not look(member) then
+      return
     end
-    slice = size < #members * SHORT and math.min(AT_ONCE, 2 * slice) or 1
   end
 end
 
