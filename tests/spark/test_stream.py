@@ -395,10 +395,12 @@ def test_shards_share_a_number_and_the_limit(start: Start, url: str, token: str)
 
 def test_an_empty_shard_leaves_its_share_to_others(start: Start, url: str, token: str) -> None:
     with ShardedQueue.from_url(url, token, 3) as sharded:
-        sharded.shards()[1].push_many({"n": n} for n in range(40))
+        sharded.shards()[1].push_many({"n": n} for n in range(120))
         log = Checkpoint()
         start(log, shards=3, maxMessagesPerTrigger=30).run()
-        assert sum(log.sizes()) == 40
+        assert sum(log.sizes()) == 120
+        # Its own share is 10. It gets more whenever an empty one is asked before it, by chance.
+        assert max(log.sizes()) > 10
         assert sharded.stats().in_flight == 0
 
 
