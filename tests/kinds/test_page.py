@@ -16,6 +16,7 @@ from ackq.web.requests import Ask
 from ackq.web.search import Searches, Wanted
 from tests.kinds.stock import Stock, each_that_can
 from tests.servers import Client
+from tests.web.conftest import eager as eager
 from tests.web.test_operating import Operator
 from tests.web.test_operating import operator as operator
 from tests.web.test_operating import page as page

@@ -292,11 +292,12 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
             walk.subjects.saw("dropped")
 
     def pause() -> Operation[None]:
-        yield from group_limits.pause(spec, draw.choice(NAMES[:2]), draw.choice([None, 0.005]))
+        yield from group_limits.pause(spec, draw.choice(NAMES[:2]), draw.choice([None, None, 0.005]))
 
     def resume() -> Operation[None]:
         stopped = yield Request((b"HKEYS", walk.key("GROUPS:STOPPED")))
-        group = draw.choice(stopped).decode() if stopped else NAMES[0]
+        longest = yield Request((b"ZREVRANGE", walk.key("GROUPS:PAUSES"), 0, 0))
+        group = draw.choice([*stopped, *longest] or [NAMES[0].encode()]).decode()
         resumed = yield from stopped_groups.resume(spec, group)
         walk.subjects.saw("resumed", resumed)
 
@@ -333,12 +334,13 @@ def walk_through(client: Any, name: str, seed: int, groups: Groups) -> None:
         walk.run(lives, STEPS)
         for group in NAMES[:2]:
             queue.resume_group(group)
-        for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
-            for member in client.zrange(key, 0, -1):
-                client.zadd(key, {member: 1})
         patience = 0.5 if rate is not None else None
         for _ in range(ROUNDS):
-            if not (stats := queue.stats()).dead + stats.ready:
+            # A message that was on the list to wake a consumer is delayed again.
+            for key in (walk.spec.keys.backup, walk.spec.keys.delayed):
+                for member in client.zrange(key, 0, -1):
+                    client.zadd(key, {member: 1})
+            if not (stats := queue.stats()).dead + stats.ready + stats.delayed + stats.in_flight:
                 break
             if not queue.redrive():
                 # The id of a dead letter is taken by a message behind it: go on without it.
