@@ -42,6 +42,7 @@ class AsyncShardWaiters:
             if task is None or task.done():
                 counts = self._counts.pop(shard, None)
                 task = asyncio.create_task(self._wait(shard, counts), name=f"ackq-shard-{shard}")
+                task.add_done_callback(_retrieve)
                 self._waiting[shard] = task
                 self._blocked.pop(shard, None)
                 if counts and not counts.paused:
@@ -61,3 +62,9 @@ class AsyncShardWaiters:
     async def _wait(self, shard: int, counts: operations.ShardCounts | None) -> bool:
         queue = self._queues[shard]
         return await queue.execute(operations.wait, operations.MAX_BLOCK, counts)
+
+
+def _retrieve(task: asyncio.Task[bool]) -> None:
+    """Keep asyncio from logging an error that no call waits for: the next wait meets it again."""
+    if not task.cancelled():
+        task.exception()

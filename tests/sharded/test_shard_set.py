@@ -4,6 +4,7 @@ The blocking set of shards is generated from the asynchronous one; the waiters a
 """
 
 import asyncio
+import gc
 import itertools
 import os
 import threading
@@ -400,6 +401,26 @@ def test_waits_go_on_until_their_shard_has_a_message(runtime: Any) -> None:
             await wait([0, 2], 30)
 
     runtime(play)
+
+
+def test_the_error_of_a_wait_that_no_call_waits_for_is_not_logged() -> None:
+    unseen: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: unseen.append(found))
+        shards: Any = [AsyncWaiting()]
+        waiters = AsyncShardWaiters(shards)
+        assert await waiters.wait([0], 0.01) == []
+        shards[0].error = CLOSED
+        shards[0].woken.set()
+        async with asyncio.timeout(30):
+            while len(asyncio.all_tasks()) > 1:
+                await asyncio.sleep(0)
+        del waiters
+        gc.collect()
+
+    asyncio.run(main())
+    assert not unseen
 
 
 def test_a_single_shard_is_waited_for_without_a_thread() -> None:

@@ -292,7 +292,9 @@ def operator(walk: GroupWalk) -> Callable[[Actor], Life]:
             walk.subjects.saw("dropped")
 
     def pause() -> Operation[None]:
-        yield from group_limits.pause(spec, draw.choice(NAMES[:2]), draw.choice([None, None, 0.005]))
+        yield from group_limits.pause(
+            spec, draw.choice(NAMES[:2]), draw.choice([None, None, 0.005])
+        )
 
     def resume() -> Operation[None]:
         stopped = yield Request((b"HKEYS", walk.key("GROUPS:STOPPED")))
