@@ -411,12 +411,12 @@ def test_the_error_of_a_wait_that_no_call_waits_for_is_not_logged() -> None:
         shards: Any = [AsyncWaiting()]
         waiters = AsyncShardWaiters(shards)
         assert await waiters.wait([0], 0.01) == []
-        shards[0].error = CLOSED
+        shards[0].error = KeyTypeError("closed")
         shards[0].woken.set()
         async with asyncio.timeout(30):
             while len(asyncio.all_tasks()) > 1:
                 await asyncio.sleep(0)
-        del waiters
+        del waiters, shards
         gc.collect()
 
     asyncio.run(main())
