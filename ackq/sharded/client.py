@@ -992,8 +992,7 @@ class ShardedQueue(WholeQueue, Closable):
             except KeyTypeError as error:
                 opened = self._shards
                 left = [message for message in part if message.settled_by is None]
-                if self.config.groups and opened is not None and self._changed(opened):
-                    continue
-                if self.queue_of(name).execute(stages.stage_of) is not None:
+                if self.queue_of(name).execute(stages.stage_of) in (None, "sealed"):
+                    raise operations.closed(name, left, len(part) - len(left)) from error
+                if not (self.config.groups and opened is not None and self._changed(opened)):
                     raise
-                raise operations.closed(name, left, len(part) - len(left)) from error

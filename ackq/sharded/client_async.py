@@ -999,8 +999,7 @@ class AsyncShardedQueue(AsyncWholeQueue, Closable):
             except KeyTypeError as error:
                 opened = self._shards
                 left = [message for message in part if message.settled_by is None]
-                if self.config.groups and opened is not None and await self._changed(opened):
-                    continue
-                if await self.queue_of(name).execute(stages.stage_of) is not None:
+                if await self.queue_of(name).execute(stages.stage_of) in (None, "sealed"):
+                    raise operations.closed(name, left, len(part) - len(left)) from error
+                if not (self.config.groups and opened is not None and await self._changed(opened)):
                     raise
-                raise operations.closed(name, left, len(part) - len(left)) from error

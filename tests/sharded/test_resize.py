@@ -10,6 +10,7 @@ from redis.exceptions import ResponseError
 import ackq
 from ackq import Queue
 from ackq.membership.shards import Shards, shard_names
+from ackq.queue.stages import stage_of
 from ackq.sharded import operations, resize
 from tests.servers import Target
 from tests.sharded.conftest import MakeSharded
@@ -272,27 +273,35 @@ def test_a_read_of_all_shards_goes_on_if_they_are_closed_meanwhile_one_by_one(
         target.control.delete(name, f"{name}CONTEXT")
 
 
-@pytest.mark.parametrize("groups", [None, ackq.Groups("group")], ids=["plain", "groups"])
+@pytest.mark.parametrize(
+    ("groups", "dead"),
+    [(None, False), (ackq.Groups("group"), False), (ackq.Groups("group"), True)],
+    ids=["plain", "groups", "groups with dead letters"],
+)
 def test_a_lease_that_ended_before_its_shard_was_closed_is_lost(
-    make_sharded: MakeSharded, target: Target, token: str, groups: Any
+    make_sharded: MakeSharded, target: Target, token: str, groups: Any, dead: bool
 ) -> None:
     frozen, queue = make_sharded(4, groups=groups), make_sharded(4, groups=groups)
     queue.push_many([{"id": str(n), "group": str(n)} for n in range(12)])
     held = wait_until(lambda: frozen.pop_many(12, visibility_timeout=0.001), "messages")
     queue.resize(6)
-    take_all(queue, 12)
+    taken = hold_all(queue, 12)
+    (queue.reject if dead else queue.ack)(*taken)
+    former = {each.queue for each in held}
 
     def drained() -> bool:
         queue.pop()
-        return record(target, token) == (6, b"")
+        if not dead:
+            return record(target, token) == (6, b"")
+        return all(queue.queue_of(name).execute(stage_of) == "sealed" for name in former)
 
     wait_until(drained, "the former shards to be closed")
-    assert frozen.pop_many(1, ack=held) == []
     for settle in (frozen.extend, frozen.ack, frozen.nack):
         with pytest.raises(ackq.LeaseLost) as lost:
             settle(*held)
         assert {*lost.value.messages} == {*held}
-    for name in {each.name for each in frozen.shards()} ^ {*(each.queue for each in held)}:
+    queue.purge(dead=True)
+    for name in {each.name for each in frozen.shards()} ^ former:
         target.control.delete(name, f"{name}CONTEXT")
 
 
