@@ -26,10 +26,6 @@ class Failure:
     queue: str
     reason: str
     dead: int
-    first: datetime
-    last: datetime
-    #: The entry of the latest one, for `ackq dead show`.
-    latest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,29 +105,23 @@ def summarise(rows: Iterable[Row], queues: Mapping[str, QueueStats]) -> Summary:
         queues: the counts of each queue.
     """
     summary = Summary(queues)
-    dead: dict[tuple[str, str], _Group] = {}
+    dead: Counter[tuple[str, str]] = Counter()
     rules: dict[tuple[str, str], _Group] = {}
     for row in rows:
         if row.state == "in_flight":
             summary.leased[row.queue] += 1
             continue
         reason = row.reason or NONE
-        dead.setdefault((row.queue, reason), _Group(row, row)).add(row)
+        dead[row.queue, reason] += 1
         for rule in _rules(reason):
             rules.setdefault((row.queue, rule), _Group(row, row)).add(row)
-    summary.failures = [
-        Failure(*key, of.count, of.first.at, of.last.at, of.last.entry or "")
-        for key, of in _largest(dead)
-    ]
+    by_count = sorted(dead.items(), key=lambda each: (-each[1], each[0]))
+    summary.failures = [Failure(*key, count) for key, count in by_count]
     summary.broken_rules = [
         BrokenRule(*key, of.count, of.first.id or "", of.last.id or "")
-        for key, of in _largest(rules)
+        for key, of in sorted(rules.items(), key=lambda each: (-each[1].count, each[0]))
     ]
     return summary
-
-
-def _largest(groups: dict[tuple[str, str], _Group]) -> list[tuple[tuple[str, str], _Group]]:
-    return sorted(groups.items(), key=lambda each: (-each[1].count, each[0]))
 
 
 def _rules(reason: str) -> list[str]:
