@@ -77,6 +77,14 @@ def test_a_message_given_back_wakes_a_consumer_and_keeps_its_place_count_and_del
     assert "NOTES" not in space.dump()
 
 
+def test_the_soonest_of_several_messages_wakes_a_consumer(space: Space) -> None:
+    space.client.set(space.key("WAITERS:LOOKS"), f"{NOW}:1.000", px=10_000)
+    for id in "abc":
+        space.lease(id)
+    space.frozen().nack((FUTURE, SECOND, "a"), (FUTURE, 0, "b"), (FUTURE, 60 * SECOND, "c"))
+    assert (space.ready, [*space.delayed]) == ([body("b")], [b"a", b"c"])
+
+
 @pytest.mark.parametrize(
     "why", ["none waits", "a backlog", "handed over", "later", "a release", "no id"]
 )
