@@ -12,13 +12,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ackq.config import QueueConfig
-from ackq.errors import LeaseLost
+from ackq.errors import EXPECTED, LeaseLost
 from ackq.ops.sharded import at_its_stage, shard_names_of
 from ackq.process.held_messages import FINISHED, Held
 from ackq.queue import take
 from ackq.queue.client import Queue
 from ackq.worker.logs import log, reason_of
-from ackq.worker.outages import TEMPORARY
 
 #: Seconds between two tries while Redis is unreachable.
 PAUSE = 0.5
@@ -74,7 +73,7 @@ def _repeat(
                 steps(queue)
                 return
             except Exception as error:
-                if time.monotonic() >= until or not isinstance(error, TEMPORARY):
+                if time.monotonic() >= until or not isinstance(error, EXPECTED):
                     reason = reason_of(error)
                     log.warning("%r: messages of a killed process wait: %s", name, reason)
                     return

@@ -11,13 +11,12 @@ from ackq.core import observation
 from ackq.core.call import Keys, call
 from ackq.core.chunks import TAKE_CHUNK
 from ackq.core.effects import Operation, Request
-from ackq.errors import ConfigurationError
+from ackq.errors import EXPECTED, ConfigurationError
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.worker.batch import Collector
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
-from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import Settlement
 from ackq.worker.state import State
 
@@ -157,7 +156,7 @@ def _has_ready(state: State, lane: Lane) -> Routine[bool]:
     """
     try:
         stats = yield Call(lane.queue.stats)
-    except TEMPORARY as error:
+    except EXPECTED as error:
         lane.failed(error, state.clock(), "count")
         return True
     return bool(stats.ready) and not stats.paused
@@ -214,7 +213,7 @@ def _pop(
         state.fatal = error
         state.stop()
         return None
-    except TEMPORARY as error:
+    except EXPECTED as error:
         # The acks may have arrived or not; repeating them does no harm.
         lane.upkeep.done.extend(acked)
         lane.failed(error, state.clock(), "take")
@@ -243,7 +242,7 @@ def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
     unused, lane.take.unused = lane.take.unused, 0
     try:
         permitted, wait = yield Call(queue.execute, (permit, lane.limit, wanted, unused))
-    except TEMPORARY as error:
+    except EXPECTED as error:
         lane.failed(error, state.clock(), "rate limit")
         return 0
     lane.succeeded(state.clock(), "rate limit")

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 from ackq.config import Seconds, check_integer, check_seconds
 from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
-from ackq.errors import ConfigurationError
+from ackq.errors import EXPECTED, ConfigurationError
 from ackq.ops.attention.marks import Marks
 from ackq.ops.attention.model import Details, Limits, Trouble, troubles_of_queue
 from ackq.ops.chronicle.durations import BUCKETS
@@ -25,7 +25,6 @@ from ackq.worker.effects import Call, Routine
 from ackq.worker.feeder import TAKE_TIMEOUT
 from ackq.worker.figures import WAIT_BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
-from ackq.worker.outages import TEMPORARY
 from ackq.worker.state import State
 
 #: Paths that the HTTP endpoint serves.
@@ -157,7 +156,7 @@ class Health(Closable):
         for lane in state.lanes:
             try:
                 stats = yield Call(lane.queue.stats)
-            except TEMPORARY:
+            except EXPECTED:
                 return ""
             if stats.ready and not stats.paused:
                 waiting.append(f"{stats.ready} in {lane.queue.name!r}")

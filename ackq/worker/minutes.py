@@ -13,6 +13,7 @@ from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation
 from ackq.core.failure import parse
+from ackq.errors import EXPECTED
 from ackq.ops.chronicle.causes import Causes, add
 from ackq.ops.chronicle.durations import BUCKETS
 from ackq.ops.chronicle.minutes import MINUTE, Work, record
@@ -22,7 +23,6 @@ from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
-from ackq.worker.outages import TEMPORARY
 from ackq.worker.state import State
 from ackq.worker.upkeep import WATCH_WINDOW
 
@@ -157,7 +157,7 @@ class Minutes:
                 recorded = yield from _record_lane(lane, work)
                 if causes and (yield Call(lane.queue.execute, (_adding, causes))):
                     causes = Causes()
-            except TEMPORARY as error:
+            except EXPECTED as error:
                 lane.outages.failed("record of the minute", error, self._state.clock())
             else:
                 lane.outages.succeeded("record of the minute", self._state.clock())

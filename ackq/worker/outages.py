@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 import redis
 
-from ackq.errors import EXPECTED
 from ackq.worker.logs import log, reason_of
 
-#: Errors after which a worker tries again.
-TEMPORARY = EXPECTED
 #: Connection errors: the server is unreachable, whichever operation noticed it.
 AWAY = (redis.ConnectionError, redis.TimeoutError, OSError)
 

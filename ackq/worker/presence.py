@@ -14,14 +14,13 @@ from redis.exceptions import ResponseError
 
 from ackq.config import Seconds, check_seconds
 from ackq.core.effects import Operation
-from ackq.errors import ConfigurationError
+from ackq.errors import EXPECTED, ConfigurationError
 from ackq.ops.trials import is_denial
 from ackq.queue.registry import call_list, cropped
 from ackq.queue.spec import QueueSpec
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import Lane
 from ackq.worker.logs import log
-from ackq.worker.outages import TEMPORARY
 from ackq.worker.state import State
 
 #: Default interval between two heartbeats, in seconds.
@@ -158,7 +157,7 @@ def stay_listed(state: State, lane: Lane, presence: Presence, bell: Bell) -> Rou
         pause = presence.interval
         try:
             order: bytes = yield Call(lane.queue.execute, _heartbeat(presence, lane, obeyed))
-        except TEMPORARY as error:
+        except EXPECTED as error:
             lane.outages.failed("registration of this worker", error, state.clock())
             if isinstance(error, ResponseError) and is_denial(error):
                 pause = max(pause, REFUSED_PAUSE)
@@ -177,7 +176,7 @@ def stay_listed(state: State, lane: Lane, presence: Presence, bell: Bell) -> Rou
     if listed:
         try:
             yield Call(lane.queue.execute, (leave, presence.id))
-        except TEMPORARY:
+        except EXPECTED:
             return  # the entry ends by itself
 
 

@@ -19,7 +19,7 @@ from ackq.core.encode import Pushable
 from ackq.core.ids import usable_id
 from ackq.core.io.outside import SYSTEM
 from ackq.core.timetable import Timetable
-from ackq.errors import InvalidMessage, MessageError
+from ackq.errors import EXPECTED, InvalidMessage, MessageError
 from ackq.ops.trials import is_denial
 from ackq.queue.group_names import group_of
 from ackq.queue.schedules import CatchUp, StoredSchedule, body_of, read
@@ -33,7 +33,7 @@ from ackq.setting_types import check_fields
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.lane import is_sharded
 from ackq.worker.logs import log, reason_of
-from ackq.worker.outages import TEMPORARY, Outages
+from ackq.worker.outages import Outages
 from ackq.worker.state import State
 from ackq.worker.verdicts import check_blocking
 
@@ -225,7 +225,7 @@ def run_schedule(
                 answer = yield from _ask(queue, schedule, due, known.latest, body, version)
                 if answer.latest >= due:
                     due = timetable.after(answer.latest)
-        except TEMPORARY as error:
+        except EXPECTED as error:
             outages.failed(f"schedule {schedule.name}", error, running.clock())
             yield Wait(bell, CHECK_INTERVAL)
             continue
@@ -244,7 +244,7 @@ def run_stored(running: Running, queue: Any, bell: Bell, outages: Outages) -> Ro
             read_at = running.clock() + READ_EVERY
             try:
                 stored = yield Call(queue.execute, (read,))
-            except TEMPORARY as error:
+            except EXPECTED as error:
                 if isinstance(error, ResponseError) and is_denial(error):
                     read_at = running.clock() + REFUSED_PAUSE
                 else:

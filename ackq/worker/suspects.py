@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from ackq.errors import LeaseLost
+from ackq.errors import EXPECTED, LeaseLost
 from ackq.queue import settle
 from ackq.queue.messages import Message
 from ackq.worker.batch import Pile
 from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.feeder import IDLE
 from ackq.worker.lane import Lane
-from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import NO_MORE_RECEIVES, Settlement, Terms
 from ackq.worker.state import State
 
@@ -104,7 +103,7 @@ def run_alone(state: State, inbox: Inbox | None) -> Routine[None]:
                     yield Wait(state.suspects_bell, LOOK)
                     if inbox is not None:
                         yield from _receive(state, inbox)  # and renew those leases, too
-        except TEMPORARY as error:
+        except EXPECTED as error:
             lane.failed(error, state.clock(), "begin")
             yield Wait(state.suspects_bell, PAUSE)
         finally:
@@ -152,7 +151,7 @@ def _receive(state: State, inbox: Inbox) -> Routine[None]:
             yield Call(lane.queue.extend, (message,))
         except LeaseLost:
             continue
-        except TEMPORARY as error:
+        except EXPECTED as error:
             lane.failed(error, state.clock(), "renewal of leases")
         state.adopt(lane, message)
     if inbox.is_over(state.settled()):

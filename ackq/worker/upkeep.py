@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from ackq.errors import ConfigurationError, LeaseLost
+from ackq.errors import EXPECTED, ConfigurationError, LeaseLost
 from ackq.queue.messages import Message
 from ackq.worker.batch import Pile
 from ackq.worker.effects import Call, Routine
 from ackq.worker.feeder import BUSY_TAKE_TIMEOUT
 from ackq.worker.lane import Lane
 from ackq.worker.logs import log, reason_of
-from ackq.worker.outages import TEMPORARY
 from ackq.worker.policy import Settlement
 from ackq.worker.state import State, overdue
 
@@ -52,7 +51,7 @@ def _watch(state: State, lane: Lane) -> Routine[None]:
     now = state.clock()
     if now >= lane.upkeep.watch_at and not state.stopping:
         lane.upkeep.watch_at = now + WATCH_EVERY
-        with suppress(*TEMPORARY):
+        with suppress(*EXPECTED):
             yield Call(lane.queue.counters, (WATCH_WINDOW,))
 
 
@@ -127,7 +126,7 @@ def _settle(state: State, lane: Lane, call: Call, doing: str = "settling") -> Ro
     except LeaseLost as error:
         state.lost(error.messages)
     except Exception as error:
-        if isinstance(error, TEMPORARY) and not isinstance(error, ConfigurationError):
+        if isinstance(error, EXPECTED) and not isinstance(error, ConfigurationError):
             lane.failed(error, state.clock(), doing)
             return False
         if len(call.args) == 1:
